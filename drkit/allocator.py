@@ -26,14 +26,14 @@ _TOUCHED_BYTES: Final = 64 << 20
 """What every copy task comes to use: fetched to the heap before records wait for it."""
 _PAGE_BYTES: Final = 4096
 _NEW_OBJECTS: Final = 50_000
-"""So many more objects than were freed, and the young ones are searched for cycles."""
+"""The garbage collector searches young objects when this many more were created than freed."""
 
 
 @cache
 def keep_memory() -> bool:
     """Let this process reuse what it frees, once for all.
 
-    Returns whether the C library could be told so (glibc).
+    Returns whether the C library supports this (glibc).
     """
     search_seldom()
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

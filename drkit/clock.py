@@ -20,12 +20,12 @@ _BOOT: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def monotonic() -> float:
-    """Seconds for measuring; stands still while the machine is suspended."""
+    """Seconds for measuring; the clock stops while the machine is suspended."""
     return time.monotonic()
 
 
 def boottime() -> float:
-    """Seconds for deadlines that others rely on; goes on while the machine is suspended."""
+    """Seconds for deadlines that others rely on; the clock runs while the machine is suspended."""
     return time.clock_gettime(_BOOT)
 
 

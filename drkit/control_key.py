@@ -1,8 +1,8 @@
 """The control key: records of drkit's own topics carry a MAC, and one without a valid MAC does not count.
 
-Whoever may write to a `drkit-*` topic can write any bytes there. With a key that only drkit's processes have,
-a record counts only when it was written with that key (decision 24). Here is the one function that signs
-(:meth:`ControlKeys.sign`) and the one that verifies (:func:`verify`).
+Any client with write access to a `drkit-*` topic can write any bytes there. With a key that only drkit's
+processes have, a record counts only if it was written with that key (decision 24). This module holds the only
+function that signs (:meth:`ControlKeys.sign`) and the only one that verifies (:func:`verify`).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def signed(
 def raw_headers(
     keys: ControlKeys | None, topic: str, key: bytes | None, value: bytes | None
 ) -> tuple[tuple[bytes, bytes | None], ...]:
-    """The same for whoever writes record batches."""
+    """The same headers as bytes, for writers of record batches."""
     return () if keys is None else ((_NAME, keys.sign(topic, key, value)),)
 
 

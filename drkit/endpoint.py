@@ -1,4 +1,4 @@
-"""What clients are told: which cluster is theirs now. `drkit.repoint` writes it, `drkit.client` reads it."""
+"""The endpoint: which cluster clients use now. `drkit.repoint` writes it, `drkit.client` reads it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Endpoint:
 
     :param term: the generation of the role: of two endpoints the one with the larger term counts
     :param cluster: its alias
-    :param cluster_id: the id that its brokers must show: a host name may lead to another cluster by now
+    :param cluster_id: the id that its brokers must show: a host name may now lead to another cluster
     :param client: Kafka's client properties that are needed to reach it (of `CONNECTION`), no secrets
-    :param topics: names of before → names there, of topics that are called otherwise there
+    :param topics: previous names → names there, of topics with another name there
     """
 
     term: int
@@ -67,7 +67,7 @@ class Endpoint:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Read the document. Raises ValueError that says why it is none."""
+    """Read the document. Raises ValueError with the reason if it is not an endpoint."""
     try:
         found = json.loads(text)
     except RecursionError as error:

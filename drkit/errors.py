@@ -76,7 +76,7 @@ class Usage(ConfigError):
 
 
 class Refused(DrkitError):
-    """drkit could but will not, until somebody clears the named reason (exit 3)."""
+    """drkit could but will not, until the named reason is removed (exit 3)."""
 
     exit_code: ClassVar[int] = 3
     heading: ClassVar[str] = "refused"

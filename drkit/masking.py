@@ -1,4 +1,4 @@
-"""Which settings nobody may read over a shoulder, and how they look instead."""
+"""Which settings are secret and never shown, and what is shown instead."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _REPLACED: Final = (
     # user:password@host, in an address or in a list of servers; a user alone is no secret.
     (re.compile(r"((?:^|(?<=[\s/,;=\"'(\[<]))[^\s/:@,;=\"'()\[\]<>]*:)[^\s/@,;\"'<>]+(?=@[\w.\[-])"), r"\1"),
 )
-"""What stands before a secret, and the secret: that is replaced."""
+"""Patterns of the text before a secret, and the secret, which is replaced."""
 
 
 def is_secret(name: str) -> bool:
@@ -68,7 +68,7 @@ def masked(properties: Mapping[str, str]) -> dict[str, str]:
 def shown(name: str, value: Any) -> Any:
     """The value of a setting as it may be shown: of a command the program, for its arguments may be secrets.
 
-    :param name: the whole place, as in ``failover.repoint[0].command``, or the last part of it
+    :param name: the full path, as in ``failover.repoint[0].command``, or its last part
     """
     if value is None:
         return None
@@ -91,7 +91,7 @@ def without_secrets(value: object) -> object:
 
 
 def scrubbed(text: str) -> str:
-    """A text, such as somebody else's error message, without passwords, tokens and private keys in it."""
+    """A text, such as an error message of a library, without passwords, tokens and private keys."""
     for pattern, before in _REPLACED:
         text = pattern.sub(rf"{before}{MASK}", text)
     return text

@@ -15,7 +15,7 @@ class MinMaxMean:
     most: int = 0
 
     def add(self, value: int) -> None:
-        """Take a value; one below zero (a clock ahead of ours) counts as zero."""
+        """Add a value; one below zero (another clock is ahead of this one) counts as zero."""
         value = max(0, value)
         self.least = value if self.count == 0 else min(self.least, value)
         self.most = max(self.most, value)

@@ -36,7 +36,7 @@ class Given(NamedTuple):
     """Its name, where the configuration may have several."""
 
     def options(self, *, flow: bool) -> list[str]:
-        """Words to put behind a command's name."""
+        """Words to put after a command's name."""
         words = ["--config", self.config] if self.config else []
         words += [word for pair in self.overrides for word in ("--set", pair)]
         return words + (["--flow", self.flow] if flow and self.flow else [])

@@ -77,7 +77,7 @@ def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
             *last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        # The standard error of the moment: whoever replaced it may have closed the one of before.
+        # The current standard error: the code that replaced it may have closed the previous one.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
@@ -128,7 +128,7 @@ def copied(
 
 
 def frontier(flow: tuple[str, str], topic: str, partition: int, offset: int) -> None:
-    """The first source offset of a partition that is not on the target, as somebody saw it just now."""
+    """Set the metric of a partition's first source offset that is not on the target, as just observed."""
     FRONTIER.labels(*_bounded(flow, topic, partition)).set(offset)
 
 

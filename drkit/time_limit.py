@@ -34,7 +34,7 @@ def begun(work: Callable[[], T]) -> Future[T]:
 def in_time(seconds: float, work: Callable[[], T]) -> T:
     """What work returns or raises, if it ends within the time.
 
-    :raises TimeoutError: the time is over; the work may still go on, and take effect
+    :raises TimeoutError: the time is over; the work may continue, and take effect
     """
     return begun(work).result(seconds)
 

@@ -52,9 +52,9 @@ def served(work: Callable[[], T]) -> T:
 def unhindered(call: Callable[..., T]) -> Callable[..., T]:
     """A callback that works also while an exception waits to be raised; that is raised again at its end.
 
-    The client library goes on calling back although a fatal error, or what an earlier callback raised, is to
-    leave the call that serves them. The first call into C then fails although its work was done: a lock
-    would be taken and never given back.
+    The client library keeps calling back although a fatal error, or an exception of an earlier callback,
+    waits to be raised. The first call into C then fails although its work was done: a lock would be taken
+    and never released.
     """
 
     def called(*args: Any) -> T:
@@ -71,7 +71,7 @@ def unhindered(call: Callable[..., T]) -> Callable[..., T]:
 def _waiting() -> BaseException | None:
     """Takes the exception from the interpreter."""
     try:
-        get_ident()  # by its own name: a look into a module may clear what waits, and nobody would know
+        get_ident()  # by its own name: a module lookup may silently clear the waiting exception
     except SystemError as error:  # "returned a result with an exception set"
         return error.__cause__ or error
     return None

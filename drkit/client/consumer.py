@@ -42,7 +42,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     not committed on the old cluster when that position was written is read again.
 
     All other methods are those of `Consumer`. Positions of the old cluster mean nothing on the new one:
-    committing a record of before the switch raises :class:`FromAnotherCluster`. A call that waits for a
+    committing a record read before the switch raises :class:`FromAnotherCluster`. A call that waits for a
     cluster which is being left, such as a synchronous `commit`, raises :class:`EndpointMoved`.
 
     Threads: `subscribe`, `assign`, `poll`, `consume` and `close` belong to one thread; the others may be
@@ -105,7 +105,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
         found: list[Message] = []
         while True:
             if self._follow():
-                found.clear()  # nobody has seen them, and they come again from the group's position
+                found.clear()  # not returned yet; they are read again from the group's position
             found += self._client.consume(num_messages - len(found), turn(deadline))
             if len(found) >= num_messages or monotonic() >= deadline:
                 self._note(found)
@@ -242,7 +242,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
             self._client.assign(partitions)
 
     def _finish(self, new: Endpoint) -> None:
-        """Let the application finish what it has begun, once: if that fails, the next call goes on."""
+        """Call `on_revoke` so that the application finishes, once: if it fails, the next call continues."""
         revoked = self._selection.callbacks.get("on_revoke")
         partitions = self._client.assignment() if revoked else []
         if revoked and partitions and self._finished != (self._switches, new):

@@ -15,7 +15,7 @@ RETRY_SECONDS: Final = 1.0
 _REFUSED: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _TOO_LARGE: Final = KafkaError.MSG_SIZE_TOO_LARGE
 _SMALL: Final = 64 * 1024
-"""Bytes. A topic that refuses even such a record is closed to everybody."""
+"""Bytes. A topic that refuses even such a record accepts no records at all."""
 
 
 @dataclass(eq=False, slots=True)
@@ -50,7 +50,7 @@ class DeliveryResult(NamedTuple):
     """What a delivery report means."""
 
     final: bool
-    """The application is told."""
+    """Whether the result is reported to the application."""
     send: list[OutboxRecord]
     """These may go now."""
 
@@ -78,7 +78,7 @@ class Outbox:
 
     @property
     def held(self) -> int:
-        """How many wait behind a fence."""
+        """The number of records that wait for a fence to be lifted."""
         return sum(map(len, self._held.values())) + len(self._trying)
 
     def number(self) -> int:
@@ -102,7 +102,7 @@ class Outbox:
         self._pending.pop(record.number, None)
 
     def hold(self, record: OutboxRecord) -> None:
-        """It must wait, and what follows in its topic behind it."""
+        """Hold a record, in the order of its topic; later records of the topic wait after it."""
         if self._trying.get(record.topic) is record:
             del self._trying[record.topic]
         insort(self._held.setdefault(record.topic, []), record, key=lambda r: r.number)

@@ -35,10 +35,10 @@ AT_ONCE: Final = frozenset({"set_sasl_credentials"})
 class FailoverProducer(TransactionalCalls, ClusterQuestions):
     """confluent-kafka's `Producer`, on the cluster that the endpoint file names.
 
-    Every method looks at the file, ten times a second at the most; call `poll` regularly, as confluent-kafka
-    asks anyway. When the file names another cluster, records that the old one has not acknowledged are sent
-    to the new one in their order, or reported as failed (`unacknowledged`): each record gets exactly one
-    delivery report. Those that were on their way may stand on the old cluster too (:attr:`Switch.uncertain`).
+    Every method checks the file, at most ten times a second; call `poll` regularly, as confluent-kafka
+    requires anyway. When the file names another cluster, records that the old one has not acknowledged are
+    sent to the new one in their order, or reported as failed (`unacknowledged`): each record gets exactly one
+    delivery report. In-flight records may exist on the old cluster too (:attr:`Switch.uncertain`).
 
     A cluster that is fenced for a failover refuses records. They are held, in the order of their topic, and
     go when the fence is lifted or the endpoint changes; after `hold_seconds` they are reported as failed.
@@ -118,7 +118,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
         """As `Producer.produce`.
 
         :raises BufferError: too many records are unacknowledged
-        :raises TransactionCut: the transaction cannot go on
+        :raises TransactionCut: the transaction cannot continue
         :raises WrongCluster: the endpoint leads to another cluster than it says
         """
         self._follow()
@@ -184,7 +184,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
     def close(self, timeout: float = -1) -> None:
         """Deliver what can be delivered in this time, report the rest as failed, and end.
 
-        The client itself is closed in the background: it may take a minute while the cluster stands still.
+        The client itself is closed in the background: this may take a minute while the cluster hangs.
         """
         if self._closed:
             return

@@ -14,7 +14,7 @@ class ClusterQuestions(ABC):
 
     @abstractmethod
     def _asked(self, question: Callable[[Any, float], Any], timeout: float | None) -> Any:
-        """The answer of the current client, which waits at the most the seconds given to `question`."""
+        """The answer of the current client, which waits at most the seconds given to `question`."""
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """As confluent-kafka's method of this name."""

@@ -43,7 +43,7 @@ class Selection:
         self.assign([*(self.partitions or []), *partitions])
 
     def remove(self, partitions: Sequence[TopicPartition], here: Endpoint) -> None:
-        """These partitions, by their names of this cluster or of before, no more."""
+        """Remove these partitions, given by their names on this cluster or before the switch."""
         gone = {(at.topic, at.partition) for at in partitions}
         kept = [
             at for at in self.partitions or []
@@ -80,7 +80,7 @@ class ConsumerSelection(ABC):
     def subscribe(self, topics: Sequence[str], **callbacks: Rebalance | None) -> None:
         """As `Consumer.subscribe`; callbacks get this consumer.
 
-        Names of before a failover work on: the endpoint says what the topics are called there. Expressions
+        Topic names from before a failover still work: the endpoint maps them to the new names. Expressions
         (``^…``) are not translated.
         """
         self._selection.subscribe(topics, callbacks)
@@ -100,8 +100,8 @@ class ConsumerSelection(ABC):
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """As `Consumer.assign`, with the present cluster's names and offsets.
 
-        After a switch the same partitions go on at the group's committed position; one without yields a
-        message with the error `_AUTO_OFFSET_RESET`, for nobody else knows where it was.
+        After a switch the same partitions continue at the group's committed offset; one without a committed
+        offset yields a message with the error `_AUTO_OFFSET_RESET`, because its position is unknown.
         """
         self._selection.assign(partitions)
         self._client.assign(list(partitions))

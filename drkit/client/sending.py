@@ -26,7 +26,7 @@ _CALLBACKS: Final = ("error_cb", "stats_cb", "throttle_cb")
 
 
 class Sending:
-    """The producer client of the moment and the records that nobody has acknowledged.
+    """The current producer client and its unacknowledged records.
 
     Delivery reports are served by one thread at a time, and by none while the client is changed: a report
     that came too late would look like a record that was never sent.
@@ -144,7 +144,7 @@ class Sending:
         self.abandon(given_up)
 
     def abandon(self, records: list[OutboxRecord]) -> None:
-        """Nobody tries any more: the application is told."""
+        """Report these records to the application as failed; they are not sent again."""
         for record in records:
             said = f"not acknowledged by {self._watch.endpoint.cluster} or the cluster of before"
             self._tell(record, record.error or KafkaError(_GIVEN_UP, said))

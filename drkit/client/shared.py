@@ -135,7 +135,7 @@ class Shared:
 
 
 class Closed:
-    """In place of a consumer that is closed, or is closing in the background."""
+    """Replaces a consumer that is closed, or is closing in the background."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(_CLOSED)

@@ -170,9 +170,9 @@ def configuration(
 def end_producer(client: Producer, retire: Callable[[], None]) -> None:
     """Abort what is open, and close the client. For the background.
 
-    One whose transaction cannot be aborted (its commit is under way, another producer has fenced it, its
-    cluster stands still) is only let go of: librdkafka ends it with its last reference. `close` would try
-    the same abort again, wait for it without end, and warn the user's program that it failed.
+    A client whose transaction cannot be aborted (its commit is in progress, another producer has fenced it,
+    its cluster hangs) is only released: librdkafka ends it with its last reference. `close` would try the
+    same abort again, wait for it forever, and warn the user's program that it failed.
 
     :param retire: waits for calls of other threads
     :raises KafkaException: why it could not be aborted
@@ -187,7 +187,7 @@ def end_producer(client: Producer, retire: Callable[[], None]) -> None:
 
 
 def in_background(name: str, work: Callable[[], object]) -> None:
-    """Do something that may hang for a minute, such as closing a client whose cluster stands still.
+    """Do something that may hang for a minute, such as closing a client whose cluster hangs.
 
     The thread is a daemon: a program may end before it has.
     """
@@ -195,7 +195,7 @@ def in_background(name: str, work: Callable[[], object]) -> None:
     def run() -> None:
         try:
             work()
-        except (KafkaException, RuntimeError) as error:  # nobody waits for it any more
+        except (KafkaException, RuntimeError) as error:  # no caller waits for the result
             LOG.info("%s: %s", name, error)
 
     threading.Thread(target=run, name=name, daemon=True).start()

@@ -23,11 +23,11 @@ _PASSES: Final = frozenset({
     KafkaError.NOT_COORDINATOR,
 })  # fmt: skip
 TURN_SECONDS: Final = 0.5
-"""The longest single wait in librdkafka; the same call goes on afterwards."""
+"""The longest single wait in librdkafka, in seconds; the same call continues afterwards."""
 
 
 class Phase(Enum):
-    """How a transaction stands."""
+    """The state of a transaction."""
 
     NONE = "none"
     OPEN = "open"

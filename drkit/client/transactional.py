@@ -43,7 +43,7 @@ class TransactionalCalls(ABC):
         return self._transaction
 
     def init_transactions(self, timeout: float = -1) -> None:
-        """As `Producer.init_transactions`; goes on at the new cluster when clients are sent there."""
+        """As `Producer.init_transactions`; continues on the new cluster when clients are sent there."""
         self._initialize(deadline_of(timeout))
 
     def _initialize(self, deadline: float) -> None:
@@ -78,7 +78,7 @@ class TransactionalCalls(ABC):
             client.send_offsets_to_transaction(positions, group_metadata, seconds)
             return True
 
-        # librdkafka begins it anew at each call, so a turn is as long as the whole: a far cluster needs it.
+        # librdkafka restarts it at each call, so one turn lasts the whole timeout: a far cluster needs it.
         self._txn.call(lambda s: calls.ask(send, s, partial(self._left, client)), timeout, float("inf"))
 
     def commit_transaction(self, timeout: float = -1) -> None:
@@ -89,9 +89,9 @@ class TransactionalCalls(ABC):
         self._txn.phase = Phase.NONE
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """As `Producer.abort_transaction`; behind a :class:`TransactionCut` it goes to the new cluster.
+        """As `Producer.abort_transaction`; after a :class:`TransactionCut` it goes to the new cluster.
 
-        So does it where the transaction cannot be aborted any more: a failover has ended it, and the client
+        It also does so if the transaction can no longer be aborted: a failover has ended it, and the client
         of the old cluster is fenced.
         """
         deadline, phase = deadline_of(timeout), self._txn.phase

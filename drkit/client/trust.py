@@ -1,7 +1,7 @@
-"""What an endpoint file may tell a client: where the cluster is, and never to trust or to run anything else.
+"""What an endpoint file may set in a client: where the cluster is, never whom to trust or what to run.
 
-Whoever may write the file decides where an application sends its records and its credentials. The file is
-believed only as far as that needs.
+Any process with write access to the file decides where an application sends its records and credentials.
+Only the settings needed to reach a cluster are accepted from it.
 """
 
 from __future__ import annotations

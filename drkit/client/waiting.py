@@ -109,8 +109,8 @@ class Calls:
         """The result of a call that may hang; its callbacks run in this thread.
 
         :param moved: whether clients go to another cluster
-        :param seconds: how long it is waited for after that
-        :raises Unanswered: this time is over; the call goes on in its thread until its client is closed
+        :param seconds: how long to wait for the call after that
+        :raises Unanswered: this time is over; the call runs on in its thread until its client is closed
         """
         return self._wait(_Call(work), moved, seconds)
 
@@ -123,7 +123,7 @@ class Calls:
     ) -> T:
         """The answer to a question that may be repeated: None or a timeout is no answer. See `wait`.
 
-        :param question: asks, and waits at the most this long
+        :param question: asks, and waits at most this long
         """
         deadline = deadline_of(timeout)
 

@@ -231,4 +231,4 @@ _PROOF: tuple[Act, ...] = (VerifyAct(), BothSides())
 ACTS: tuple[Act, ...] = (*_BEGINNING, *_PROOF, PrimaryDies(), FailOver(), GoOn())
 """In the order in which they are played."""
 PEACEFUL: tuple[Act, ...] = (*_BEGINNING, ReadTheRest(), *_PROOF)
-"""Where both clusters are to go on living."""
+"""The acts when both clusters are kept running."""

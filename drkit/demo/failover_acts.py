@@ -1,4 +1,4 @@
-"""The last acts: the primary is gone, topics and groups move to the standby, and the group goes on there."""
+"""The last acts: the primary is gone, topics and groups move to the standby, the group continues there."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class FailOver:
 
 
 class GoOn:
-    """The group again, where it was told to go."""
+    """The group continues on the cluster of the new endpoint."""
 
     title = "The group goes on at the standby"
 

@@ -30,7 +30,7 @@ class Shop:
         self.payments = 0
         """In committed transactions."""
         self.declined = 0
-        """Payments in transactions that were rolled back: nobody may ever see them."""
+        """Payments in transactions that were rolled back: no consumer may ever read them."""
         self.bytes = 0
         self._bootstrap = bootstrap
         self._next = 0
@@ -84,7 +84,7 @@ class Shop:
             raise Failed("the demo's shop could not write to the primary") from self._failure
 
     def abandon(self) -> None:
-        """End the day of a shop whose primary is gone: nobody waits for what it will never acknowledge."""
+        """Stop a shop whose primary is gone, without waiting for acknowledgements that never come."""
         self._closed.set()
         for thread in self._threads:
             thread.join(_ABANDON_SECONDS)

@@ -164,7 +164,7 @@ class Stage:
 
     @property
     def endpoint(self) -> Path:
-        """Where clients find out which cluster is theirs, from the first failover on."""
+        """The endpoint file of clients, which exists from the first failover on."""
         return self.folder / "endpoint.json"
 
     @property

@@ -1,4 +1,4 @@
-"""What the flow's state on the target says of copied topics, for whoever needs no source for it."""
+"""What the flow's state on the target says of copied topics. Reads only the target, never the source."""
 
 from __future__ import annotations
 

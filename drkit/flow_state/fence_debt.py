@@ -1,4 +1,4 @@
-"""What a failover owes a primary that did not answer: to be fenced, or to have its fence lifted.
+"""Pending work of a failover on a primary that did not answer: to set its fence, or to lift it.
 
 Recorded in the flow's state on the target, for the first contact with the primary.
 """

@@ -50,10 +50,10 @@ class NotAcknowledged(Failed):
 
 
 class OppositeFlows:
-    """All flows from our target to our source that the configuration names, whatever their aliases are there.
+    """All configured flows from this flow's target to its source, whatever aliases they use.
 
-    :param state: of our own flow; what we leave out is written there
-    :param writes_for_seconds: how long a task of ours may write after it was last heard of
+    :param state: of this flow; the producers that it leaves out are written there
+    :param writes_for_seconds: how long a task of this flow may write after its last sign of life
     """
 
     def __init__(
@@ -166,15 +166,15 @@ class OppositeFlows:
                 self._strangers.add(name)
 
     def declare(self, ids: tuple[int, ...]) -> None:
-        """Write down that every task of ours, from now on, leaves out these producers."""
+        """Record that every task of this flow leaves out these producers from now on."""
         record = SkipsRecord(tuple(sorted(ids)), int(self._writes_for * 1000))
         if self._state.get(SkipsRecord) != record:
             self._state.put(record)
 
     def allow(self, ids: tuple[int, ...]) -> bool:
-        """Whether we may write with these producers, which are on record: nobody will copy it back.
+        """Whether this flow may write with these recorded producers: no opposite flow will copy it back.
 
-        With prefixed names nobody could, so nobody is asked.
+        With prefixed names no flow can copy it back, so the answer is always True.
         """
         if self._flow.naming == "prefix":
             return True
@@ -196,15 +196,15 @@ class OppositeFlows:
         pause: Callable[[float], bool],
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """Wait, while nothing of ours runs yet, until we may write with these producers.
+        """Wait, before any task of this flow runs, until the flow may write with these producers.
 
-        :param pause: waits some seconds; True gives up, and the caller is to look why
+        :param pause: waits some seconds; True gives up, and the caller finds out why
         :raises NotAcknowledged: a running opposite flow does not answer in time
         """
         deadline, look_again = monotonic() + patience_seconds, 0.0
         while True:
             if monotonic() >= look_again:
-                self.find()  # one that comes later finds us, and asks
+                self.find()  # an opposite flow that starts later finds this one
                 look_again = monotonic() + _LOOK_AGAIN_SECONDS
             self._read_decisions()
             self.declare(self.ids)  # both sides may be waiting for each other

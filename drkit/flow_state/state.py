@@ -113,7 +113,7 @@ class FlowState:
             self._records.get(found[0], {}).pop(found[1], None)
 
     def get(self, kind: type[R], name: str = "") -> R | None:
-        """The record of a kind, None where there is none.
+        """The record of a kind, or None.
 
         :param name: the name in the key, for kinds with many records
         :raises Damaged: a required record was replaced
@@ -136,7 +136,7 @@ class FlowState:
         return found
 
     def readable(self, kind: type[R]) -> dict[str, R]:
-        """All records of a kind that can be read: of a flow that is not ours."""
+        """All readable records of a kind; for the state of another flow."""
         return cast("dict[str, R]", dict(self._records.get(kind, {})))
 
     def is_damaged(self, kind: type[StateRecord], name: str = "") -> bool:

@@ -1,6 +1,6 @@
 """The topic of a flow's state on the target: small, compacted, keys as text, values as JSON objects.
 
-Nothing of a flow lives elsewhere, so any machine can go on with it.
+The topic holds the whole state of a flow, so any machine can continue it.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class StateTopic:
         return int(answer[1])
 
     def get(self, kind: type[R], name: str = "") -> R | None:
-        """The record of a kind, None where there is none.
+        """The record of a kind, or None.
 
         :param name: the name in the key, for kinds with many records
         :raises Damaged: a required record was replaced by one that is not drkit's

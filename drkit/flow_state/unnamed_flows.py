@@ -1,7 +1,7 @@
-"""Flows in the other direction that our configuration does not name: they are reported, and never believed.
+"""Flows in the other direction that the configuration does not name: they are reported, never trusted.
 
-A state topic on the source says who copies what, but whoever may write there can say anything. What such a
-flow claims to have written is therefore neither left out nor copied: its topics wait for a person's word.
+A state topic on the source says who copies what, but any client with write access can write anything there.
+What such a flow claims to have written is neither left out nor copied: its topics wait for an operator.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UnnamedFlows:
         Where the configuration says which flows there are, this one is named once, and then passed over.
         """
         if self._flow.naming == "prefix":
-            return False  # nothing is copied back, whoever runs there
+            return False  # with prefixed names nothing is copied back
         if self._flow.opposite_flows is None:
             self._copies[name] = state.readable(GenerationRecord)
             return True

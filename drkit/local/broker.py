@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.05
 
 
 class PortTaken(Failed):
-    """Somebody else listens on a port that was to be ours."""
+    """Another process listens on a port reserved for a broker."""
 
 
 class LocalBroker:
@@ -122,7 +122,7 @@ class LocalBroker:
         return said[first_error.start() :][:_EVIDENCE_CHARS] if first_error else said[-_EVIDENCE_CHARS:]
 
     def kill(self) -> None:
-        """SIGKILL: gone at once, nothing flushed, nobody told."""
+        """SIGKILL: gone at once, without a flush or a controlled shutdown."""
         self._signal(signal.SIGKILL)
         self._wait_ended(_LAUNCH_SECONDS)
 
@@ -142,7 +142,7 @@ class LocalBroker:
         self._frozen = True
 
     def resume(self) -> None:
-        """SIGCONT: go on after :meth:`freeze`, with everything that queued up meanwhile."""
+        """SIGCONT: continue after :meth:`freeze`, with everything that queued up meanwhile."""
         if self._frozen:
             self._signal(signal.SIGCONT)
             self._frozen = False

@@ -57,7 +57,7 @@ class Launched:
         """Send the command a signal; one whose process id is not known yet is killed."""
         if not self.running:
             return
-        if not self.pid:  # 0 stands for all processes of our own group
+        if not self.pid:  # 0 means all processes of this process's own group
             self.kill_launcher()
             return
         with suppress(ProcessLookupError):

@@ -156,7 +156,7 @@ class Link:
 
 
 class _Connection:
-    """A client's connection and ours to the broker."""
+    """A client's connection and the link's own to the broker."""
 
     def __init__(
         self, link: Link, route: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

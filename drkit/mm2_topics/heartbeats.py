@@ -1,7 +1,7 @@
-"""Heartbeats: a record per second in the source, carried to the target like any other (MM2's format).
+"""Heartbeats: a record per second in the source, copied to the target like any other (MM2's format).
 
 Age and arrival on the target measure the whole path, the copy task included. Kafka's own MirrorMaker writes
-them on the target of the flow it runs; here they start at the source, so that they tell of this flow.
+them on the target of the flow it runs; drkit writes them on the source, so that they measure this flow.
 """
 
 from __future__ import annotations

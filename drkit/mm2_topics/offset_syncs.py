@@ -101,7 +101,7 @@ class OffsetSyncs:
         return self._writer
 
     def _read(self) -> dict[TopicPartition, HeldSyncs]:
-        """What stands in the topic; a record that is none of MirrorMaker 2's is told and left alone."""
+        """The offset syncs in the topic; a record that is not MirrorMaker 2's is reported and left alone."""
         held: dict[TopicPartition, HeldSyncs] = {}
         bad: list[tuple[int, str]] = []
         for offset, key, value in read_mm2_topic(self._home.settings, self.topic):

@@ -20,7 +20,7 @@ from drkit.model import TopicPartition
 
 _SECONDS: Final = 20.0
 _SEGMENT_BYTES: Final = str(64 << 20)
-"""Compaction leaves the newest segment as it is, and whoever reads such a topic reads all of it."""
+"""Compaction leaves the active segment as it is, and each reader of such a topic reads all of it."""
 _UNKNOWN_TOPIC_MS: Final = 5000
 """How long a topic may be missing before records to it fail: a new one takes a moment to be known."""
 
@@ -38,7 +38,7 @@ class Mm2Record(Protocol):
 
 
 class StoredRecord(NamedTuple):
-    """A record as it stands in a topic."""
+    """A record as stored in a topic."""
 
     offset: int
     key: bytes | None
@@ -144,7 +144,7 @@ class Mm2Topic:
                     break
         left = self._producer.flush(_SECONDS)
         if failed or left:
-            # A client that once knew the topic to be missing goes on saying so when it is back.
+            # A client that found the topic missing keeps reporting it as missing after it is back.
             self._producer.purge()
             self._producer = self._open()
             raise Failed(

@@ -20,7 +20,7 @@ from drkit.repoint.contract import TryAgain
 from drkit.time_limit import in_time
 
 _LARGEST: Final = 4 << 20
-"""Bytes of an answer that are read; a ConfigMap has 1 MiB at the most."""
+"""Bytes of an answer that are read; a ConfigMap has at most 1 MiB."""
 _TOLD: Final = 500
 _PASSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes after which the same request may succeed (RFC 9110, RFC 6585, RFC 8470)."""
@@ -49,7 +49,7 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpCaller:
-    """Calls one server; follows no redirects, for what is sent belongs to nobody else. One call at a time.
+    """Calls one server, one call at a time. Follows no redirects: no other server may get what is sent.
 
     :param context: for https
     :param timeout_seconds: of a whole call, from the name service to the last byte of the answer

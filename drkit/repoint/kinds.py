@@ -68,9 +68,9 @@ _KINDS: Final[dict[str, Callable[[RepointSettings, Say], Adapter]]] = {
 
 
 class Unusable:
-    """Stands for an adapter that cannot be, such as one whose kubeconfig is missing: the others are told.
+    """Replaces an adapter that cannot be built, as without its kubeconfig, so that the others still work.
 
-    Whoever wants to know before it matters asks for `told`.
+    Call `told` to find the error before a failover.
     """
 
     def __init__(self, name: str, error: ConfigError) -> None:

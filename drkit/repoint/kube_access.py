@@ -28,7 +28,7 @@ class KubeAccess:
     tls: Tls
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
-    """Read at each use: tokens of pods live for an hour and are renewed in place."""
+    """Read at each use: tokens of pods live for an hour and are renewed in the same file."""
 
     def headers(self) -> dict[str, str]:
         """Who asks. Raises ConfigError when the token cannot be read."""
@@ -39,9 +39,9 @@ class KubeAccess:
 def find_access(
     kubeconfig: str | None, env: Mapping[str, str] = os.environ, account: Path = ACCOUNT
 ) -> KubeAccess:
-    """The named kubeconfig; else the service account of our pod; else ``KUBECONFIG``, ``~/.kube/config``.
+    """The named kubeconfig; else the pod's service account; else ``KUBECONFIG``, ``~/.kube/config``.
 
-    :raises ConfigError: there is none, or it needs what drkit does not do
+    :raises ConfigError: no kubeconfig is found, or it needs something that drkit does not support
     """
     if kubeconfig:
         return from_kubeconfig(Path(kubeconfig))
@@ -125,7 +125,7 @@ def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _pem(file: Path, table: Mapping[str, Any], key: str) -> str | None:
-    """A certificate or key, which stands in the file itself or beside it."""
+    """A certificate or key as text, from the kubeconfig itself or a file next to it."""
     if data := table.get(f"{key}-data"):
         try:
             return base64.b64decode(data, validate=True).decode()

@@ -1,4 +1,4 @@
-"""Run somebody's program: it gets a document on its input and variables, and has some time."""
+"""Run a user's program with a document on its standard input, with variables and a timeout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_program(
 ) -> Ended:
     """Run a program without a shell, in a process group of its own, which is killed when the time is over.
 
-    It has ended when its own process has: a child that it leaves in the background is let go on.
+    It has ended when its own process has: a child that it leaves in the background keeps running.
 
     :raises Failed: it cannot be started
     :raises TryAgain: it has not ended in time
@@ -91,7 +91,7 @@ class _Talk:
                 self._kept = (self._kept + chunk)[-_SAID:]
 
     def heard(self, seconds: float) -> str:
-        """The end of what was said; waits so long for the last of it."""
+        """The end of the output; waits up to this many seconds for the rest of it."""
         self._reads.join(seconds)
         return scrubbed(self._kept.decode(errors="replace").strip())
 

@@ -1,4 +1,4 @@
-"""Tell everybody at once; each failure is retried, then named, and holds up nobody else."""
+"""Run all adapters at once; each failure is retried, then reported, and delays no other adapter."""
 
 from __future__ import annotations
 

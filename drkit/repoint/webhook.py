@@ -24,9 +24,9 @@ _WHERE: Final = "[failover] repoint"
 class Webhook:
     """Posts the endpoint as JSON.
 
-    Only the receiver knows what clients were told before. It answers with any 2xx when they know this
-    endpoint now (208: they knew it before), and with 409 when they know a newer term. ``Idempotency-Key``
-    names cluster and term, so that a repetition is known as one.
+    Only the receiver knows the clients' previous endpoint. It answers with any 2xx when they have this
+    endpoint now (208: they already had it), and with 409 when they have a newer term. ``Idempotency-Key``
+    names cluster and term, so that the receiver recognizes a repetition.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Webhook:
         return f"webhook {place_of(self._url)}"
 
     def told(self) -> None:
-        """See :class:`Adapter`: nobody can be asked."""
+        """See :class:`Adapter`: a webhook cannot be queried, so the answer is always None."""
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""

@@ -15,9 +15,9 @@ from drkit.offsets.alignment import Aligned, Fingerprints, NotAligned, align, fi
 CONTEXT: Final = 10_000
 """Offsets before the stored one that are compared too: there group offsets are exact from the start."""
 _BEYOND: Final = 10_000
-"""Records behind a possible place in which another one is looked for."""
+"""Records after a possible alignment in which another one is searched."""
 _MOST: Final = 10_000_000
-"""Records of the source that are read at the most, 16 bytes of memory each."""
+"""Most records of the source that are read, 16 bytes of memory each."""
 
 Side = tuple[Cluster, TopicPartition]
 
@@ -33,7 +33,7 @@ class Compared(NamedTuple):
 
     @property
     def agreed(self) -> int:
-        """Records that both sides have up to that place."""
+        """Number of records that both sides have up to that alignment."""
         return sum(n for _, _, n in self.place.segments)
 
 
@@ -47,7 +47,7 @@ class _Last(NamedTuple):
 
 
 def compare(source: Side, target: Side, bounds: tuple[int, int], stored: int | None) -> Compared | NotAligned:
-    """Find the place up to which a partition was copied.
+    """Find the source offset up to which a partition was copied.
 
     :param bounds: the target's first offset and its last stable offset
     :param stored: the last source offset that MM2 is sure to have copied

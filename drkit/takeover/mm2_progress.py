@@ -57,7 +57,7 @@ def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, 
         if found is None or found[0] != flow.source:
             return
         when = message.timestamp()[1]
-        # The same partition under another order of keys stands in another partition of this topic.
+        # The same partition with its JSON keys in another order is in another partition of this topic.
         if found[1] not in newest or newest[found[1]][0] <= when:
             newest[found[1]] = (when, found[2])
 

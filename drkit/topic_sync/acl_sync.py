@@ -1,6 +1,6 @@
 """Keeps the ACLs of a flow's target in step with its source: reads both, plans, records, applies.
 
-Copying never waits for ACLs: what goes wrong here is told once and tried again at the next interval.
+Copying never waits for ACLs: a failure here is reported once and tried again at the next interval.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class AclSync:
 
     def _apply(self, plan: AclPlan) -> None:
         deletes = [c.acl for c in plan.changes if c.step is not AclStep.CREATE]
-        # On record before it is made: what drkit made must never be taken for somebody else's.
+        # Recorded before it is created: an ACL that drkit created must never be taken for a foreign one.
         self._record(replace(plan.record, made=plan.record.made.union(deletes)))
         refused: dict[Acl, DrkitError] = {}
         for step in AclStep:

@@ -39,7 +39,7 @@ class TopicApply:
     def apply(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> Applied:
         """Make the changes in their order.
 
-        :param sources: target topic → source topic, by which events are told
+        :param sources: target topic → source topic, the name in events
         """
         applied = Applied([], {})
         for step in TopicStep:

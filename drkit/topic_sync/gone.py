@@ -20,7 +20,7 @@ from drkit.topic_sync.rules import Round
 from drkit.topology.topic_plan import DeleteTopic
 
 GONE_ROUNDS: Final = 2
-"""So many looks in a row must find a topic deleted before its copy is."""
+"""Number of rounds in a row that must find a topic deleted before its copy is deleted."""
 
 
 class SourceGone:
@@ -40,7 +40,7 @@ class SourceGone:
         """Name what is missing; returns what is to be deleted on the target, by source topic.
 
         :param listed: the topics that the source shows
-        :param rounds: so many looks in a row must agree
+        :param rounds: number of rounds in a row that must agree
         """
         missing = self._missing(done, listed)
         for name, entry in missing.items():
@@ -80,7 +80,7 @@ class SourceGone:
         ]
 
     def _ours(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
-        """Those whose copy is the very topic that we wrote, and that nobody promoted."""
+        """Deletions of the copies that this flow wrote and that are not promoted, by source topic."""
         roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
         passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
         here, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))

@@ -1,4 +1,4 @@
-"""Which topics a flow must leave alone: for their names, or because somebody else writes their copies."""
+"""Topics that a flow must leave alone: for their names, or because another replicator writes their copies."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class Rivals:
         return {
             entry.target: claim
             for entry, claim, other in found
-            # An entry of another id is of a topic that was deleted since. When two flows began at the same
-            # moment, each finds the other's: the first by name goes on.
+            # An entry of another id is of a topic that was deleted since. If two flows began at the same
+            # moment, each finds the other's: the first by name continues.
             if ids.get(entry.target) == entry.target_id
             and not (entry.target in ours and self._flow.source < other)
         }

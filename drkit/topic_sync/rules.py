@@ -83,7 +83,7 @@ class Round:
 def decide(
     flow: FlowSettings, source: Topic, target: Topic | None, known: GenerationRecord | None
 ) -> Decision:
-    """Compare what stands on both clusters with what the registry says of the last generation."""
+    """Compare the topics on both clusters with the last generation in the registry."""
     create = Action.COPY if target is not None else Action.CREATE
     if known is None:
         return Decision(create)
@@ -138,7 +138,7 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
 def drifted(
     changes: Iterable[TopicChange], followed: Mapping[str, str | None], recorded: Mapping[str, str] | None
 ) -> list[str]:
-    """The settings among these changes that somebody changed on the target: the source's are as before.
+    """The settings among these changes that were changed on the target and not on the source.
 
     :param followed: the source's settings now
     :param recorded: those of the last comparison; None when there was none

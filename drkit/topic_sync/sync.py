@@ -1,6 +1,6 @@
-"""Finds what is to be copied and makes the target ready for it, round after round.
+"""Finds what is to be copied and prepares the target for it, round after round.
 
-One topic that fails is left out and named; the others go on.
+A topic that fails is left out and named; the others continue.
 """
 
 from __future__ import annotations

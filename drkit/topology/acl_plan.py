@@ -58,10 +58,10 @@ class AclChange(NamedTuple):
 
 @dataclass(frozen=True)
 class TargetAcls:
-    """How the target stands.
+    """The ACLs of the target.
 
-    :param own: drkit's principals there; none: not known, then every DENY might concern it
-    :param is_open: everybody may do everything where no ACL stands; None: not known
+    :param own: drkit's principals there; empty: unknown, then every DENY might concern it
+    :param is_open: a resource without ACLs is open to all clients; None: unknown
     """
 
     acls: frozenset[Acl]
@@ -78,7 +78,7 @@ class AclPlan:
     outside: tuple[Acl, ...] = ()
     """ACLs of the target that the record claims, but that the flow cannot have made."""
     leaks: tuple[Acl, ...] = ()
-    """ACLs of others on the target that let somebody write to passive topics."""
+    """ACLs of others on the target that let other principals write to passive topics."""
 
     def rows(self) -> Iterator[ChangeRow]:
         """The changes, then what is held back or left out, in words."""
@@ -108,9 +108,9 @@ def plan_acls(
     """The changes that give the target what the source has, as far as passive topics may have it.
 
     :param record: of the last plan
-    :param never_copy: ACLs of the source that are none of its own: fences, and what an opposite flow made
-    :param promoted: target topics that producers own: whatever can cover one stays as it is
-    :param guard: on an open target, let only drkit write where no ACL stands
+    :param never_copy: ACLs of the source that are not its own: fences, and what an opposite flow made
+    :param promoted: target topics that producers own: an ACL that can cover one stays as it is
+    :param guard: on an open target, let only drkit write where there is no ACL
     """
     wanted = sort_acls((t for a in source if a not in never_copy for t in scope.renamed(a)), target.own)
     bounds = AclBounds(scope, target.own)
@@ -166,7 +166,7 @@ def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> fro
 
 
 def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozenset[Acl]:
-    """For copies on which no ACL stands, on a target where this means that everybody writes."""
+    """ACLs for copies without any ACL, on a target where this lets all clients write."""
     if not target.own or not target.is_open:
         return frozenset()
     on_topics = [a for a in acls if a.resource is ResourceKind.TOPIC]

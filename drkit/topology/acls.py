@@ -79,7 +79,7 @@ class Acl(NamedTuple):
 
     @property
     def at(self) -> str:
-        """The resources in words; the star of a prefix is ours, Kafka has the pattern type."""
+        """The resources as text. drkit writes a prefix with a star; Kafka has the pattern type."""
         star = "*" if self.pattern is PatternKind.PREFIXED else ""
         return f"{self.resource.lower().replace('_', ' ')} {self.name}{star}"
 
@@ -90,7 +90,7 @@ class Acl(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it stands on every resource of its type."""
+        """Whether the ACL is on every resource of its type."""
         return self.pattern is PatternKind.LITERAL and self.name == ANY_NAME
 
     def covers(self, name: str) -> bool:

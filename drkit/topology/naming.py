@@ -15,7 +15,7 @@ _HEARTBEATS: Final = "heartbeats"
 
 
 def is_heartbeats(topic: str, separator: str) -> bool:
-    """Whether heartbeats stand there: a cluster's own, or replicated ones (``a.heartbeats``)."""
+    """Whether a topic holds heartbeats: a cluster's own, or replicated ones (``a.heartbeats``)."""
     return topic == _HEARTBEATS or topic.endswith(separator + _HEARTBEATS)
 
 
@@ -61,7 +61,7 @@ class IdentityNaming:
     """Topics keep their names, so that applications work unchanged after a failover.
 
     Heartbeats are the exception, as in MM2's IdentityReplicationPolicy: both clusters have their own topic
-    ``heartbeats``, and the copy must be told from it. MM2 prefixes every name that merely *ends* in
+    ``heartbeats``, and the copy needs another name. MM2 prefixes every name that merely *ends* in
     ``heartbeats``; here ``device-heartbeats`` keeps its name.
     """
 
@@ -73,7 +73,7 @@ class IdentityNaming:
         return self._prefix.downstream(topic) if self._beats(topic) else topic
 
     def upstream(self, topic: str) -> str | None:
-        """The same name; of heartbeats only those with our prefix are ours."""
+        """The same name; of heartbeats topics, only one with this flow's prefix has a source name."""
         return self._prefix.upstream(topic) if self._beats(topic) else topic
 
     def comes_from(self, topic: str, alias: str) -> bool:

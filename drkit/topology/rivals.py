@@ -1,6 +1,6 @@
-"""Other replicators that write to the same cluster: which topics are theirs, from what they keep there.
+"""Other replicators that write to the same cluster, and their topics, from the state they keep there.
 
-Pure. Two writers in one topic cannot be taken apart again, so a topic that has one is refused to a second.
+Pure. Records of two writers in one topic cannot be separated, so a second writer is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _IDLE: Final = frozenset({"PAUSED", "STOPPED"})
 
 
 class Claim(NamedTuple):
-    """A topic of the target that somebody else writes; sentences for a refusal."""
+    """A topic of the target that another replicator writes; sentences for a refusal."""
 
     what: str
     evidence: str
@@ -62,7 +62,7 @@ class Mm2Source(NamedTuple):
     def written(self, alias: str) -> dict[str, str]:
         """Topics of the target that it writes → their source topics.
 
-        :param alias: its source's; a policy of somebody's own counts as both of Kafka's
+        :param alias: its source's; a custom policy counts as both of Kafka's
         """
         prefix, identity = PrefixNaming(alias, self.separator), IdentityNaming(alias, self.separator)
         known: dict[str, tuple[Naming, ...]] = {
@@ -75,7 +75,7 @@ class Mm2Source(NamedTuple):
 
 
 def mm2_source(records: Mapping[bytes, bytes]) -> Mm2Source | None:
-    """From ``mm2-configs.<source>.internal``: what its tasks were told to copy; None when it copies nothing.
+    """What its tasks are assigned to copy, from ``mm2-configs.<source>.internal``; None if it copies nothing.
 
     Only names are taken from there: the same records hold passwords.
     """

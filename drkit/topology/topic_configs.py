@@ -15,7 +15,7 @@ from drkit.topology.filters import NameFilter
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 BROKER_DEFAULT_BYTES: Final = 1_048_588
-"""Kafka's own ``message.max.bytes``: what a topic takes when nobody says otherwise."""
+"""Kafka's default of ``message.max.bytes``: the largest batch of a topic without a setting of its own."""
 FENCE_BELOW_BYTES: Final = 1024
 """A ``max.message.bytes`` below this is no setting but a fence that keeps producers out."""
 
@@ -71,7 +71,7 @@ class Want(NamedTuple):
     :param value: None: not set on the topic, so that the target's brokers decide
     :param needed: without it records could not be appended unchanged
     :param at_least: a larger number that is there already stays
-    :param explicit: it is to stand on the topic even where the brokers' default is the same
+    :param explicit: it is to be set on the topic even if the brokers' default is the same
     """
 
     value: str | None

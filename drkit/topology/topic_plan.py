@@ -61,7 +61,7 @@ class TopicChange(ABC):
 
 @dataclass(frozen=True)
 class CreateTopic(TopicChange):
-    """Create a topic; the settings of ``configs`` stand on it from the start."""
+    """Create a topic with the settings of ``configs`` from the start."""
 
     partitions: int
     replicas: int
@@ -128,7 +128,7 @@ class DeleteConfig(TopicChange):
 
     @property
     def step(self) -> TopicStep:
-        """What the brokers' value is nobody knows here: it may remove records."""
+        """Always REST: the brokers' value is unknown here and may remove records."""
         return TopicStep.REST
 
     def rows(self) -> Iterator[ChangeRow]:

@@ -1,8 +1,8 @@
-"""``drkit translate spark-checkpoint``: a Structured Streaming query goes on at its next record elsewhere.
+"""``drkit translate spark-checkpoint``: a Structured Streaming query continues at its next record elsewhere.
 
-Spark keeps Kafka offsets in the query's own checkpoint folder, where no group offsets help. A copy of it is
-written in which every offset is that of the same record on the other cluster; state, commits and all else
-stay as they are.
+Spark keeps Kafka offsets in the query's own checkpoint folder, where group offsets have no effect. drkit
+writes a copy in which every offset is that of the same record on the other cluster; state, commits and all
+other files stay unchanged.
 """
 
 from __future__ import annotations

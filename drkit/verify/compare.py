@@ -1,8 +1,8 @@
 """Compares one range of a source partition with its copy, record by record. Pure.
 
-Both sides come as streams in offset order; the offset map says which target offset each source record must
-have. What does not fit its place is remembered for a while by its content, so that a lost record is told from
-one that merely stands elsewhere, and a swap from two changes.
+Both sides are streams in offset order; the offset map says which target offset each source record must have.
+A record that does not match is remembered for a while by its content. This separates a lost record from a
+misplaced one, and a swap from two changes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Rules:
     source_compacted: bool = False
     target_compacted: bool = False
     source_start: Callable[[], int] = field(default=lambda: 0)
-    """The source partition's first offset, as it is now: retention goes on while we compare."""
+    """The source partition's current first offset: retention continues during the comparison."""
     target_start: Callable[[], int] = field(default=lambda: 0)
 
 
@@ -62,7 +62,7 @@ class RecordLocator:
         self._back = 0
 
     def target_of(self, upstream: int) -> int | None:
-        """The target offset of a source record; None: the map knows no place for it."""
+        """The target offset of a source record; None: the map has no offset for it."""
         while (segment := self._segments[self._at]).upstream + segment.records <= upstream:
             self._at += 1
         return None if upstream < segment.upstream else segment.downstream + upstream - segment.upstream
@@ -163,7 +163,7 @@ class Comparison:
     # -- what the strays turn out to be -------------------------------------------------------------
 
     def _moved(self, source: Stray, target: Stray) -> None:
-        """The record is there, at another place than the map says."""
+        """Report a record that exists at another offset than the map says."""
         here = (source.offset, target.offset)
         crossed = source.equal_before != target.equal_before
         if (last := self._last_moved) is not None and not crossed:

@@ -19,7 +19,7 @@ class DifferenceKind(StrEnum):
     DIFFERENT = "different"
     """Key, value, headers or timestamp differ."""
     OUT_OF_ORDER = "out_of_order"
-    """The record is there, but before or behind a neighbour it must follow or precede."""
+    """The record exists, but in the wrong order relative to a neighbour."""
     MISPLACED = "misplaced"
     """The record is there and in order, but not where the map says: groups would be moved wrongly."""
 
@@ -31,7 +31,7 @@ class Difference:
     kind: DifferenceKind
     source_offset: int | None
     target_offset: int | None
-    """Of a missing record: the offset at which it should stand."""
+    """Of a missing record: its expected offset."""
     digest: str = ""
     """Of the content, to recognise it in the neighbouring range."""
     fields: tuple[str, ...] = ()

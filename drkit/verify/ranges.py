@@ -16,7 +16,7 @@ from drkit.verify.compare import Segment
 _SMALLEST = 50_000
 _LARGEST = 2_000_000
 _PER_SLOT = 6
-"""Ranges per task slot: some are quicker than others, and progress is told range by range."""
+"""Ranges per task slot: some are quicker than others, and progress is reported per range."""
 
 
 class TakenOver(NamedTuple):
@@ -76,8 +76,8 @@ class Range:
     committed: bool = True
     """Aborted records of the source do not count."""
     again_from: int | None = None
-    """MirrorMaker 2 copied it, so no map says what belongs where; from this source offset on all stands in
-    the next range, too. None: the map knows."""
+    """MirrorMaker 2 copied the range, so no map covers it; all records from this source offset are in the
+    next range, too. None: the map covers the range."""
 
     @property
     def size(self) -> int:
@@ -175,7 +175,7 @@ def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
 
 
 def _place(view: PartitionView, upstream: int) -> int:
-    """The target offset of the first copied record at or behind a source offset."""
+    """The target offset of the first copied record at or after a source offset."""
     segments = view.segments
     index = max(0, bisect_right(segments, upstream, key=lambda s: s.upstream) - 1)
     for segment in segments[index:]:

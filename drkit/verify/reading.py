@@ -44,7 +44,7 @@ class RangeReader:
                 "enable.auto.offset.store": False,
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "enable.partition.eof": True,
-                # Retention may overtake us: go on where the log begins now, the comparison knows why.
+                # Retention may pass the position: continue at the log's start, the comparison expects it.
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
                 "queued.min.messages": 20_000,
@@ -91,7 +91,7 @@ class RangeReader:
                 offset: Any = message.offset()
                 if offset >= stop:
                     return
-                if offset < start:  # the log ends before `start` now, and the consumer began anew
+                if offset < start:  # the log now ends before `start`, and the consumer was reset
                     continue
                 yield message
             if heard == 0.0:

@@ -185,7 +185,7 @@ def _taken_over(view: PartitionView, ranges: list[RangeResult]) -> OldPart | Non
 
 
 def _across(findings: list[Difference], counts: Counts) -> list[Difference]:
-    """A record missing in one range and surplus in the next only stands at another place."""
+    """Findings across ranges: a record missing in one and surplus in the next is only misplaced."""
     surplus: dict[str, list[Difference]] = {}
     for finding in findings:
         if finding.kind is DifferenceKind.EXTRA:

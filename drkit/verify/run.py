@@ -55,14 +55,14 @@ class VerifyRequest:
 def verify(
     settings: Settings, request: VerifyRequest, progress: Progress = lambda _line: None
 ) -> list[FlowReport]:
-    """Compare flows from the sources' first offsets to the frontiers of now.
+    """Compare flows from the sources' first offsets to the current frontiers.
 
     Works beside a running replicator. What is found equal is remembered in the flow's state topic.
 
     :raises ConfigError: no such flow, or no topic to compare
     :raises Refused: source and target are one cluster, or Spark has no slot
     :raises ClusterUnreachable: a cluster does not answer
-    :raises Failed: a cluster stopped answering on the way
+    :raises Failed: a cluster stopped answering during the comparison
     """
     flows = settings.chosen_flows([request.flow] if request.flow else [])
     tasks = max(1, min(_MOST_TASKS, os.cpu_count() or 1) - 1)

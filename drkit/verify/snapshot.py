@@ -1,7 +1,7 @@
 """Both clusters at one moment: what is to be equal, by the offset map settled against the target's log.
 
-Works beside a running replicator. The target's ends are taken first and the map is read after them: what
-stands before those ends was intended before it was appended, so the map knows all of it.
+Works beside a running replicator. The target's end offsets are taken first and the map is read after them:
+each record before those ends was written to the map before it was appended, so the map knows all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The offset map and the flow's state as they stand on the target now, for one who only reads."""
+"""The current offset map and flow state on the target, for a reader that writes nothing."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class RangeResult:
     findings: list[Difference] = field(default_factory=list)
     undecided: str = ""
     first_waiting: int | None = None
-    """First source record behind the frontier; None: all is copied."""
+    """Offset of the first source record after the frontier; None: all records are copied."""
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     before: bool = False

@@ -54,7 +54,7 @@ class FenceDebt(StateRecord):
 
     @property
     def owed_by(self) -> str:
-        """Which failover owes the fence, and on which topics."""
+        """Which failover left the fence pending, and on which topics, as text."""
         run = f"run {self.run_id} (term {self.term})"
         return f"{run} owes it for {len(self.topics)} topics: {_some(self.topics)}"
 

@@ -73,7 +73,7 @@ class LeaseRecord(StateRecord):
     holder: Process
     renewed_ms: int
     ttl_ms: int
-    """Without a renewal for so long it is over."""
+    """The lease expires after this time without a renewal."""
     spark_session: int | None = None
     """The session of Spark's processes on the holder's machine: its workers outlive it for a moment."""
 
@@ -117,7 +117,7 @@ class StandbyRecord(StateRecord):
     since_ms: int = stored(whole())
     renewed_ms: int = stored(whole())
     ttl_ms: int = stored(whole(0, _DAY_MS))
-    """Without a renewal for so long it is gone."""
+    """The standby is considered gone after this time without a renewal."""
     ready: bool = stored(flag)
     reason: str = stored(prose, default="")
     """Why it is not ready."""
@@ -187,7 +187,7 @@ class SkipsRecord(StateRecord):
 
     ids: tuple[int, ...] = stored(tuple_of(whole()))
     writes_for_ms: int = stored(whole(), missing=0)
-    """A task of the flow may write for so long after it was last heard of."""
+    """How long a task of the flow may write after its last sign of life."""
 
 
 @record

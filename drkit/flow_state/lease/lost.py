@@ -1,4 +1,4 @@
-"""What a run is told that cannot have its flow's lease, or has lost it."""
+"""Errors of a run that cannot get its flow's lease, or has lost it."""
 
 from __future__ import annotations
 

@@ -40,10 +40,10 @@ class FlowLease:
     """The right to run a flow, kept alive by a thread until :meth:`release`.
 
     The record is changed as by a compare-and-set: the transactional id fences every other run, then the
-    record is read once more, and ours is committed only where it is still the one that was judged.
+    record is read again, and the new one is committed only if the record is still the one that was judged.
 
     :param run_id: this run; a lease of the same run is taken back at once
-    :param ttl_seconds: without a renewal for so long the lease is free; None: as the flow says
+    :param ttl_seconds: seconds without a renewal after which the lease is free; None: as the flow says
     :param workers: the session of Spark's processes on this machine, once there is one
     """
 
@@ -87,7 +87,7 @@ class FlowLease:
 
     @property
     def is_held(self) -> bool:
-        """Whether the lease is ours, and was renewed in its time."""
+        """Whether this run holds the lease and renewed it in time."""
         return self.lost is None and self._right.holds(boottime())
 
     @property
@@ -100,12 +100,12 @@ class FlowLease:
 
         :param cancelled: asked while waiting; True gives up
         :raises Refused: another run holds it and lives
-        :raises LeaseLost: somebody else took it at the same moment, or who holds it cannot be seen
+        :raises LeaseLost: another run took it at the same moment, or its holder cannot be read
         """
         while (turn := self.look(strict=False)) is LeaseAvailability.HELD:
             holder = self._turn.known
             if holder is not None and holder.run_id == self.run_id:
-                break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
+                break  # an open renewal of this run may hide the end: taking the lease aborts it, then reads
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
                 raise held_by_another(self._flow.name, holder)
             if self.is_hidden:
@@ -143,7 +143,7 @@ class FlowLease:
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise :class:`LeaseLost` when the lease is no longer ours, or was not renewed in its time."""
+        """Raise :class:`LeaseLost` when this run no longer holds the lease, or did not renew it in time."""
         if self.lost is not None:
             raise self.lost
         if not self._right.holds(boottime()):
@@ -205,9 +205,9 @@ class FlowLease:
                 self._transact(self._record(), strict=True)
                 pause = self.seconds / 3
             except (LeaseLost, Failed) as error:
-                # Begin anew: what a broken transaction left behind is aborted by its successor.
+                # Start with a new producer: it aborts what a broken transaction left open.
                 self._producer = None
-                # Who fenced us may have found our record and left it: that is to be seen at once.
+                # The run that fenced this one may have kept its record: read it at once.
                 pause = min(_AGAIN_SECONDS, self.seconds / 3)
                 if isinstance(error, LeaseTaken) or not self._right.holds(boottime()):
                     self.lost = error if isinstance(error, LeaseLost) else LeaseLost(error.what)
@@ -225,7 +225,7 @@ class FlowLease:
                 producer = self._new_producer()
                 producer.init_transactions(_CALL_SECONDS)
                 self._confirm(strict=strict)
-                self._producer = producer  # from here on: what is not ours must not be given back
+                self._producer = producer  # only now: a lease not held by this run must not be given back
             producer.begin_transaction()
             value = None if record is None else record.encode()
             name, key = self._state.name, LeaseRecord.key().encode()
@@ -238,9 +238,9 @@ class FlowLease:
         self._right.extend(began)
 
     def _confirm(self, *, strict: bool) -> None:
-        """Look once more whether the lease is free, or ours; once all others are fenced that stays so.
+        """Check again that the lease is free or held by this run. With all others fenced, that cannot change.
 
-        :raises LeaseLost: another run holds it, or whether it does cannot be seen
+        :raises LeaseLost: another run holds it, or its holder cannot be read
         """
         if not self._load() and strict:
             raise hidden(self._flow.name, self._place)

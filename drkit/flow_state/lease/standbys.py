@@ -10,7 +10,7 @@ from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 
 _FORGET_MS: Final = 3_600_000
-"""A record that is not renewed for so long is deleted; one that lives writes it again."""
+"""A record not renewed for this time is deleted; a standby that is alive writes it again."""
 
 
 class WaitingProcess(NamedTuple):

@@ -75,7 +75,7 @@ class LeaseTurn:
         )
 
     def is_as_judged(self, lease: LeaseRecord | None) -> bool:
-        """Whether a record read after all other producers were fenced allows to write ours."""
+        """Whether this run may write, by the record read after all other producers were fenced."""
         return lease is None or lease.run_id == self._run_id or lease == self.known
 
 

@@ -22,11 +22,11 @@ class LeaseHolder(NamedTuple):
 
 
 def replicator_of(state: FlowState, now: int) -> LeaseHolder | None:
-    """Who holds the flow's lease, from its state; None when nobody does."""
+    """The holder of the flow's lease, from its state; None when the lease is free."""
     lease = state.get(LeaseRecord)
     if lease is None:
         return None
-    # One of this machine is seen to be dead at once, not only when its lease is over.
+    # A holder on this machine is known to be dead at once, not only when its lease expires.
     alive = lease.is_fresh(now) and lives_here(lease.holder) is not False
     return LeaseHolder(lease.holder.host, lease.holder.pid, lease.age_ms(now) / 1000, alive=alive)
 
