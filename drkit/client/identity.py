@@ -1,4 +1,4 @@
-"""Whether these are the brokers that the endpoint means."""
+"""Checks that the brokers are those of the endpoint's cluster."""
 
 from __future__ import annotations
 

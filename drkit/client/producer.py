@@ -1,4 +1,4 @@
-"""A producer that goes where the endpoint file says."""
+"""A producer that follows the endpoint file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
     delivery report. In-flight records may exist on the old cluster too (:attr:`Switch.uncertain`).
 
     A cluster that is fenced for a failover refuses records. They are held, in the order of their topic, and
-    go when the fence is lifted or the endpoint changes; after `hold_seconds` they are reported as failed.
+    sent when the fence is lifted or the endpoint changes; after `hold_seconds` they are reported as failed.
 
     A transaction is never carried over: its next call raises :class:`TransactionCut`; after
     `abort_transaction()` the producer is on the new cluster. In transactions nothing is held.
@@ -87,12 +87,12 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it is now."""
+        """The endpoint that the producer is on."""
         return self._watch.endpoint
 
     @property
     def held(self) -> int:
-        """How many records wait because the cluster refuses them as a fence does."""
+        """The number of records that wait because the cluster refuses them as a fence does."""
         return self._sending.outbox.held
 
     def __len__(self) -> int:
@@ -168,7 +168,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
         while len(self):
             self._follow()
             waits = self._sending.serve(lambda client: client.flush(turn(deadline)))
-            if not waits and len(self):  # all of it is held: librdkafka has nothing to wait for
+            if not waits and len(self):  # all records are held: librdkafka has nothing to wait for
                 self._sending.serve(lambda client: client.poll(turn(deadline)))
             if monotonic() >= deadline:
                 break

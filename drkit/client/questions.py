@@ -1,4 +1,4 @@
-"""What clients ask their cluster: under confluent-kafka's names, seeing the endpoint change meanwhile."""
+"""Queries of clients to their cluster, under confluent-kafka's names. They notice an endpoint change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 
 
 class ClusterQuestions(ABC):
-    """Questions of every client."""
+    """Queries of every client."""
 
     @abstractmethod
     def _asked(self, question: Callable[[Any, float], Any], timeout: float | None) -> Any:
@@ -28,7 +28,7 @@ class ClusterQuestions(ABC):
 
 
 class ConsumerQuestions(ClusterQuestions):
-    """Questions of a consumer."""
+    """Queries of a consumer."""
 
     def committed(
         self, partitions: Sequence[TopicPartition], timeout: float | None = None

@@ -32,7 +32,7 @@ class Phase(Enum):
     NONE = "none"
     OPEN = "open"
     ENDING = "ending"
-    """Its commit was asked for."""
+    """Its commit was requested."""
     CUT = "cut"
     """The endpoint changed meanwhile: the application must abort it."""
 
@@ -40,7 +40,7 @@ class Phase(Enum):
 class Transaction:
     """The phase, and calls that look at the endpoint file while they wait.
 
-    :param moved: the endpoint that counts instead of the present one, None if the present one counts
+    :param moved: the endpoint that replaces the current one, or None
     """
 
     def __init__(self, moved: Callable[[], Endpoint | None]) -> None:
@@ -53,11 +53,11 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether the client must not be changed under it."""
+        """Whether a transaction is open, so that the client must not change."""
         return self.phase is not Phase.NONE
 
     def refuse_if_cut(self) -> None:
-        """Before anything is done in a transaction. Raises TransactionCut."""
+        """Check that the transaction can continue. Raises TransactionCut."""
         if self.phase in {Phase.OPEN, Phase.ENDING} and (new := self._moved()) is not None:
             self._unknown = self.phase is Phase.ENDING
             self.phase = Phase.CUT
@@ -71,7 +71,7 @@ class Transaction:
             )
 
     def call(self, work: Callable[[float], Any], timeout: float, longest: float = TURN_SECONDS) -> None:
-        """A call of librdkafka that may be repeated after its time is over, in short turns.
+        """The result of a repeatable call of librdkafka, made in short turns.
 
         :raises TransactionCut: the endpoint changed meanwhile
         """
@@ -99,7 +99,7 @@ def has_ended(work: Callable[[float], Any], deadline: float, longest: float = TU
             raise
     else:
         return True
-    time.sleep(max(0.0, began + CHECK_SECONDS - monotonic()))  # it may have failed at once
+    time.sleep(max(0.0, began + CHECK_SECONDS - monotonic()))  # the call may have failed at once
     return False
 
 

@@ -1,4 +1,4 @@
-"""The transactional methods of a producer, which see the endpoint change while they wait."""
+"""The transactional methods of a producer, which notice an endpoint change while they wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drkit.client.transaction import INIT_SECONDS, Phase, Transaction, has_ended
 
 
 class TransactionalCalls(ABC):
-    """Under confluent-kafka's names. They belong to one thread."""
+    """Transactional methods under confluent-kafka's names, for one thread only."""
 
     _sending: Sending
     _watch: EndpointWatch
@@ -108,7 +108,7 @@ class TransactionalCalls(ABC):
             self._txn.phase = phase = Phase.OPEN  # the file leads back
 
     def _aborted(self, client: Any, deadline: float) -> bool:
-        """Abort there; False when clients go elsewhere before it is done."""
+        """Abort on this client; False if clients go elsewhere before it is done."""
         while True:
             try:
                 if has_ended(client.abort_transaction, deadline):

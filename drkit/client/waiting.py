@@ -20,7 +20,7 @@ T = TypeVar("T")
 LEAVE_SECONDS: Final = 2.0
 """How long a cluster that is being left may still answer a call."""
 ASK_SECONDS: Final = 30.0
-"""The longest single question to librdkafka; it is repeated while the call has time."""
+"""The longest single query in librdkafka, in seconds; it is repeated while the call has time."""
 _TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001  its only name
 _FAIL: Final = KafkaError._FAIL  # noqa: SLF001  likewise
 _RAISED: Final = (KafkaException, RuntimeError, TypeError, ValueError, ArithmeticError)
@@ -44,10 +44,10 @@ class _Call(Generic[T]):
         self._result: list[T] = []
         self._failed: list[Exception] = []
         self.left = False
-        """The caller does not wait for it any more."""
+        """The caller does not wait for the call any more."""
 
     def run(self) -> None:
-        """In the thread of its own."""
+        """Run the call in its own thread."""
         _HERE.call = self
         try:
             self._result.append(self._work())
@@ -57,7 +57,7 @@ class _Call(Generic[T]):
             self._events.put(None)
 
     def ended(self, seconds: float) -> bool:
-        """Wait this long, or serve one callback; whether the call has ended."""
+        """Wait this long, or serve one callback; returns whether the call has ended."""
         try:
             event = self._events.get(timeout=seconds)
         except Empty:
@@ -68,7 +68,7 @@ class _Call(Generic[T]):
         return False
 
     def result(self) -> T:
-        """After its end. Raises what it raised."""
+        """The call's result, after its end. Raises what the call raised."""
         if self._failed:
             raise self._failed[0]
         if not self._result:
@@ -164,7 +164,7 @@ class Calls:
 
     @staticmethod
     def _wait(call: _Call[T], moved: Callable[[], bool], seconds: float) -> T:
-        run = partial(copy_context().run, call.run)  # in a callback: what that may call
+        run = partial(copy_context().run, call.run)  # in a callback: calls that it may make
         threading.Thread(target=run, name="waiting-call", daemon=True).start()
         until: float | None = None
         try:
