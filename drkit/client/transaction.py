@@ -71,7 +71,7 @@ class Transaction:
             )
 
     def call(self, work: Callable[[float], Any], timeout: float, longest: float = TURN_SECONDS) -> None:
-        """The result of a repeatable call of librdkafka, made in short turns.
+        """Make a repeatable call of librdkafka, in short turns.
 
         :raises TransactionCut: the endpoint changed meanwhile
         """
@@ -104,5 +104,5 @@ def has_ended(work: Callable[[float], Any], deadline: float, longest: float = TU
 
 
 def _goes_on(error: KafkaException) -> bool:
-    """A turn was over: librdkafka may report what it tried meanwhile, as a coordinator that loads."""
+    """Whether to try again: the turn is over, or an error may pass, as of a coordinator that loads."""
     return bool(error.args[0].retriable() or error.args[0].code() in _PASSES)

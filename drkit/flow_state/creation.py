@@ -81,7 +81,7 @@ def _ensure(
     try:
         create_own_topic(target, name, {**needed, **segment}, partitions)
     except (ClusterUnreachable, NotAuthenticated, NotAuthorized):
-        raise  # less settings change nothing
+        raise  # fewer settings would change nothing
     except Failed:
         create_own_topic(target, name, needed, partitions)
     return appeared(target, name)

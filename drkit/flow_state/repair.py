@@ -1,4 +1,4 @@
-"""Writes again what a record that is not drkit's hides in a flow's state."""
+"""Writes a record of a flow's state again when a record not written by drkit hides it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TRIES: Final = 5
 
 
 class Written(Protocol):
-    """What is needed of :class:`drkit.flow_state.topic.StateTopic`."""
+    """The part of :class:`drkit.flow_state.topic.StateTopic` that is needed here."""
 
     records: FlowState
     followed: dict[str, list[bytes | None]]

@@ -18,7 +18,7 @@ from drkit.flow_state.state import FlowState
 
 
 class UnnamedFlows:
-    """Flows from our target to our source that `opposite_flows` does not name.
+    """Flows from this flow's target to its source that `opposite_flows` does not name.
 
     :param source: alias of the cluster where their states are
     """
@@ -29,9 +29,9 @@ class UnnamedFlows:
         self._copies: dict[str, dict[str, GenerationRecord]] = {}
 
     def see(self, name: str, state: FlowState) -> bool:
-        """Take the state of such a flow; returns whether it is to be read again.
+        """Add the state of such a flow; returns whether it is to be read again.
 
-        Where the configuration says which flows there are, this one is named once, and then passed over.
+        If the configuration lists the opposite flows, this one is reported once, and then ignored.
         """
         if self._flow.naming == "prefix":
             return False  # with prefixed names nothing is copied back
@@ -45,12 +45,12 @@ class UnnamedFlows:
         return False
 
     def keep(self, names: Iterable[str]) -> None:
-        """Forget states that are not there any more."""
+        """Forget states that no longer exist."""
         there = set(names)
         self._copies = {name: copies for name, copies in self._copies.items() if name in there}
 
     def claims(self, topics: Mapping[str, UUID]) -> dict[str, DrkitError]:
-        """Topics of our source that such a flow says it writes, each with what to do about it.
+        """Topics of the source that such a flow claims to write, each with what to do about it.
 
         :param topics: name → id
         """

@@ -33,7 +33,7 @@ def held_by_another(flow: str, holder: LeaseRecord) -> Refused:
 
 
 def not_renewed(flow: str, place: str, cause: KafkaError) -> LeaseLost:
-    """The target did not take a renewal.
+    """The error when the target did not accept a renewal.
 
     :param place: the state topic and its cluster
     """

@@ -1,7 +1,7 @@
 """One run per flow: a lease record on the target, renewed by a transactional producer.
 
 The transactional id fences an older holder the moment a newer one takes over. Even without that no record
-could be copied twice (see :mod:`drkit.copy_task.target.live`); the lease is there so that two runs do not
+could be copied twice (see :mod:`drkit.copy_task.target.live`); the lease exists so that two runs do not
 work against each other, and so that the second one says why it does not start.
 """
 
@@ -73,7 +73,7 @@ class FlowLease:
         self._cluster: Cluster | None = None
         self.lost: LeaseLost | None = None
         self._orphans: int | None = None
-        """The session in which workers of a dead holder may live for another moment."""
+        """The session in which workers of a dead holder may still run for a moment."""
 
     @property
     def holder(self) -> LeaseRecord | None:
@@ -82,7 +82,7 @@ class FlowLease:
 
     @property
     def until(self) -> float:
-        """Until when tasks may write if no renewal follows, as of :func:`drkit.clock.boottime`."""
+        """When tasks must stop writing if no renewal follows, as of :func:`drkit.clock.boottime`."""
         return self._right.until
 
     @property
@@ -92,14 +92,14 @@ class FlowLease:
 
     @property
     def is_hidden(self) -> bool:
-        """For a lease time an open transaction has hidden who holds the lease."""
+        """Whether an open transaction has hidden the holder for a whole lease time."""
         return boottime() - self._turn.hidden_since >= self.seconds
 
     def acquire(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Take the lease: at once when it is free, after its time when its holder went silent.
 
         :param cancelled: asked while waiting; True gives up
-        :raises Refused: another run holds it and lives
+        :raises Refused: another run holds it and is alive
         :raises LeaseLost: another run took it at the same moment, or its holder cannot be read
         """
         while (turn := self.look(strict=False)) is LeaseAvailability.HELD:
@@ -117,7 +117,7 @@ class FlowLease:
     def look(self, *, strict: bool = True) -> LeaseAvailability:
         """Read the lease and judge whether it may be taken.
 
-        :param strict: where an open transaction hides records, even a lease that is not there is held
+        :param strict: if an open transaction hides records, a missing lease counts as held
         :raises DrkitError: the flow's state cannot be read
         """
         asked = boottime()
@@ -129,10 +129,10 @@ class FlowLease:
         return self._turn.look(lease, asked=asked, answered=boottime(), alive=alive, whole=whole)
 
     def take(self, turn: LeaseAvailability) -> None:
-        """Write our record where the one of the last look still is; from then on it is renewed.
+        """Write this run's record if the one last read is still there; from then on it is renewed.
 
-        :param turn: what that look has judged
-        :raises LeaseLost: another run was faster, or the target does not take it
+        :param turn: the judgement of the last :meth:`look`
+        :raises LeaseLost: another run was faster, or the target does not accept it
         """
         before = self._turn.known
         self._transact(self._record(), strict=self._strict)
@@ -155,28 +155,28 @@ class FlowLease:
             )
 
     def outlive_orphans(self, stop: threading.Event) -> None:
-        """Wait until the workers of a holder that is gone have ended, too; at most some seconds."""
+        """Wait until the workers of a dead holder have ended; at most some seconds."""
         deadline = boottime() + _ORPHANS_SECONDS
         while self._orphans is not None and in_session(self._orphans) and boottime() < deadline:
             if stop.wait(_ORPHANS_LOOK_SECONDS):
                 return
 
     def renew_soon(self) -> None:
-        """Renew the lease now: a task that Spark starts again waits for a renewal before it writes."""
+        """Renew the lease now: a task that Spark restarts waits for a renewal before it writes."""
         self._soon.set()
 
     def leave(self) -> None:
-        """Renew the lease no longer: it runs out, and what still writes under it ends before."""
+        """Stop renewing the lease: it expires, and tasks that write under it end before that."""
         self._ended.set()
         self._soon.set()
 
     def release(self) -> None:
-        """Give the lease back, so that the next run need not wait; a lost one is left alone."""
+        """Release the lease, so that the next run need not wait; a lost lease is left alone."""
         self.leave()
         if self._renewer is not None:
             self._renewer.join(_CALL_SECONDS)
         if self._producer is not None and self.lost is None:
-            # Not being able to say goodbye only costs the next run its waiting time.
+            # If the release fails, the next run only has to wait.
             with suppress(LeaseLost):
                 self._transact(None)
         self._producer = None
@@ -214,9 +214,9 @@ class FlowLease:
                     return
 
     def _transact(self, record: LeaseRecord | None, *, strict: bool = False) -> None:
-        """Write the record; a new producer fences all others first, and then looks once more.
+        """Write the record; a new producer first fences all others, then reads the lease again.
 
-        :param strict: the look must see the whole state
+        :param strict: the read must see the whole state
         """
         began = boottime()
         producer = self._producer

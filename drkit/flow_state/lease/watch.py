@@ -1,4 +1,4 @@
-"""Who holds a flow's lease, and whether that process seems to live. Pure, but for a look at this machine."""
+"""The holder of a flow's lease, and whether it seems alive. Pure, but reads processes of this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.state import FlowState
 
 _LATE_SECONDS: Final = 1.0
-"""A renewal may come so late."""
+"""How late a renewal may come, in seconds."""
 
 
 class LeaseHolder(NamedTuple):
@@ -32,7 +32,7 @@ def replicator_of(state: FlowState, now: int) -> LeaseHolder | None:
 
 
 class LeaseWatch:
-    """Judges a lease by whether it is renewed while this process looks on.
+    """Judges a lease by whether it is renewed while this process watches.
 
     Clocks of two machines differ: one that is an hour slow makes a living replicator look dead.
     """
@@ -43,7 +43,7 @@ class LeaseWatch:
         self._renewed = False
 
     def look(self, state: FlowState, now_ms: int, clock: float) -> LeaseHolder | None:
-        """Who holds the lease; alive until it could have been renewed and was not.
+        """The holder of the lease; alive until a due renewal is missing.
 
         :param clock: of this process, in seconds
         """
@@ -61,5 +61,5 @@ class LeaseWatch:
 
     @property
     def is_renewed(self) -> bool:
-        """It was renewed while this process looked on."""
+        """Whether it was renewed while this process watched."""
         return self._renewed
