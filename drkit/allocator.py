@@ -1,4 +1,4 @@
-"""How our processes treat their memory: kept and reused, and seldom searched for cycles.
+"""How drkit's processes treat their memory: kept and reused, and seldom searched for cycles.
 
 A checkpoint round makes and keeps objects by the hundred thousand, none of them in a cycle; searching them
 was 40 % of its time (48,000 offsets: 5.1 CPU seconds before, 3.0 after).
@@ -23,7 +23,7 @@ _LARGEST_MMAP_THRESHOLD: Final = 32 << 20
 _KEPT_BYTES: Final = 128 << 20
 """Free memory at the end of the heap that stays with the process."""
 _TOUCHED_BYTES: Final = 64 << 20
-"""What every copy task comes to use: fetched to the heap before records wait for it."""
+"""Bytes that every copy task will use: added to the heap before records wait for them."""
 _PAGE_BYTES: Final = 4096
 _NEW_OBJECTS: Final = 50_000
 """The garbage collector searches young objects when this many more were created than freed."""
@@ -31,7 +31,7 @@ _NEW_OBJECTS: Final = 50_000
 
 @cache
 def keep_memory() -> bool:
-    """Let this process reuse what it frees, once for all.
+    """Let this process reuse the memory that it frees.
 
     Returns whether the C library supports this (glibc).
     """
@@ -48,13 +48,13 @@ def keep_memory() -> bool:
 
 @cache
 def search_seldom() -> None:
-    """Let Python's garbage collector look at what is new less often, and never at what was imported."""
+    """Let Python's garbage collector search new objects less often, and imported ones never."""
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 def _touch() -> None:
-    """Have the system give memory now, while the task connects, not page by page under the first records."""
+    """Get memory from the system now, while the task connects, not page by page with the first records."""
     size = _LARGEST_MMAP_THRESHOLD // 2
     blocks = [bytearray(size) for _ in range(_TOUCHED_BYTES // size)]
     for block in blocks:

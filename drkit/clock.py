@@ -10,7 +10,7 @@ import time
 from typing import Final
 
 Seconds = Callable[[], float]
-"""A clock in seconds with an arbitrary start: only differences mean something."""
+"""A clock in seconds with an arbitrary start: only differences are meaningful."""
 
 Millis = Callable[[], int]
 """A wall clock: milliseconds since 1970, as in Kafka's record timestamps."""
@@ -35,7 +35,7 @@ def wall_ms() -> int:
 
 
 def steady(wall: Millis = wall_ms, boot: Seconds = boottime) -> Millis:
-    """A wall clock of one task: right now it is the wall clock, and it does not jump from now on.
+    """A wall clock for one task: it starts at the current wall time and never jumps afterwards.
 
     Times that it has given may be subtracted. Not for a process that lives for months: when its machine's
     clock is corrected, this one is not.

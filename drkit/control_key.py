@@ -16,9 +16,9 @@ from typing import Final
 HEADER: Final = "drkit-mac"
 """Name of the record header that holds the MAC."""
 LEAST_BYTES: Final = 32
-"""Of key material."""
+"""Minimum length of key material, in bytes."""
 LEAST_DIFFERENT: Final = 8
-"""Different bytes in the key material: 32 zeros are no key."""
+"""Minimum of different bytes in the key material: 32 zeros are not a key."""
 NO_MAC: Final = "it has no MAC"
 NO_KEY: Final = "it has a MAC, and this configuration names no control key"
 _VERSION: Final = b"\x01"
@@ -34,7 +34,7 @@ Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str | bytes, str | b
 
 
 class WeakKey(ValueError):
-    """Key material that is too short, or hardly random."""
+    """Key material that is too short, or not random enough."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,7 +80,7 @@ class ControlKeys:
         return self.current.mac(_message(topic, key, value))
 
     def why_not(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers | None) -> str:
-        """Why a record was not written with one of the keys; empty when it was."""
+        """Why a record was not written with one of the keys, as text; empty if it was."""
         found = _macs(headers)
         if not found:
             return NO_MAC
@@ -98,7 +98,7 @@ class ControlKeys:
 def verify(
     keys: ControlKeys | None, topic: str, key: bytes | None, value: bytes | None, headers: Headers | None
 ) -> str:
-    """Why a record of one of drkit's topics does not count; empty when it does.
+    """Why a record of one of drkit's topics does not count, as text; empty if it does.
 
     :param keys: None: no control key is configured; then records count that have no MAC
     """

@@ -9,7 +9,7 @@ from reprlib import Repr
 from typing import Any, Final
 
 VERSION: Final = 1
-"""Of the document. Readers of a version skip keys that they do not know."""
+"""Version of the document. Readers of a version skip keys that they do not know."""
 _MARK: Final = "drkit_endpoint"
 _SHORT: Final = Repr()
 """Values in errors: a damaged file may hold large ones."""
@@ -46,11 +46,11 @@ class Endpoint:
     topics: Mapping[str, str] = field(default_factory=dict)
 
     def topic(self, name: str) -> str:
-        """What a topic is called on this cluster."""
+        """A topic's name on this cluster."""
         return self.topics.get(name, name)
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data, in the order in which it is written."""
+        """The endpoint as plain data, in the order in which it is written."""
         return {
             _MARK: VERSION,
             "term": self.term,

@@ -87,8 +87,8 @@ class ClusterUnreachable(Failed):
 
 
 class NotAuthenticated(Failed):
-    """A cluster refused our credentials or our TLS."""
+    """A cluster refused drkit's credentials or its TLS."""
 
 
 class NotAuthorized(Failed):
-    """A cluster knows us but does not allow the operation."""
+    """A cluster authenticated drkit but does not allow the operation."""

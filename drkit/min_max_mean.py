@@ -1,4 +1,4 @@
-"""The least, the most and the mean of what is measured again and again."""
+"""The least, the most and the mean of a repeated measurement."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _escaped(letter: str) -> str:
 
 
 def translate_group(group: str) -> str:
-    """Say where a group reads on."""
+    """The command that shows a group's position on the other side."""
     return typed("drkit", "translate", "--group", group)
 
 

@@ -1,4 +1,4 @@
-"""What happens, told once: an event is a log line and a number in a metric.
+"""Reports what happens: an event is a log line and a number in a metric.
 
 Logs go to stderr, for people or as one JSON object a line; stdout belongs to the answer of a command.
 """
@@ -95,7 +95,7 @@ class _Escaped(logging.Formatter):
 
 
 def event(kind: str, *, level: Level = "info", **fields: object) -> None:
-    """Something worth knowing happened: log it and count it.
+    """Log an event and count it.
 
     :param kind: a short name in snake case, such as ``source_gap``
     :param fields: where and with which numbers; secrets are hidden by their names

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def begun(work: Callable[[], T]) -> Future[T]:
-    """The future result of work that runs from now on.
+    """The future result of work, started now in its own thread.
 
     Nothing waits for its thread, not even the end of the process: a call that hangs in the system cannot be
     ended.

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class Scene(NamedTuple):
-    """What is to be seen at one moment."""
+    """The state shown at one moment."""
 
     written: int
     arrived: int

@@ -53,7 +53,7 @@ class Shop:
 
     @property
     def records(self) -> int:
-        """What a consumer of the primary can read by now."""
+        """The number of records that a consumer of the primary can read now."""
         return self.orders + self.payments
 
     def stock_up(self, orders: int) -> None:
@@ -147,7 +147,7 @@ class Shop:
                 number = chance.randrange(max(1, self._next))
                 self._put(producer, PAYMENTS, f"order-{number}", {"pays": number}, None)
             if not self.declined or chance.random() < _DECLINED:
-                producer.flush(_FLUSH_SECONDS)  # what waited here would never come into the log
+                producer.flush(_FLUSH_SECONDS)  # records that wait here would never be written to the log
                 producer.abort_transaction(_FLUSH_SECONDS)
                 self.declined += count
             else:

@@ -1,4 +1,4 @@
-"""Plays the acts one after the other and tells at the end what was measured."""
+"""Plays the acts in order and shows the measurements at the end."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class LocalBroker:
             raise Failed("a broker could not be launched", where=str(self.console), evidence=self.evidence())
 
     def detach(self) -> None:
-        """Let it live on when this process ends; until then it dies with us, however we end."""
+        """Keep the broker running when this process ends; otherwise it ends with this process in any case."""
         if self._process is not None:
             self._process.detach()
 
@@ -116,7 +116,7 @@ class LocalBroker:
         return "\n".join(parts)
 
     def evidence(self) -> str:
-        """What it said since its last start: from its first error on, else the end."""
+        """Its output since its last start: from its first error on, else the end."""
         said = self._said()
         first_error = re.search(r"^.* (ERROR|FATAL) ", said, re.MULTILINE)
         return said[first_error.start() :][:_EVIDENCE_CHARS] if first_error else said[-_EVIDENCE_CHARS:]

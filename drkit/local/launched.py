@@ -16,7 +16,7 @@ from drkit.local import launcher
 class Launched:
     """Starts the command; :meth:`told_pid` returns when it runs.
 
-    :param console: where it writes what it says
+    :param console: the file of its output
     :param environment: of the command; None: that of this process
     """
 

@@ -26,7 +26,7 @@ _UNKNOWN_TOPIC_MS: Final = 5000
 
 
 class Mm2Record(Protocol):
-    """A record that knows its bytes."""
+    """A record that provides its key and value as bytes."""
 
     @property
     def key(self) -> bytes:
@@ -62,7 +62,7 @@ def ensure_mm2_topic(cluster: Cluster, name: str, replicas: int) -> UUID:
 
 
 def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now: UUID) -> bool:
-    """Say that a topic is another one than before, if it is."""
+    """Report a topic that was deleted and created again, if it was."""
     if before in {None, now}:
         return False
     observe.event(
@@ -139,7 +139,7 @@ class Mm2Topic:
                     break
                 except BufferError:
                     self._producer.poll(0.1)
-                except KafkaException as error:  # the client knows by now that the topic is gone
+                except KafkaException as error:  # the client now knows that the topic is gone
                     failed.append(error.args[0])
                     break
         left = self._producer.flush(_SECONDS)
@@ -155,5 +155,5 @@ class Mm2Topic:
             )
 
     def close(self) -> None:
-        """Forget what is still on its way."""
+        """Drop records still in flight."""
         self._producer.purge()

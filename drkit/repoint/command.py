@@ -1,4 +1,4 @@
-"""A command of the user's tells the clients."""
+"""A user's command sends the endpoint to clients."""
 
 from __future__ import annotations
 

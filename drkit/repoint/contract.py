@@ -1,4 +1,4 @@
-"""What every adapter keeps: told once or ten times, clients know the endpoint of the newest term."""
+"""The contract of adapters: however often one is called, clients have the endpoint of the newest term."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drkit.errors import Failed, Refused
 
 
 class RepointEffect(StrEnum):
-    """What telling did."""
+    """The effect of sending an endpoint."""
 
     CHANGED = "changed"
     """The endpoint is new for clients."""
@@ -19,11 +19,11 @@ class RepointEffect(StrEnum):
 
 
 class OlderTerm(Refused):
-    """The clients know an endpoint of a newer term."""
+    """The clients have an endpoint of a newer term."""
 
 
 class TryAgain(Failed):
-    """It failed for a reason that may pass: no answer, a conflict, a lock."""
+    """A failure that may be temporary: no answer, a conflict, a lock."""
 
 
 class Adapter(Protocol):
@@ -67,7 +67,7 @@ def judge(told: Endpoint | None, endpoint: Endpoint, where: str) -> RepointEffec
 
 
 def older(where: str, endpoint: Endpoint, evidence: str) -> OlderTerm:
-    """The refusal of an endpoint whose term is over."""
+    """The error for an endpoint whose term is over."""
     return OlderTerm(
         f"clients are not sent back to {endpoint.cluster} of term {endpoint.term}",
         where=where,

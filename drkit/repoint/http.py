@@ -39,7 +39,7 @@ class HttpAnswer(NamedTuple):
 
     @property
     def said(self) -> str:
-        """For an error message."""
+        """The answer as text for an error message."""
         text = scrubbed(self.body[:_TOLD].decode(errors="replace").strip())
         return f"HTTP {self.status}" + (f": {text}" if text else "")
 
@@ -71,8 +71,8 @@ class HttpCaller:
     ) -> HttpAnswer:
         """Send a request.
 
-        :raises TryAgain: no connection, no answer in time, or one that says to come back
-        :raises Failed: the server cannot be trusted, or there can be no such request
+        :raises TryAgain: no connection, no answer in time, or one that says to retry
+        :raises Failed: the server cannot be trusted, or the request is invalid
         """
         where = place_of(url)
         try:
@@ -108,7 +108,7 @@ class HttpCaller:
         return found
 
     def _hang_up(self) -> None:
-        """End the call that takes too long: a server that sends a byte a second never ends it."""
+        """End a call that takes too long: a server that sends a byte a second would never end it."""
         while self._open:
             connected = self._open.pop().sock
             if connected is not None:
@@ -130,7 +130,7 @@ def _noting(
 
 
 def place_of(url: str) -> str:
-    """An address without what may be secret in it: path, query, user."""
+    """An address without its parts that may be secret: path, query, user."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")

@@ -1,4 +1,4 @@
-"""How a Kubernetes API server is reached: a pod's service account, or a kubeconfig."""
+"""Access to a Kubernetes API server: by a pod's service account, or a kubeconfig."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class KubeAccess:
-    """An API server, and who asks it."""
+    """An API server, and the credentials to call it."""
 
     server: str
     namespace: str
@@ -31,7 +31,7 @@ class KubeAccess:
     """Read at each use: tokens of pods live for an hour and are renewed in the same file."""
 
     def headers(self) -> dict[str, str]:
-        """Who asks. Raises ConfigError when the token cannot be read."""
+        """Headers with the credentials. Raises ConfigError when the token cannot be read."""
         token = self.token if self.token_file is None else _text(self.token_file).strip()
         return {"Authorization": f"Bearer {token}"} if token else {}
 

@@ -15,7 +15,7 @@ from drkit.masking import scrubbed
 from drkit.repoint.contract import TryAgain
 
 _SAID: Final = 2000
-"""The last bytes of what a program said that are worth repeating."""
+"""Last bytes of a program's output that are kept."""
 _CHUNK: Final = 64 * 1024
 _LAST_WORDS_SECONDS: Final = 2.0
 _CHILDREN_SECONDS: Final = 0.2
@@ -23,7 +23,7 @@ _CHILDREN_SECONDS: Final = 0.2
 
 
 class Ended(NamedTuple):
-    """How a program ended, and the end of what it said on both outputs."""
+    """How a program ended, and the end of its output on both streams."""
 
     code: int
     said: str
@@ -74,7 +74,7 @@ def run_program(
 
 
 class _Talk:
-    """Writes the document and reads what is said, however much, in threads that hold up nothing."""
+    """Writes the document and reads output of any size, in threads that block nothing."""
 
     def __init__(self, process: subprocess.Popen[bytes], document: str) -> None:
         assert process.stdin is not None  # noqa: S101  both are pipes

@@ -1,4 +1,4 @@
-"""A webhook tells the clients."""
+"""A webhook sends the endpoint to clients."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ class Webhook:
 
 
 def signed(secret: str, body: bytes, at_ms: int) -> dict[str, str]:
-    """The headers by which a receiver knows who sent this, and when."""
+    """The headers that prove to a receiver who sent this, and when."""
     stamp = str(at_ms // 1000)
     return {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(secret, stamp, body)}
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:
-    """HMAC-SHA256 over ``<timestamp>.<body>``: what is heard on the way cannot be sent again later.
+    """HMAC-SHA256 over ``<timestamp>.<body>``: an intercepted request cannot be replayed later.
 
     :param stamp: seconds since 1970, as in the header ``Drkit-Timestamp``
     """

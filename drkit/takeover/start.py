@@ -67,9 +67,9 @@ class _Seed(NamedTuple):
     end: int
     found: Aligned
     whole: bool
-    """The segments speak of everything on the target."""
+    """The segments cover everything on the target."""
     committed: bool
-    """MM2 left out what transactions aborted."""
+    """MM2 left out records of aborted transactions."""
 
 
 class Takeover:
@@ -89,9 +89,9 @@ class Takeover:
         self._stored: dict[TopicPartition, int] | None = None
 
     def begin(self, pause: Callable[[float], bool]) -> None:
-        """Make sure that MM2 is gone, and see how far it got.
+        """Check that MM2 is gone, and read how far it copied.
 
-        :raises Refused: one of its workers lives
+        :raises Refused: one of its workers is alive
         :raises DrkitError: the target does not answer
         """
         mm2_progress.refuse_living(self._target, self._flow, pause)
@@ -171,7 +171,7 @@ class Takeover:
         return _Seed(place, stored, end, *found)
 
     def _write(self, seeds: list[_Seed]) -> None:
-        """Make the map say so (acks=all)."""
+        """Write the result into the map (acks=all)."""
         failed: list[KafkaError] = []
         producer = Producer(
             {**confluent_config(self._target.settings), "enable.idempotence": True, "log_level": 0},

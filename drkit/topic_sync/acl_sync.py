@@ -34,9 +34,9 @@ _OPEN_HINT: Final = "set allow_everyone_if_no_acl_found in [clusters.{alias}] as
 class AclSync:
     """The ACLs of one flow.
 
-    :param effects: False only looks and says what would be done
-    :param opposite: the records of the flows from our target to our source
-    :param writer: how copy tasks reach the target, should that be otherwise
+    :param effects: False only reports what would be done
+    :param opposite: the records of the flows from this flow's target to its source
+    :param writer: how copy tasks reach the target, if that differs
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class AclSync:
     def _never_copy(self) -> frozenset[Acl]:
         known = self._state.get(FenceAclsRecord)
         fences = known.acls if known is not None else frozenset()
-        # An ACL that came from here goes when it goes here: copied back, it would never go.
+        # An opposite flow's ACL goes with its original on the target: copied back, it would never go.
         return fences.union(*(record.plan.made for record in self._opposite()))
 
     def _promoted(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Topics that were copied and are no longer on the source: named, and with ``mirror`` deleted too.
 
-A source that does not answer, or no longer shows a topic to us, must never look like a deletion.
+A source that does not answer, or no longer shows a topic to drkit, must never look like a deletion.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SourceGone:
         self._rounds: dict[str, int] = {}
 
     def look(self, done: Round, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
-        """Name what is missing; returns what is to be deleted on the target, by source topic.
+        """Report what is missing; returns what is to be deleted on the target, by source topic.
 
         :param listed: the topics that the source shows
         :param rounds: number of rounds in a row that must agree
@@ -63,10 +63,10 @@ class SourceGone:
         }
 
     def _surely_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
-        """Those of which the source itself says that there is no such topic.
+        """Those that the source itself reports as unknown.
 
-        Asked by name, a broker answers UNKNOWN_TOPIC_OR_PARTITION only to who may see the topic; all others
-        hear TOPIC_AUTHORIZATION_FAILED. And it must be the cluster from which the topic was copied.
+        For a named topic, brokers answer UNKNOWN_TOPIC_OR_PARTITION only to clients that may see it; others
+        get TOPIC_AUTHORIZATION_FAILED. And it must be the cluster from which the topic was copied.
         """
         if not missing:
             return []

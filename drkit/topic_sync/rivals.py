@@ -28,9 +28,9 @@ _LOOK_AGAIN_SECONDS: Final = 60.0
 
 
 class Rivals:
-    """Looks over the target before anything is made there.
+    """Checks the target before anything is created there.
 
-    :param state: of our own flow
+    :param state: of this flow
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Rivals:
 
 
 def _entries(records: Mapping[bytes, bytes]) -> list[FlowEntry]:
-    """The copies in the state of another flow; what cannot be read is not one."""
+    """The copies in the state of another flow; unreadable records are left out."""
     found = FlowState.of(records).readable(GenerationRecord)
     return [FlowEntry(topic, entry.target, str(entry.target_id)) for topic, entry in found.items()]
 

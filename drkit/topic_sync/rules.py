@@ -1,4 +1,4 @@
-"""What becomes of a topic: copy, create first, or leave out; and what is kept about it. Pure."""
+"""Decides about a topic: copy, create first, or leave out; and what is kept about it. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Decision(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """Tells this finding from a later one of the same kind."""
+        """A text that separates this finding from a later one of the same kind."""
         return f"{self.old_id}>{self.new_id}"
 
 
@@ -121,7 +121,7 @@ def replication_factor(flow: FlowSettings, source: Topic, target_brokers: int) -
 
 
 def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
-    """Never copy from a cluster whose role has gone to our target.
+    """Refuse to copy from a cluster whose role has moved to this flow's target.
 
     :raises Refused: a failover took all of this flow over
     """

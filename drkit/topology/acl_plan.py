@@ -33,9 +33,9 @@ _GONE: Final = "drkit made it, and it is no longer wanted"
 
 
 class AclStep(IntEnum):
-    """When a change is made: all of one step before any of the next.
+    """The order of changes: all of one step before any of the next.
 
-    No moment gives more than what was before and what comes behind.
+    At no moment is more allowed than by the ACLs before and after the change.
     """
 
     CREATE = 0
@@ -52,7 +52,7 @@ class AclChange(NamedTuple):
     why: str
 
     def row(self) -> ChangeRow:
-        """In words."""
+        """The change as text."""
         return _row("create acl" if self.step is AclStep.CREATE else "delete acl", self.acl, self.why)
 
 
@@ -71,7 +71,7 @@ class TargetAcls:
 
 @dataclass(frozen=True)
 class AclPlan:
-    """The changes in their order, and what is to be recorded before they are made."""
+    """The ordered changes, and what is to be recorded before they are made."""
 
     changes: tuple[AclChange, ...]
     record: AclRecord
@@ -81,7 +81,7 @@ class AclPlan:
     """ACLs of others on the target that let other principals write to passive topics."""
 
     def rows(self) -> Iterator[ChangeRow]:
-        """The changes, then what is held back or left out, in words."""
+        """The changes, then what is held back or left out, as text."""
         yield from (change.row() for change in self.changes)
         yield from (_row("hold acl", acl, _HELD) for acl in sorted(self.record.held))
         for acl in sorted(self.record.left_out):
@@ -145,7 +145,7 @@ def _kept(new: Iterable[Acl], old: Iterable[Acl], is_settled: Callable[[Acl], bo
 
 
 def _order(change: AclChange) -> tuple[Any, ...]:
-    # Should one request not hold them all: drkit comes in first, and nothing is allowed before it is limited.
+    # If one request cannot hold all: drkit's own ACLs come first, and each DENY before the ALLOW it limits.
     rank = 0 if change.why == _FOR_OWN else 1 if change.acl.denies else 2
     return change.step, rank, change.acl
 
@@ -157,7 +157,7 @@ def _when_deleted(acl: Acl, target: TargetAcls, record: AclRecord) -> AclStep:
 
 
 def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> frozenset[Acl]:
-    """What drkit has to be allowed beside these, unless the target is known to be closed anyway."""
+    """The ACLs that drkit needs beside these, unless the target is known to be closed anyway."""
     if not target.own or target.is_open is False:
         return frozenset()
     has = [a for a in foreign if not a.denies and a.principal in {*target.own, EVERYBODY}]

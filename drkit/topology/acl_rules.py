@@ -27,7 +27,7 @@ _OF_ALL: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
     ResourceKind.GROUP: (AclOperation.READ,),
     ResourceKind.TRANSACTIONAL_ID: (AclOperation.DESCRIBE,),
 }
-"""What of ALL is given now."""
+"""The operations of ALL that are granted now."""
 _OWN: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
     ResourceKind.TOPIC: (
         AclOperation.READ,
@@ -60,14 +60,14 @@ class Sorted:
 
     @property
     def every(self) -> set[Acl]:
-        """All of them."""
+        """All ACLs."""
         return self.given | self.held | self.left_out
 
 
 def sort_acls(acls: Iterable[Acl], own: frozenset[str]) -> Sorted:
-    """What becomes of each.
+    """Sort the source's ACLs into given, held back and left out.
 
-    :param own: drkit's principals; none: not known, then every DENY might concern it
+    :param own: drkit's principals; empty: unknown, then every DENY might concern it
     """
     found = Sorted()
     for acl in acls:
@@ -95,7 +95,7 @@ def _refuses(deny: Acl, own: frozenset[str]) -> bool:
 
 
 def for_own(at: Acl, own: Iterable[str]) -> Iterator[Acl]:
-    """All that drkit needs on the resources of an ACL."""
+    """The ACLs that drkit needs on the resources of an ACL."""
     for principal, operation in product(own, _OWN[at.resource]):
         yield at._replace(
             principal=principal, host=ANY_HOST, operation=operation, permission=Permission.ALLOW

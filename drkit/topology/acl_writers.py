@@ -1,7 +1,7 @@
 """Who may write to a topic, by the ACLs of its cluster. Pure.
 
-Super users pass every ACL, and a principal that may ALTER the cluster can give itself any: no list of ACLs on
-topics shows either.
+Super users pass every ACL, and a principal that may ALTER the cluster can grant itself any: ACLs on
+topics show neither.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Acl(NamedTuple):
     permission: Permission
 
     def __str__(self) -> str:
-        """In one line, nearly as ``kafka-acls --list`` has it."""
+        """The ACL in one line, similar to ``kafka-acls --list``."""
         at = "" if self.host == ANY_HOST else f" from {self.host}"
         return f"{self.permission} {self.principal}{at} {self.operation} on {self.at}"
 
@@ -101,7 +101,7 @@ class Acl(NamedTuple):
 
 
 def meet(one: Acl, other: Acl) -> bool:
-    """Whether some resource can be matched by the patterns of both."""
+    """Whether the patterns of both can match one resource."""
     if one.resource is not other.resource:
         return False
     if one.is_wildcard or other.is_wildcard:

@@ -13,7 +13,7 @@ from drkit.topology.mm2_names import DOT
 from drkit.topology.naming import IdentityNaming, Naming, PrefixNaming
 
 CONNECTOR: Final = "MirrorSourceConnector"
-"""What a dedicated MM2 calls the connector that copies."""
+"""The name of the copying connector in a dedicated MM2."""
 _POLICY: Final = "replication.policy.class"
 _SEPARATOR: Final = "replication.policy.separator"
 _IDLE: Final = frozenset({"PAUSED", "STOPPED"})
@@ -28,7 +28,7 @@ class Claim(NamedTuple):
 
 
 class FlowEntry(NamedTuple):
-    """What another drkit flow has on record about one of its copies."""
+    """Another drkit flow's record of one of its copies."""
 
     source_topic: str
     target: str
@@ -36,7 +36,7 @@ class FlowEntry(NamedTuple):
 
 
 def flow_claim(entry: FlowEntry, source: str, topics: tuple[str, str]) -> Claim:
-    """That another drkit flow copies into a topic.
+    """The claim that another drkit flow copies into a topic.
 
     :param topics: its internal ones, state and offset map
     """
@@ -51,7 +51,7 @@ def flow_claim(entry: FlowEntry, source: str, topics: tuple[str, str]) -> Claim:
 
 
 class Mm2Source(NamedTuple):
-    """What a MirrorMaker 2 copies from one source at the moment."""
+    """What a MirrorMaker 2 currently copies from one source."""
 
     topics: tuple[str, ...]
     """Of its source."""
@@ -96,7 +96,7 @@ def mm2_source(records: Mapping[bytes, bytes]) -> Mm2Source | None:
 
 
 def mm2_claim(alias: str, topic: str, copy: str, workers: Iterable[str], group: str) -> Claim:
-    """That a running MirrorMaker 2 copies into a topic."""
+    """The claim that a running MirrorMaker 2 copies into a topic."""
     return Claim(
         "a running MirrorMaker 2 copies into this topic",
         f"it copies {topic} of {alias} to {copy}; its workers are in group {group}:"

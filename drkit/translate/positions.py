@@ -55,7 +55,7 @@ class Line(NamedTuple):
     """``exact`` or ``unavailable``."""
     to_topic: str
     to_offset: int | None
-    """Where to read on."""
+    """The offset to continue from."""
     note: str
     """What is special about the answer, or why it is missing."""
 

@@ -27,10 +27,10 @@ _Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What may rightly be gone on either side."""
+    """What may legitimately be missing on either side."""
 
     source_start: bool = False
-    """The first records are gone, by retention."""
+    """Retention removed the first records."""
     target_start: bool = False
     source_compacted: bool = False
     target_compacted: bool = False
@@ -42,7 +42,7 @@ class RecordRun(NamedTuple):
     """Records of the source that are consecutive on the target."""
 
     source: int
-    """Index of the first one."""
+    """Source index of the first record."""
     target: int
     records: int
 
@@ -112,7 +112,7 @@ def _lone_target(
     if trimmed.source_compacted:
         gone[:] = True
     elif trimmed.source_start:
-        # The source has lost its beginning. MirrorMaker 2 may have repeated some of that, too.
+        # The source has lost its first records. MirrorMaker 2 may have repeated some of them, too.
         gone = (lone < first) | np.isin(ours[lone], ours[lone[lone < first]])
     found.counts.deleted_at_source += int(gone.sum())
     for at in lone[~gone]:
@@ -172,7 +172,7 @@ def _nearest(theirs: _Numbers, ours: _Numbers, places: _Numbers, expected: int, 
 
 
 def _agree(theirs: _Numbers, ours: _Numbers, place: int, at: int) -> int:
-    """How many records are equal from here on."""
+    """The number of equal records from here on."""
     most = min(len(theirs) - place, len(ours) - at)
     count = 0
     while count < most:

@@ -43,7 +43,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What may rightly be gone on either side."""
+    """What may legitimately be missing on either side."""
 
     source_compacted: bool = False
     target_compacted: bool = False
@@ -53,7 +53,7 @@ class Rules:
 
 
 class RecordLocator:
-    """Where records belong; asked with ascending offsets."""
+    """The expected offsets of records; queried with ascending offsets."""
 
     def __init__(self, segments: Iterable[Segment]) -> None:
         # The last one is never reached: it ends every search.
@@ -133,7 +133,7 @@ class Comparison:
         if place is None or not self._rules.target_compacted or s.key is None:
             self._strays.source(stray)
         elif s.value is None:
-            self.counts.compacted += 1  # a tombstone that has done its work
+            self.counts.compacted += 1  # a tombstone that compaction may remove
         else:
             if self._open_keys.pop(s.key, None) is not None:
                 self.counts.compacted += 1
@@ -160,7 +160,7 @@ class Comparison:
             self._strays.source(stray)
         self._strays.finish()
 
-    # -- what the strays turn out to be -------------------------------------------------------------
+    # -- results of the strays ----------------------------------------------------------------------
 
     def _moved(self, source: Stray, target: Stray) -> None:
         """Report a record that exists at another offset than the map says."""

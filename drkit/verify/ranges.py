@@ -1,4 +1,4 @@
-"""What is to be compared: partitions as they stood at one moment, cut into ranges for the tasks. Pure."""
+"""What is to be compared: partitions as read at one moment, cut into ranges for the tasks. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PER_SLOT = 6
 
 
 class TakenOver(NamedTuple):
-    """Where drkit went on with what MirrorMaker 2 had copied."""
+    """The offsets at which drkit continued after MirrorMaker 2."""
 
     source_offset: int
     target_offset: int
@@ -51,9 +51,9 @@ class PartitionView:
     source_compacted: bool = False
     target_compacted: bool = False
     begin: tuple[int, int] | None = None
-    """First source and target offset to compare; None: all there is."""
+    """First source and target offset to compare; None: the whole partition."""
     before: bool = False
-    """What lies before `begin` was MirrorMaker 2's: it is compared by content."""
+    """MirrorMaker 2 copied the records before `begin`: they are compared by content."""
     taken_over: TakenOver | None = None
     """Up to where MirrorMaker 2 had copied; None: it never did."""
 
@@ -72,7 +72,7 @@ class Range:
     source_compacted: bool
     target_compacted: bool
     lag_until: int | None = None
-    """Of the last range of a partition: look whether records wait between its end and this source offset."""
+    """Of a partition's last range: check whether records wait between its end and this source offset."""
     committed: bool = True
     """Aborted records of the source do not count."""
     again_from: int | None = None
@@ -81,7 +81,7 @@ class Range:
 
     @property
     def size(self) -> int:
-        """Offsets to be read on both sides."""
+        """The number of offsets to be read on both sides."""
         return self.source_to - self.source_from + self.target_to - self.target_from
 
     def to_json(self) -> str:
@@ -197,7 +197,7 @@ def _clipped(segments: tuple[Segment, ...], start: int, stop: int) -> Iterator[S
 def from_checked(view: PartitionView, checked: tuple[int, int] | None) -> PartitionView:
     """Leave out what an earlier verification found equal, up to a source and a target offset.
 
-    When one of the ends has moved back since, nothing is left out.
+    If one of the end offsets has decreased since, nothing is left out.
     """
     if checked is None or checked[0] > view.frontier or checked[1] > view.target_end:
         return view

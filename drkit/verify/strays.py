@@ -37,19 +37,19 @@ class Content(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Stray:
-    """What is kept of a record that found no counterpart: never its content, which may be megabytes."""
+    """What is kept of a record without a counterpart: never its content, which may be megabytes."""
 
     offset: int
     place: int | None
-    """Where its counterpart belongs on the other side."""
+    """The expected offset of its counterpart on the other side."""
     digest: str
     preview: str
     equal_before: int
-    """Records found equal before it."""
+    """Number of records found equal before it."""
     partner: Stray | None = None
     """The record with other content at the expected offset."""
     fields: tuple[str, ...] = ()
-    """In what it differs from its partner."""
+    """The fields that differ from its partner's."""
 
     @classmethod
     def of(cls, record: Content, offset: int, place: int | None, equal_before: int) -> Stray:
