@@ -1,4 +1,4 @@
-"""Calls with an end, and which positions a call means."""
+"""Calls with a deadline, and the positions that a call refers to."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 
 def deadline_of(timeout: float | None) -> float:
-    """When a call must return; confluent-kafka has None and −1 for never."""
+    """The time by which a call must return; confluent-kafka uses None and −1 for no limit."""
     return float("inf") if timeout is None or timeout < 0 else monotonic() + timeout
 
 
 def turn(deadline: float) -> float:
-    """How long librdkafka may be waited for before the endpoint file is looked at again."""
+    """Seconds to wait in librdkafka before the endpoint file is checked again."""
     return max(0.0, min(deadline - monotonic(), CHECK_SECONDS))
 
 
 def positions(
     message: Message | None, offsets: Sequence[TopicPartition] | None
 ) -> list[TopicPartition] | None:
-    """The offsets to commit; None for those of the present assignment."""
+    """The offsets to commit; None for those of the current assignment."""
     if message is None:
         return None if offsets is None else list(offsets)
     if offsets is not None:
@@ -52,9 +52,9 @@ def served(work: Callable[[], T]) -> T:
 def unhindered(call: Callable[..., T]) -> Callable[..., T]:
     """A callback that works also while an exception waits to be raised; that is raised again at its end.
 
-    The client library goes on calling back although a fatal error, or what an earlier callback raised, is to
-    leave the call that serves them. The first call into C then fails although its work was done: a lock
-    would be taken and never given back.
+    The client library keeps calling back although a fatal error, or an exception of an earlier callback,
+    waits to be raised. The first call into C then fails although its work was done: a lock would be taken
+    and never released.
     """
 
     def called(*args: Any) -> T:
@@ -69,9 +69,9 @@ def unhindered(call: Callable[..., T]) -> Callable[..., T]:
 
 
 def _waiting() -> BaseException | None:
-    """Takes the exception from the interpreter."""
+    """Take the waiting exception from the interpreter, or None."""
     try:
-        get_ident()  # by its own name: a look into a module may clear what waits, and nobody would know
+        get_ident()  # by its own name: a module lookup may silently clear the waiting exception
     except SystemError as error:  # "returned a result with an exception set"
         return error.__cause__ or error
     return None

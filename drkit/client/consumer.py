@@ -1,4 +1,4 @@
-"""A consumer that goes where the endpoint file says."""
+"""A consumer that follows the endpoint file."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
 
     `poll` and `consume` look at the file ten times a second. When it names another cluster they call
     `on_revoke` in the calling thread, as before a rebalance, so that the application finishes what it has
-    begun; then the old client is closed in the background, a new one subscribes, and records come from the
-    position that the group has there: drkit wrote it before it changed the file. What the group had read but
-    not committed on the old cluster when that position was written is read again.
+    begun; then the old client is closed in the background, a new one subscribes, and reads from the
+    group's committed offset there: drkit wrote it before it changed the file. What the group had read but
+    not committed on the old cluster when that offset was written is read again.
 
     All other methods are those of `Consumer`. Positions of the old cluster mean nothing on the new one:
-    committing a record of before the switch raises :class:`FromAnotherCluster`. A call that waits for a
-    cluster which is being left, such as a synchronous `commit`, raises :class:`EndpointMoved`.
+    committing a record read before the switch raises :class:`FromAnotherCluster`. A call that waits for a
+    cluster that is being left, such as a synchronous `commit`, raises :class:`EndpointMoved`.
 
     Threads: `subscribe`, `assign`, `poll`, `consume` and `close` belong to one thread; the others may be
-    called from any, and reach the client of that moment.
+    called from any thread, and reach the current client.
 
     :param config: as for `Consumer`, without `bootstrap.servers`
     :param endpoint: the endpoint file
@@ -78,7 +78,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it is now."""
+        """The endpoint that the consumer is on."""
         return self._watch.endpoint
 
     # -- records ------------------------------------------------------------------------------------
@@ -105,14 +105,14 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
         found: list[Message] = []
         while True:
             if self._follow():
-                found.clear()  # nobody has seen them, and they come again from the group's position
+                found.clear()  # not returned yet; they are read again from the group's position
             found += self._client.consume(num_messages - len(found), turn(deadline))
             if len(found) >= num_messages or monotonic() >= deadline:
                 self._note(found)
                 return found
 
     def _note(self, messages: Sequence[Message]) -> None:
-        """Records came: prove their cluster, note where each partition begins on it."""
+        """Check the cluster of new records, and note the first offset read of each partition."""
         records = any(message.error() is None for message in messages)
         if not self._identity.prove(KNOWN_SECONDS if records else 0.0) and records:
             raise WrongCluster(f"{self.endpoint.bootstrap_servers} does not tell its cluster id")
@@ -129,7 +129,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     ) -> list[TopicPartition] | None:
         """As `Consumer.commit`.
 
-        :raises FromAnotherCluster: that was read before the switch
+        :raises FromAnotherCluster: the offsets were read before the switch
         :raises EndpointMoved: clients go to another cluster, and this one does not answer
         """
         wanted = positions(message, offsets)
@@ -210,7 +210,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
         return self._only_of(self._switches, lambda _client, partitions: call(self, partitions))
 
     def _follow(self) -> bool:
-        """Go to another cluster if the file says so; whether it did."""
+        """Go to another cluster if the file says so; returns whether it did."""
         new = None if self._closed else self._watch.newer()
         if new is None:
             return False
@@ -242,7 +242,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
             self._client.assign(partitions)
 
     def _finish(self, new: Endpoint) -> None:
-        """Let the application finish what it has begun, once: if that fails, the next call goes on."""
+        """Call `on_revoke` so that the application finishes, once: if it fails, the next call continues."""
         revoked = self._selection.callbacks.get("on_revoke")
         partitions = self._client.assignment() if revoked else []
         if revoked and partitions and self._finished != (self._switches, new):
@@ -255,8 +255,8 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     def close(self) -> None:
         """As `Consumer.close`; when clients go to another cluster meanwhile it ends in the background.
 
-        While the cluster does not answer and no other is named it may take a minute, and with a commit under
-        way it takes until the coordinator answers.
+        While the cluster does not answer and no other is named it may take a minute; with a commit in
+        progress it takes until the coordinator answers.
 
         :raises RuntimeError: this is a callback of the consumer
         """

@@ -14,7 +14,7 @@ Stamp = tuple[int, int, int, int, int]
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """What changes with the file; None where no file can be seen."""
+    """A value that changes with the file; None if no file is visible."""
     try:
         found = path.stat()
     except OSError:
@@ -26,7 +26,7 @@ def read_text(path: Path) -> str:
     """The content of a regular file. A pipe or a device is not waited for.
 
     :raises OSError: it cannot be read
-    :raises ValueError: it is no regular file, too large, or not UTF-8
+    :raises ValueError: it is not a regular file, too large, or not UTF-8
     """
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:

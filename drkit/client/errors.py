@@ -6,14 +6,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 
 class WrongCluster(KafkaException):
-    """The brokers behind the endpoint show another cluster id: a name leads elsewhere by now."""
+    """The brokers at the endpoint have another cluster id: a host name leads elsewhere."""
 
     def __init__(self, said: str) -> None:
         super().__init__(KafkaError(KafkaError._INVALID_ARG, said, fatal=True))  # noqa: SLF001  its only name
 
 
 class FromAnotherCluster(KafkaException):
-    """A position of the cluster of before must not be committed on the present one."""
+    """An offset of the previous cluster must not be committed on the current one."""
 
     def __init__(self, said: str) -> None:
         super().__init__(KafkaError(KafkaError._INVALID_ARG, said))  # noqa: SLF001  its only name
@@ -33,10 +33,10 @@ class EndpointMoved(KafkaException):
 class TransactionCut(KafkaException):
     """The clients were sent to another cluster while a transaction was open.
 
-    Call ``abort_transaction()``, rewind what was consumed for it, and begin anew: it goes to the new cluster.
+    Call ``abort_transaction()``, rewind what was consumed for it, and begin again on the new cluster.
     ``args[0].txn_requires_abort()`` is true, as for a transaction that confluent-kafka itself wants aborted.
 
-    :param unknown: its commit was asked for and nobody knows whether the old cluster has carried it out
+    :param unknown: its commit was requested and it is unknown whether the old cluster carried it out
     """
 
     def __init__(self, said: str, *, unknown: bool = False) -> None:

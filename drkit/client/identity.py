@@ -1,4 +1,4 @@
-"""Whether these are the brokers that the endpoint means."""
+"""Checks that the brokers are those of the endpoint's cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClusterIdCheck:
         self._proven = not endpoint.cluster_id
 
     def prove(self, seconds: float = 0.0) -> bool:
-        """Whether the id is known and right.
+        """Whether the cluster id is known and correct.
 
         :param seconds: how long to wait until it is known
         :raises WrongCluster: it is another cluster

@@ -1,4 +1,4 @@
-"""What a producer was given and no cluster has acknowledged, in its order. No input or output."""
+"""Records given to a producer that no cluster has acknowledged, in their order. No input or output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRY_SECONDS: Final = 1.0
 _REFUSED: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _TOO_LARGE: Final = KafkaError.MSG_SIZE_TOO_LARGE
 _SMALL: Final = 64 * 1024
-"""Bytes. A topic that refuses even such a record is closed to everybody."""
+"""Bytes. A topic that refuses even such a record accepts no records at all."""
 
 
 @dataclass(eq=False, slots=True)
@@ -31,18 +31,18 @@ class OutboxRecord:
     headers: Any
     call: Delivered | None
     born: float
-    """By a monotonic clock, in seconds."""
+    """Time of the call by a monotonic clock, in seconds."""
     generation: int = 0
-    """To which client it was handed last."""
+    """Number of the client that it was last handed to."""
     uncertain: bool = False
-    """It was on its way when its cluster was left."""
+    """It was in flight when its cluster was left."""
     error: KafkaError | None = None
-    """Why it was refused last."""
+    """The last refusal."""
     message: Message | None = field(default=None, repr=False)
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """The approximate size in bytes."""
         return sum(len(x) for x in (self.key, self.value) if isinstance(x, (str, bytes)))
 
 
@@ -50,18 +50,18 @@ class DeliveryResult(NamedTuple):
     """What a delivery report means."""
 
     final: bool
-    """The application is told."""
+    """Whether the result is reported to the application."""
     send: list[OutboxRecord]
-    """These may go now."""
+    """Records that may be sent now."""
 
 
 class Outbox:
-    """Keeps each record until its fate is known.
+    """Keeps each record until its delivery is decided.
 
-    A record that the cluster refuses as a fence does is held, and with it whatever follows in its topic, so
-    that their order stays; one of them tries every second whether the fence is gone.
+    A record that the cluster refuses as a fence does is held, and with it all later ones of its topic, so
+    that their order stays; every second one of them is sent to test whether the fence is gone.
 
-    :param hold_seconds: how long a record may be held, since it was given
+    :param hold_seconds: how long a record may be held, counted from `produce`
     """
 
     def __init__(self, hold_seconds: float) -> None:
@@ -78,16 +78,16 @@ class Outbox:
 
     @property
     def held(self) -> int:
-        """How many wait behind a fence."""
+        """The number of records that wait for a fence to be lifted."""
         return sum(map(len, self._held.values())) + len(self._trying)
 
     def number(self) -> int:
-        """For the next record."""
+        """The number of the next record."""
         self._count += 1
         return self._count
 
     def add(self, record: OutboxRecord) -> bool:
-        """Take a record; whether it may be sent now."""
+        """Add a record; returns whether it may be sent now."""
         self._pending[record.number] = record
         if self._waiting is not None:
             self._waiting.append(record)
@@ -98,17 +98,17 @@ class Outbox:
         return False
 
     def drop(self, record: OutboxRecord) -> None:
-        """It could not be handed to the client after all."""
+        """Remove a record that could not be handed to the client."""
         self._pending.pop(record.number, None)
 
     def hold(self, record: OutboxRecord) -> None:
-        """It must wait, and what follows in its topic behind it."""
+        """Hold a record, in the order of its topic; later records of the topic wait after it."""
         if self._trying.get(record.topic) is record:
             del self._trying[record.topic]
         insort(self._held.setdefault(record.topic, []), record, key=lambda r: r.number)
 
     def open(self) -> list[OutboxRecord]:
-        """The cluster is the right one: what waited for that may go."""
+        """Note that the cluster is the right one; returns the records that waited for this."""
         found, self._waiting = self._waiting or [], None
         return found
 
@@ -122,7 +122,7 @@ class Outbox:
         return record.generation == generation and record.number in self._pending
 
     def settle(self, record: OutboxRecord, error: KafkaError | None, now: float) -> DeliveryResult:
-        """A delivery report came."""
+        """Process a delivery report of a record."""
         if error is not None and self._is_fence(record, error) and now - record.born < self._hold_seconds:
             record.error = error
             self.hold(record)
@@ -146,7 +146,7 @@ class Outbox:
         return found
 
     def expired(self, now: float) -> list[OutboxRecord]:
-        """Held ones whose time is over: they are given up."""
+        """Remove and return held records whose time is over."""
         found = []
         for topic in list(self._held):
             kept = [r for r in self._held[topic] if now - r.born < self._hold_seconds]
@@ -159,7 +159,7 @@ class Outbox:
         return found
 
     def purge(self) -> list[OutboxRecord]:
-        """What waits here instead of in the client: it is given up."""
+        """Remove and return the records that wait here instead of in the client."""
         found = [r for records in self._held.values() for r in records] + (self._waiting or [])
         self._held = {topic: [] for topic in self._trying}
         self._waiting = None if self._waiting is None else []
@@ -168,7 +168,7 @@ class Outbox:
         return sorted(found, key=lambda r: r.number)
 
     def leave(self) -> list[OutboxRecord]:
-        """The cluster is left: everything whose fate is open, in its order; nothing is held any more."""
+        """Leave the cluster; returns all undecided records in their order. None is held any more."""
         self._held.clear()
         self._trying.clear()
         self._waiting = []

@@ -1,4 +1,4 @@
-"""A producer that goes where the endpoint file says."""
+"""A producer that follows the endpoint file."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ AT_ONCE: Final = frozenset({"set_sasl_credentials"})
 class FailoverProducer(TransactionalCalls, ClusterQuestions):
     """confluent-kafka's `Producer`, on the cluster that the endpoint file names.
 
-    Every method looks at the file, ten times a second at the most; call `poll` regularly, as confluent-kafka
-    asks anyway. When the file names another cluster, records that the old one has not acknowledged are sent
-    to the new one in their order, or reported as failed (`unacknowledged`): each record gets exactly one
-    delivery report. Those that were on their way may stand on the old cluster too (:attr:`Switch.uncertain`).
+    Every method checks the file, at most ten times a second; call `poll` regularly, as confluent-kafka
+    requires anyway. When the file names another cluster, records that the old one has not acknowledged are
+    sent to the new one in their order, or reported as failed (`unacknowledged`): each record gets exactly one
+    delivery report. In-flight records may exist on the old cluster too (:attr:`Switch.uncertain`).
 
     A cluster that is fenced for a failover refuses records. They are held, in the order of their topic, and
-    go when the fence is lifted or the endpoint changes; after `hold_seconds` they are reported as failed.
+    sent when the fence is lifted or the endpoint changes; after `hold_seconds` they are reported as failed.
 
     A transaction is never carried over: its next call raises :class:`TransactionCut`; after
     `abort_transaction()` the producer is on the new cluster. In transactions nothing is held.
@@ -87,12 +87,12 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it is now."""
+        """The endpoint that the producer is on."""
         return self._watch.endpoint
 
     @property
     def held(self) -> int:
-        """How many records wait because the cluster refuses them as a fence does."""
+        """The number of records that wait because the cluster refuses them as a fence does."""
         return self._sending.outbox.held
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
         """As `Producer.produce`.
 
         :raises BufferError: too many records are unacknowledged
-        :raises TransactionCut: the transaction cannot go on
+        :raises TransactionCut: the transaction cannot continue
         :raises WrongCluster: the endpoint leads to another cluster than it says
         """
         self._follow()
@@ -168,7 +168,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
         while len(self):
             self._follow()
             waits = self._sending.serve(lambda client: client.flush(turn(deadline)))
-            if not waits and len(self):  # all of it is held: librdkafka has nothing to wait for
+            if not waits and len(self):  # all records are held: librdkafka has nothing to wait for
                 self._sending.serve(lambda client: client.poll(turn(deadline)))
             if monotonic() >= deadline:
                 break
@@ -184,7 +184,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
     def close(self, timeout: float = -1) -> None:
         """Deliver what can be delivered in this time, report the rest as failed, and end.
 
-        The client itself is closed in the background: it may take a minute while the cluster stands still.
+        The client itself is closed in the background: this may take a minute while the cluster hangs.
         """
         if self._closed:
             return

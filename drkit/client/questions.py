@@ -1,4 +1,4 @@
-"""What clients ask their cluster: under confluent-kafka's names, seeing the endpoint change meanwhile."""
+"""Queries of clients to their cluster, under confluent-kafka's names. They notice an endpoint change."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from confluent_kafka import TopicPartition
 
 
 class ClusterQuestions(ABC):
-    """Questions of every client."""
+    """Queries of every client."""
 
     @abstractmethod
     def _asked(self, question: Callable[[Any, float], Any], timeout: float | None) -> Any:
-        """The answer of the current client, which waits at the most the seconds given to `question`."""
+        """The answer of the current client, which waits at most the seconds given to `question`."""
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """As confluent-kafka's method of this name."""
@@ -28,7 +28,7 @@ class ClusterQuestions(ABC):
 
 
 class ConsumerQuestions(ClusterQuestions):
-    """Questions of a consumer."""
+    """Queries of a consumer."""
 
     def committed(
         self, partitions: Sequence[TopicPartition], timeout: float | None = None

@@ -1,4 +1,4 @@
-"""Which positions belong to the cluster that a consumer reads now."""
+"""The offsets that belong to the cluster that a consumer reads now."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from drkit.client.errors import FromAnotherCluster
 
 
 class ReadSince:
-    """What was read since the last switch: the first offset of each partition."""
+    """The first offset of each partition that was read since the last switch."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, int], int] = {}
 
     def clear(self) -> None:
-        """A switch: nothing was read on the new cluster."""
+        """Forget all offsets, at a switch: nothing was read on the new cluster."""
         self._first.clear()
 
     def note(self, messages: Iterable[Message]) -> None:
-        """These were read."""
+        """Note that these records were read."""
         for message in messages:
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             if message.error() is None and topic is not None and partition is not None and offset is not None:

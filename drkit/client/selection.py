@@ -1,4 +1,4 @@
-"""What an application reads, kept from cluster to cluster. No input or output."""
+"""The topics or partitions that an application reads, kept across clusters. No input or output."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class Selection:
         self.partitions: list[TopicPartition] | None = None
 
     def subscribe(self, topics: Sequence[str], callbacks: dict[str, Rebalance | None]) -> None:
-        """Topics from now on. Raises TypeError for a callback that does not exist."""
+        """Select topics. Raises TypeError for an unknown callback."""
         if unknown := set(callbacks) - set(_REBALANCE):
             raise TypeError(f"unknown callback: {', '.join(sorted(unknown))}")
         self.topics, self.partitions = list(topics), None
         self.callbacks = {name: call for name, call in callbacks.items() if call is not None}
 
     def unsubscribe(self) -> None:
-        """No topics any more."""
+        """Select no topics."""
         self.topics, self.callbacks = None, {}
 
     def assign(self, partitions: Sequence[TopicPartition] | None) -> None:
-        """These partitions from now on; of a subscription they are the group's affair."""
+        """Select these partitions; under a subscription the group assigns them, so nothing is kept."""
         if self.topics is None:
             self.partitions = None if partitions is None else list(partitions)
 
     def add(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions, too."""
+        """Select these partitions in addition."""
         self.assign([*(self.partitions or []), *partitions])
 
     def remove(self, partitions: Sequence[TopicPartition], here: Endpoint) -> None:
-        """These partitions, by their names of this cluster or of before, no more."""
+        """Remove these partitions, given by their names on this cluster or before the switch."""
         gone = {(at.topic, at.partition) for at in partitions}
         kept = [
             at for at in self.partitions or []
@@ -52,11 +52,11 @@ class Selection:
         self.assign(kept)
 
     def topics_on(self, here: Endpoint) -> list[str] | None:
-        """What the topics are called on this cluster."""
+        """The topics' names on this cluster."""
         return None if self.topics is None else list(dict.fromkeys(map(here.topic, self.topics)))
 
     def partitions_on(self, here: Endpoint) -> list[TopicPartition] | None:
-        """The partitions on this cluster, at the group's position."""
+        """The partitions on this cluster, at the group's committed offset."""
         if self.partitions is None:
             return None
         return [TopicPartition(here.topic(at.topic), at.partition, OFFSET_STORED) for at in self.partitions]
@@ -75,12 +75,12 @@ class ConsumerSelection(ABC):
 
     @abstractmethod
     def _while_current(self, call: Rebalance) -> Rebalance:
-        """A callback that is silent once its client is left."""
+        """A callback that does nothing once its client is left."""
 
     def subscribe(self, topics: Sequence[str], **callbacks: Rebalance | None) -> None:
         """As `Consumer.subscribe`; callbacks get this consumer.
 
-        Names of before a failover work on: the endpoint says what the topics are called there. Expressions
+        Topic names from before a failover still work: the endpoint maps them to the new names. Expressions
         (``^…``) are not translated.
         """
         self._selection.subscribe(topics, callbacks)
@@ -100,8 +100,8 @@ class ConsumerSelection(ABC):
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """As `Consumer.assign`, with the present cluster's names and offsets.
 
-        After a switch the same partitions go on at the group's committed position; one without yields a
-        message with the error `_AUTO_OFFSET_RESET`, for nobody else knows where it was.
+        After a switch the same partitions continue at the group's committed offset; one without a committed
+        offset yields a message with the error `_AUTO_OFFSET_RESET`, because its position is unknown.
         """
         self._selection.assign(partitions)
         self._client.assign(list(partitions))

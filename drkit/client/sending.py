@@ -1,4 +1,4 @@
-"""Records on their way: handed to the client of the moment, held, or carried over to the next one."""
+"""Unacknowledged records: handed to the current client, held, or carried over to the next one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from drkit.clock import monotonic
 from drkit.endpoint import Endpoint
 
 _LAST_WORDS_SECONDS: Final = 0.5
-"""How long what is on its way to the old cluster may still be acknowledged."""
+"""How long in-flight records may still be acknowledged by the old cluster."""
 _ON_ITS_WAY: Final = KafkaError._PURGE_INFLIGHT  # noqa: SLF001  the constant's only name
 _GIVEN_UP: Final = KafkaError._PURGE_QUEUE  # noqa: SLF001  likewise
 _CALLBACKS: Final = ("error_cb", "stats_cb", "throttle_cb")
 
 
 class Sending:
-    """The producer client of the moment and the records that nobody has acknowledged.
+    """The current producer client and its unacknowledged records.
 
     Delivery reports are served by one thread at a time, and by none while the client is changed: a report
     that came too late would look like a record that was never sent.
@@ -61,7 +61,7 @@ class Sending:
         return getattr(self._here, "in_report", False)
 
     def put(self, record: OutboxRecord, most: int) -> None:
-        """Take a record. Raises BufferError when there are too many, and what confluent-kafka raises."""
+        """Add a record. Raises BufferError when there are too many, and what confluent-kafka raises."""
         with self._lock:
             if len(self.outbox) >= most:
                 raise BufferError("Local: Queue full")
@@ -119,11 +119,11 @@ class Sending:
         return Switch(old, new, len(resent), sum(r.uncertain for r in resent))
 
     def leave(self) -> list[OutboxRecord]:
-        """Hear the last words of the client; returns the records whose fate is open, in their order."""
+        """Serve the client's last delivery reports; returns the undecided records, in their order."""
         with self._serving, self._lock:
             self._leaving = True
             try:
-                # What has not begun must not reach the old cluster any more; what has may be acknowledged.
+                # Queued records must not reach the old cluster any more; in-flight ones may be acknowledged.
                 self.client.purge(in_queue=True, in_flight=False)
                 self._last_words()
                 self.client.purge()
@@ -133,7 +133,7 @@ class Sending:
             return self.outbox.leave()
 
     def _last_words(self) -> None:
-        with suppress(KafkaException):  # a fatal error: what is left behind may be dead already
+        with suppress(KafkaException):  # a fatal error: the client that is left may be dead already
             served(lambda: self.client.flush(_LAST_WORDS_SECONDS))
 
     def purge(self, **what: bool) -> None:
@@ -144,7 +144,7 @@ class Sending:
         self.abandon(given_up)
 
     def abandon(self, records: list[OutboxRecord]) -> None:
-        """Nobody tries any more: the application is told."""
+        """Report these records to the application as failed; they are not sent again."""
         for record in records:
             said = f"not acknowledged by {self._watch.endpoint.cluster} or the cluster of before"
             self._tell(record, record.error or KafkaError(_GIVEN_UP, said))

@@ -14,9 +14,9 @@ from drkit.clock import monotonic
 
 T = TypeVar("T")
 _CALLER: Final[ContextVar[int]] = getattr(cimpl, "_reentry_identity_var", ContextVar("caller", default=0))
-"""Who calls a consumer; versions before 2.16 do not ask."""
+"""The identity of a consumer's caller; versions before 2.16 do not check it."""
 _SERVED: Final[ContextVar[object]] = ContextVar("served", default=None)
-"""The consumer of which this thread runs a callback."""
+"""The consumer whose callback this thread runs."""
 _LAST_CALLS_SECONDS: Final = 2.0
 """How long calls of other threads may still take when the cluster is left."""
 _ANSWER_SECONDS: Final = 5.0
@@ -29,15 +29,15 @@ _CLOSED: Final = "Consumer closed"
 
 
 class Shared:
-    """A consumer whose calls do not wait for each other's end.
+    """A consumer whose calls do not wait for each other.
 
     Since its version 2.16 confluent-kafka lets one thread at a time into a consumer: while one waits for a
     commit, no other could leave the cluster. librdkafka itself takes calls of any thread. Calls under one
     identity are let in, as confluent-kafka's own asynchronous consumer does it.
 
     That switches off confluent-kafka's guard of `close`: a call that is in librdkafka while its handle is
-    destroyed ends the process with a segmentation fault, or waits for ever and holds the interpreter's lock.
-    So calls are counted here: none begins after `close` has, and `close` waits for those that have begun.
+    destroyed ends the process with a segmentation fault, or waits forever and holds the interpreter's lock.
+    So calls are counted here: none begins after `close` has begun, and `close` waits for running ones.
     """
 
     def __init__(self, client: Any) -> None:
@@ -50,7 +50,7 @@ class Shared:
         def called(*args: Any, **named: Any) -> Any:
             return self._call(name, args, named)
 
-        setattr(self, name, called)  # the next call finds it at once
+        setattr(self, name, called)  # the next call notices it at once
         return called
 
     def _call(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -135,7 +135,7 @@ class Shared:
 
 
 class Closed:
-    """In place of a consumer that is closed, or is closing in the background."""
+    """Replaces a consumer that is closed, or is closing in the background."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(_CLOSED)

@@ -1,4 +1,4 @@
-"""From one cluster to the next: when to go, and what happened."""
+"""When clients switch to another cluster, and what a switch did."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from drkit.errors import ConfigError
 
 LOG: Final = logging.getLogger("drkit.client")
 CHECK_SECONDS: Final = 0.1
-"""How often the endpoint file is looked at, and the longest single wait in librdkafka."""
+"""Seconds between checks of the endpoint file, and the longest single wait in librdkafka."""
 REST_SECONDS: Final = 3.0
-"""Longer than one step of a file system's clock."""
+"""Seconds; longer than one step of a file system's clock."""
 RETRY_SECONDS: Final = 1.0
 """How often a file that cannot be followed is read again, or a client that cannot be made is tried."""
 _SHOWN: Final = 500
@@ -42,9 +42,9 @@ class Switch(NamedTuple):
     old: Endpoint
     new: Endpoint
     resent: int = 0
-    """Records of a producer that the old cluster had not acknowledged and that are sent to the new one."""
+    """Number of a producer's records that the old cluster had not acknowledged and the new one gets."""
     uncertain: int = 0
-    """Of these, those that were on their way: the old cluster may hold them too."""
+    """How many of these were in flight: the old cluster may hold them too."""
 
 
 OnSwitch = Callable[[Switch], object]
@@ -53,7 +53,7 @@ OnSwitch = Callable[[Switch], object]
 class EndpointWatch:
     """Follows the endpoint file, ten looks a second; it is read when its inode, times or size change.
 
-    Clocks of file systems are coarse: a changed file is read at each look until it has rested for a while.
+    Clocks of file systems are coarse: a changed file is read at each check until it is unchanged for a while.
 
     :param given: the application's own properties
     :param clusters: alias → what holds there alone, such as credentials
@@ -88,12 +88,12 @@ class EndpointWatch:
             ) from error
 
     def newer(self, *, at_once: bool = False) -> Endpoint | None:
-        """An endpoint that counts instead of the present one, once it is there. Any thread may ask.
+        """The endpoint that replaces the current one, or None. Any thread may call this.
 
-        :param at_once: look, however short ago the last look was
+        :param at_once: check, however recent the last check is
         """
         now = self._clock()
-        if now < self._next_look and not at_once:  # asked for each record: without the lock
+        if now < self._next_look and not at_once:  # called for each record: without the lock
             return self._ahead
         with self._lock:
             self._next_look = now + CHECK_SECONDS
@@ -121,7 +121,7 @@ class EndpointWatch:
         if found.term < self.endpoint.term:
             self._complain(f"its term {found.term} is older than {self.endpoint.term}")
             return None
-        if not again:  # else no client may be made again, which is said already
+        if not again:  # else no client can be made again, which is already logged
             self._complaint = ""
         return found if found != self.endpoint else None
 
@@ -131,20 +131,20 @@ class EndpointWatch:
         self._complaint = reason
 
     def _read(self, before: Endpoint | None) -> Endpoint:
-        """What the file says. Raises ValueError when it is no endpoint, or says what it may not."""
+        """The endpoint in the file. Raises ValueError if it is not an endpoint, or sets what it may not."""
         found = parse_endpoint(read_text(self._path))
         if reason := why_not(found, {**self._given, **self._clusters.get(found.cluster, {})}, before):
             raise ValueError(reason[:_SHOWN])
         return found
 
     def followed(self, endpoint: Endpoint) -> None:
-        """The client is there now. Until this is said, `newer` says the same again."""
+        """Note that the client is on this endpoint. Until then `newer` returns it again."""
         with self._lock:
             self.endpoint, self._ahead, self._stamp = endpoint, None, None
             self._complaint, self._unusable = "", None
 
     def cannot_follow(self, endpoint: Endpoint, error: Exception) -> None:
-        """No client can be made for this endpoint: it is tried again in a second, or when it changes."""
+        """Note that no client can be made for this endpoint: retried in a second, or when it changes."""
         with self._lock:
             self._ahead, self._unusable = None, endpoint
             self._usable_at = self._clock() + RETRY_SECONDS
@@ -154,7 +154,7 @@ class EndpointWatch:
 def configuration(
     given: Mapping[str, Any], clusters: Mapping[str, Mapping[str, Any]], endpoint: Endpoint
 ) -> dict[str, Any]:
-    """The configuration of a client for one cluster; what is special wins.
+    """The configuration of a client for one cluster; properties of the cluster win.
 
     :param clusters: alias → what holds there alone, such as credentials
     """
@@ -168,14 +168,14 @@ def configuration(
 
 
 def end_producer(client: Producer, retire: Callable[[], None]) -> None:
-    """Abort what is open, and close the client. For the background.
+    """Abort the open transaction and close the client; runs in the background.
 
-    One whose transaction cannot be aborted (its commit is under way, another producer has fenced it, its
-    cluster stands still) is only let go of: librdkafka ends it with its last reference. `close` would try
-    the same abort again, wait for it without end, and warn the user's program that it failed.
+    A client whose transaction cannot be aborted (its commit is in progress, another producer has fenced it,
+    its cluster hangs) is only released: librdkafka ends it with its last reference. `close` would try the
+    same abort again, wait for it forever, and warn the user's program that it failed.
 
     :param retire: waits for calls of other threads
-    :raises KafkaException: why it could not be aborted
+    :raises KafkaException: the transaction could not be aborted
     """
     retire()
     try:
@@ -187,7 +187,7 @@ def end_producer(client: Producer, retire: Callable[[], None]) -> None:
 
 
 def in_background(name: str, work: Callable[[], object]) -> None:
-    """Do something that may hang for a minute, such as closing a client whose cluster stands still.
+    """Do something that may hang for a minute, such as closing a client whose cluster hangs.
 
     The thread is a daemon: a program may end before it has.
     """
@@ -195,7 +195,7 @@ def in_background(name: str, work: Callable[[], object]) -> None:
     def run() -> None:
         try:
             work()
-        except (KafkaException, RuntimeError) as error:  # nobody waits for it any more
+        except (KafkaException, RuntimeError) as error:  # no caller waits for the result
             LOG.info("%s: %s", name, error)
 
     threading.Thread(target=run, name=name, daemon=True).start()

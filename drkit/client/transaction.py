@@ -23,16 +23,16 @@ _PASSES: Final = frozenset({
     KafkaError.NOT_COORDINATOR,
 })  # fmt: skip
 TURN_SECONDS: Final = 0.5
-"""The longest single wait in librdkafka; the same call goes on afterwards."""
+"""The longest single wait in librdkafka, in seconds; the same call continues afterwards."""
 
 
 class Phase(Enum):
-    """How a transaction stands."""
+    """The state of a transaction."""
 
     NONE = "none"
     OPEN = "open"
     ENDING = "ending"
-    """Its commit was asked for."""
+    """Its commit was requested."""
     CUT = "cut"
     """The endpoint changed meanwhile: the application must abort it."""
 
@@ -40,7 +40,7 @@ class Phase(Enum):
 class Transaction:
     """The phase, and calls that look at the endpoint file while they wait.
 
-    :param moved: the endpoint that counts instead of the present one, None if the present one counts
+    :param moved: the endpoint that replaces the current one, or None
     """
 
     def __init__(self, moved: Callable[[], Endpoint | None]) -> None:
@@ -53,11 +53,11 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether the client must not be changed under it."""
+        """Whether a transaction is open, so that the client must not change."""
         return self.phase is not Phase.NONE
 
     def refuse_if_cut(self) -> None:
-        """Before anything is done in a transaction. Raises TransactionCut."""
+        """Check that the transaction can continue. Raises TransactionCut."""
         if self.phase in {Phase.OPEN, Phase.ENDING} and (new := self._moved()) is not None:
             self._unknown = self.phase is Phase.ENDING
             self.phase = Phase.CUT
@@ -71,7 +71,7 @@ class Transaction:
             )
 
     def call(self, work: Callable[[float], Any], timeout: float, longest: float = TURN_SECONDS) -> None:
-        """A call of librdkafka that may be repeated after its time is over, in short turns.
+        """Make a repeatable call of librdkafka, in short turns.
 
         :raises TransactionCut: the endpoint changed meanwhile
         """
@@ -99,10 +99,10 @@ def has_ended(work: Callable[[float], Any], deadline: float, longest: float = TU
             raise
     else:
         return True
-    time.sleep(max(0.0, began + CHECK_SECONDS - monotonic()))  # it may have failed at once
+    time.sleep(max(0.0, began + CHECK_SECONDS - monotonic()))  # the call may have failed at once
     return False
 
 
 def _goes_on(error: KafkaException) -> bool:
-    """A turn was over: librdkafka may report what it tried meanwhile, as a coordinator that loads."""
+    """Whether to try again: the turn is over, or an error may pass, as of a coordinator that loads."""
     return bool(error.args[0].retriable() or error.args[0].code() in _PASSES)

@@ -1,4 +1,4 @@
-"""The transactional methods of a producer, which see the endpoint change while they wait."""
+"""The transactional methods of a producer, which notice an endpoint change while they wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drkit.client.transaction import INIT_SECONDS, Phase, Transaction, has_ended
 
 
 class TransactionalCalls(ABC):
-    """Under confluent-kafka's names. They belong to one thread."""
+    """Transactional methods under confluent-kafka's names, for one thread only."""
 
     _sending: Sending
     _watch: EndpointWatch
@@ -43,7 +43,7 @@ class TransactionalCalls(ABC):
         return self._transaction
 
     def init_transactions(self, timeout: float = -1) -> None:
-        """As `Producer.init_transactions`; goes on at the new cluster when clients are sent there."""
+        """As `Producer.init_transactions`; continues on the new cluster when clients are sent there."""
         self._initialize(deadline_of(timeout))
 
     def _initialize(self, deadline: float) -> None:
@@ -78,7 +78,7 @@ class TransactionalCalls(ABC):
             client.send_offsets_to_transaction(positions, group_metadata, seconds)
             return True
 
-        # librdkafka begins it anew at each call, so a turn is as long as the whole: a far cluster needs it.
+        # librdkafka restarts it at each call, so one turn lasts the whole timeout: a far cluster needs it.
         self._txn.call(lambda s: calls.ask(send, s, partial(self._left, client)), timeout, float("inf"))
 
     def commit_transaction(self, timeout: float = -1) -> None:
@@ -89,9 +89,9 @@ class TransactionalCalls(ABC):
         self._txn.phase = Phase.NONE
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """As `Producer.abort_transaction`; behind a :class:`TransactionCut` it goes to the new cluster.
+        """As `Producer.abort_transaction`; after a :class:`TransactionCut` it goes to the new cluster.
 
-        So does it where the transaction cannot be aborted any more: a failover has ended it, and the client
+        It also does so if the transaction can no longer be aborted: a failover has ended it, and the client
         of the old cluster is fenced.
         """
         deadline, phase = deadline_of(timeout), self._txn.phase
@@ -108,7 +108,7 @@ class TransactionalCalls(ABC):
             self._txn.phase = phase = Phase.OPEN  # the file leads back
 
     def _aborted(self, client: Any, deadline: float) -> bool:
-        """Abort there; False when clients go elsewhere before it is done."""
+        """Abort on this client; False if clients go elsewhere before it is done."""
         while True:
             try:
                 if has_ended(client.abort_transaction, deadline):

@@ -1,7 +1,7 @@
-"""What an endpoint file may tell a client: where the cluster is, and never to trust or to run anything else.
+"""What an endpoint file may set in a client: where the cluster is, never whom to trust or what to run.
 
-Whoever may write the file decides where an application sends its records and its credentials. The file is
-believed only as far as that needs.
+Any process with write access to the file decides where an application sends its records and credentials.
+Only the settings needed to reach a cluster are accepted from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AUTHORITIES: Final = frozenset({"ssl.ca.location", _PEM, "ssl.ca.certificate.st
 _ONE_OF: Final = (_MECHANISM, _AUTHORITIES)
 """Names of one thing: librdkafka takes the last of two mechanisms, and trusts two authorities together."""
 _LARGEST_TERM: Final = 2**53
-"""Readers in other languages have numbers that are exact up to here."""
+"""Numbers in other languages are exact up to here."""
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _SERVERS: Final = re.compile(r"[\w.:\[\]%/, -]+", re.ASCII)
 """Host names and ports: librdkafka puts them into the command that renews a Kerberos ticket."""
@@ -35,7 +35,7 @@ _SERVICE: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def why_not(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | None = None) -> str:
-    """Why a client does not follow an endpoint; empty when it does.
+    """Why a client does not follow an endpoint, as text; empty if it does.
 
     :param own: the application's own properties for that cluster, which win over the file's
     :param before: the endpoint that it follows now
@@ -50,13 +50,13 @@ def why_not(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | No
 
 
 def connection(endpoint: Endpoint, own: Mapping[str, object]) -> dict[str, str]:
-    """The endpoint's properties, without those that the application names itself, also by another name."""
+    """The endpoint's properties without those that the application sets, also under another name."""
     names = {name for same in _ONE_OF if same & own.keys() for name in same} | own.keys()
     return {name: value for name, value in endpoint.client.items() if name not in names}
 
 
 def _malformed(endpoint: Endpoint) -> str:
-    """What cannot be meant."""
+    """Which value of the endpoint is invalid, as text; empty if none is."""
     if not endpoint.cluster_id:
         return "it names no cluster_id: another cluster could not be told from the right one"
     if not endpoint.cluster:
@@ -69,7 +69,7 @@ def _malformed(endpoint: Endpoint) -> str:
 
 
 def _misnamed(endpoint: Endpoint) -> str:
-    """Which names are none."""
+    """Which names are invalid, as text; empty if all are valid."""
     topics = endpoint.topics
     for name in (*topics, *topics.values()):
         if not _TOPIC.fullmatch(name):
@@ -84,7 +84,7 @@ def _misnamed(endpoint: Endpoint) -> str:
 
 
 def _forbidden(endpoint: Endpoint) -> str:
-    """What an application alone may set."""
+    """Which property only an application may set, as text; empty if there is none."""
     said = endpoint.client
     foreign = sorted(said.keys() - CONNECTION)
     if foreign:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 LEAVE_SECONDS: Final = 2.0
 """How long a cluster that is being left may still answer a call."""
 ASK_SECONDS: Final = 30.0
-"""The longest single question to librdkafka; it is repeated while the call has time."""
+"""The longest single query in librdkafka, in seconds; it is repeated while the call has time."""
 _TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001  its only name
 _FAIL: Final = KafkaError._FAIL  # noqa: SLF001  likewise
 _RAISED: Final = (KafkaException, RuntimeError, TypeError, ValueError, ArithmeticError)
@@ -44,10 +44,10 @@ class _Call(Generic[T]):
         self._result: list[T] = []
         self._failed: list[Exception] = []
         self.left = False
-        """The caller does not wait for it any more."""
+        """The caller does not wait for the call any more."""
 
     def run(self) -> None:
-        """In the thread of its own."""
+        """Run the call in its own thread."""
         _HERE.call = self
         try:
             self._result.append(self._work())
@@ -57,7 +57,7 @@ class _Call(Generic[T]):
             self._events.put(None)
 
     def ended(self, seconds: float) -> bool:
-        """Wait this long, or serve one callback; whether the call has ended."""
+        """Wait this long, or serve one callback; returns whether the call has ended."""
         try:
             event = self._events.get(timeout=seconds)
         except Empty:
@@ -68,7 +68,7 @@ class _Call(Generic[T]):
         return False
 
     def result(self) -> T:
-        """After its end. Raises what it raised."""
+        """The call's result, after its end. Raises what the call raised."""
         if self._failed:
             raise self._failed[0]
         if not self._result:
@@ -109,8 +109,8 @@ class Calls:
         """The result of a call that may hang; its callbacks run in this thread.
 
         :param moved: whether clients go to another cluster
-        :param seconds: how long it is waited for after that
-        :raises Unanswered: this time is over; the call goes on in its thread until its client is closed
+        :param seconds: how long to wait for the call after that
+        :raises Unanswered: this time is over; the call runs on in its thread until its client is closed
         """
         return self._wait(_Call(work), moved, seconds)
 
@@ -123,7 +123,7 @@ class Calls:
     ) -> T:
         """The answer to a question that may be repeated: None or a timeout is no answer. See `wait`.
 
-        :param question: asks, and waits at the most this long
+        :param question: asks, and waits at most this long
         """
         deadline = deadline_of(timeout)
 
@@ -164,7 +164,7 @@ class Calls:
 
     @staticmethod
     def _wait(call: _Call[T], moved: Callable[[], bool], seconds: float) -> T:
-        run = partial(copy_context().run, call.run)  # in a callback: what that may call
+        run = partial(copy_context().run, call.run)  # in a callback: calls that it may make
         threading.Thread(target=run, name="waiting-call", daemon=True).start()
         until: float | None = None
         try:

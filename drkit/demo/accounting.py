@@ -1,4 +1,4 @@
-"""An application in a consumer group: it reads payments, commits what it has read, and goes on elsewhere."""
+"""An application in a consumer group: it reads payments, commits offsets, and continues elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The acts of the story: each has a title and runs on the stage that the ones before it have left."""
+"""The acts of the story: each has a title and runs on the stage that the previous ones left."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Act(Protocol):
 
 
 class TwoClusters:
-    """Where it happens."""
+    """Starts the two clusters."""
 
     title = "Two Kafka clusters"
 
@@ -60,7 +60,7 @@ class TwoClusters:
 
 
 class OpenShop:
-    """Records that are worth a copy."""
+    """Writes the records to copy."""
 
     title = "The shop opens"
 
@@ -120,12 +120,12 @@ class Replicate:
 
 
 class Kill:
-    """The worst that can happen to the replicator."""
+    """Kills the replicator with SIGKILL."""
 
     title = "drkit is killed"
 
     def run(self, stage: Stage) -> None:
-        """SIGKILL, a while without it, and again from where it stood."""
+        """Kill it, wait a while, and restart it from where it stopped."""
         stage.screen.say(
             "Now the replicator is killed in the middle of its work, as by a power failure (SIGKILL): no"
             " goodbye, records under way. The shop goes on, so the lag grows. drkit keeps no state of its"
@@ -145,7 +145,7 @@ class Kill:
 
 
 class CloseShop:
-    """A moment of rest, so that both sides can be compared to the end."""
+    """Stops writing, so that both sides can be compared to the end."""
 
     title = "The shop closes"
 
@@ -167,7 +167,7 @@ class CloseShop:
 
 
 class VerifyAct:
-    """What a user would run to be sure."""
+    """Runs `drkit verify`, as a user would."""
 
     title = "Is it the same?"
 
@@ -193,7 +193,7 @@ class VerifyAct:
 
 
 class BothSides:
-    """The same, as a consumer sees it."""
+    """Compares both sides as a consumer reads them."""
 
     title = "And for a consumer?"
 
@@ -231,4 +231,4 @@ _PROOF: tuple[Act, ...] = (VerifyAct(), BothSides())
 ACTS: tuple[Act, ...] = (*_BEGINNING, *_PROOF, PrimaryDies(), FailOver(), GoOn())
 """In the order in which they are played."""
 PEACEFUL: tuple[Act, ...] = (*_BEGINNING, ReadTheRest(), *_PROOF)
-"""Where both clusters are to go on living."""
+"""The acts when both clusters are kept running."""

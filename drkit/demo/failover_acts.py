@@ -1,4 +1,4 @@
-"""The last acts: the primary is gone, topics and groups move to the standby, and the group goes on there."""
+"""The last acts: the primary is gone, topics and groups move to the standby, the group continues there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST = 70
 
 
 class PrimaryDies:
-    """The day for which all of this is."""
+    """Kills the primary."""
 
     title = "The primary is gone"
 
@@ -43,7 +43,7 @@ class FailOver:
     title = "drkit failover"
 
     def run(self, stage: Stage) -> None:
-        """Run it, and show what it did and what is lost."""
+        """Run the failover, and show what it did and what is lost."""
         stage.screen.say(
             "One command moves everything: drkit's own writers are shut out, every group stands at its next"
             " record, producers may write, clients are told where to go. And it says what is lost."
@@ -72,12 +72,12 @@ class FailOver:
 
 
 class GoOn:
-    """The group again, where it was told to go."""
+    """The group continues on the cluster of the new endpoint."""
 
     title = "The group goes on at the standby"
 
     def run(self, stage: Stage) -> None:
-        """Start it at the address in the endpoint file, and compare what it got with all there is."""
+        """Start it at the address in the endpoint file, and compare what it got with all records."""
         endpoint = parse_endpoint(stage.endpoint.read_text(encoding="utf-8"))
         stage.screen.say(
             f"The group [b]{GROUP}[/b] starts where the failover has told it to, with nothing but its name."

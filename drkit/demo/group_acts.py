@@ -17,12 +17,12 @@ _QUIET_SECONDS = 0.5
 
 
 class ReadSome:
-    """A group works on the primary, and the standby gets to know how far it came."""
+    """A group reads on the primary, and drkit copies its offsets to the standby."""
 
     title = "A consumer group reads five payments"
 
     def run(self, stage: Stage) -> None:
-        """Read, commit, leave; wait until the group's position is on the standby."""
+        """Read, commit, leave; wait until the group's committed offset is on the standby."""
         stage.screen.say(
             f"The group [b]{GROUP}[/b] reads {FIRST} payments on the primary, commits them and stops for"
             " today. Offsets differ from cluster to cluster; drkit translates those of all groups, every few"

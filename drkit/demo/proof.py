@@ -59,7 +59,7 @@ def read_all(settings: ClusterSettings, topics: list[str]) -> ReadResult:
 
 
 def payments(settings: ClusterSettings) -> Payments:
-    """All committed payments of a cluster, for whoever wants to know what a group must get."""
+    """All committed payments of a cluster: those that a group must get."""
     cluster = Cluster.connect(settings)
     where = [TopicPartition(PAYMENTS, p) for p in describe_topics(cluster, [PAYMENTS])[PAYMENTS].partitions]
     ends = list_offsets(cluster, where, "latest", committed=True)

@@ -48,12 +48,12 @@ class ReplicatorProcess:
             raise self.failed()
 
     def kill(self) -> None:
-        """SIGKILL: it can finish nothing, tell nothing, clean up nothing."""
+        """SIGKILL: it cannot finish, report or clean up anything."""
         self._signal(signal.SIGKILL)
         self._wait()
 
     def stop(self) -> None:
-        """SIGTERM: it brings to an end what is on its way; killed when that takes too long."""
+        """SIGTERM: it drains in-flight batches, then exits; killed if that takes too long."""
         self._signal(signal.SIGTERM)
         try:
             self._wait()
@@ -70,6 +70,6 @@ class ReplicatorProcess:
             self._process = None
 
     def failed(self) -> Failed:
-        """The error when it has ended by itself."""
+        """The error if it has ended by itself."""
         text = self.log.read_text(errors="replace")[-_EVIDENCE_CHARS:] if self.log.exists() else ""
         return Failed("drkit replicate ended by itself", where=" ".join(self._command[1:]), evidence=text)

@@ -1,4 +1,4 @@
-"""What the story shows; who draws it stands above."""
+"""What the story shows; modules above this one draw it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class Scene(NamedTuple):
-    """What is to be seen at one moment."""
+    """The state shown at one moment."""
 
     written: int
     arrived: int
@@ -32,7 +32,7 @@ class Scene(NamedTuple):
 
 
 class Screen(Protocol):
-    """Where the story is told."""
+    """The output of the story."""
 
     def act(self, title: str) -> None:
         """Begin an act."""
@@ -41,7 +41,7 @@ class Screen(Protocol):
         """A sentence of the story; ``[b]…[/b]`` makes words bold, a blank line separates paragraphs."""
 
     def picture(self, text: str) -> None:
-        """Something drawn in characters, as it stands."""
+        """Show a drawing in characters, unchanged."""
 
     def command(self, text: str) -> None:
         """What one would type."""
@@ -53,7 +53,7 @@ class Screen(Protocol):
         """Scenes shown within are one moving picture, where that is possible."""
 
     def show(self, scene: Scene) -> None:
-        """How things stand."""
+        """Show the current state."""
 
     def table(self, rows: list[tuple[str, str, str]]) -> None:
         """Measurements: what, how much, and what that means."""

@@ -30,7 +30,7 @@ class Shop:
         self.payments = 0
         """In committed transactions."""
         self.declined = 0
-        """Payments in transactions that were rolled back: nobody may ever see them."""
+        """Payments in transactions that were rolled back: no consumer may ever read them."""
         self.bytes = 0
         self._bootstrap = bootstrap
         self._next = 0
@@ -53,7 +53,7 @@ class Shop:
 
     @property
     def records(self) -> int:
-        """What a consumer of the primary can read by now."""
+        """The number of records that a consumer of the primary can read now."""
         return self.orders + self.payments
 
     def stock_up(self, orders: int) -> None:
@@ -84,7 +84,7 @@ class Shop:
             raise Failed("the demo's shop could not write to the primary") from self._failure
 
     def abandon(self) -> None:
-        """End the day of a shop whose primary is gone: nobody waits for what it will never acknowledge."""
+        """Stop a shop whose primary is gone, without waiting for acknowledgements that never come."""
         self._closed.set()
         for thread in self._threads:
             thread.join(_ABANDON_SECONDS)
@@ -147,7 +147,7 @@ class Shop:
                 number = chance.randrange(max(1, self._next))
                 self._put(producer, PAYMENTS, f"order-{number}", {"pays": number}, None)
             if not self.declined or chance.random() < _DECLINED:
-                producer.flush(_FLUSH_SECONDS)  # what waited here would never come into the log
+                producer.flush(_FLUSH_SECONDS)  # records that wait here would never be written to the log
                 producer.abort_transaction(_FLUSH_SECONDS)
                 self.declined += count
             else:

@@ -1,4 +1,4 @@
-"""What all acts share: two clusters, the shop, the replicator, the observer; and that it all ends."""
+"""What all acts share: two clusters, the shop, the replicator, the observer, and their cleanup."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A second Ctrl-C must not leave half of it behind.
+        # A second Ctrl-C must not leave a part of it running.
         before = _ignore_interrupts()
         try:
             if self._replicator is not None:
                 self._replicator.stop()
             for part in (self._shop, self._observer):
                 if part is not None:
-                    # What broke the story tells more than what then breaks at its end.
+                    # The first error says more than errors of the cleanup.
                     with suppress(Failed):
                         part.close()
             if error is not None and self.keep:
@@ -164,7 +164,7 @@ class Stage:
 
     @property
     def endpoint(self) -> Path:
-        """Where clients find out which cluster is theirs, from the first failover on."""
+        """The endpoint file of clients, which exists from the first failover on."""
         return self.folder / "endpoint.json"
 
     @property
@@ -182,7 +182,7 @@ class Stage:
         return self._addresses[cluster]
 
     def ask(self, *arguments: str) -> Any:
-        """What a command answers, run as its user would.
+        """The answer of a command, run as its user would.
 
         :raises Failed: it gave no answer
         """

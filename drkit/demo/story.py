@@ -1,4 +1,4 @@
-"""Plays the acts one after the other and tells at the end what was measured."""
+"""Plays the acts in order and shows the measurements at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tell(screen: Screen, *, keep: Path | None = None, acts: Sequence[Act] = ()) 
         no cluster is killed, and there is no failover
     :param acts: others than these
     :return: the measurements, as plain data
-    :raises DrkitError: something did not happen as it should; the error tells what
+    :raises DrkitError: an act failed; the error says what
     """
     begun = time.monotonic()
     with Stage(screen, keep is not None, keep or Path("drkit.toml")) as stage:

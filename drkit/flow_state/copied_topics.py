@@ -1,4 +1,4 @@
-"""What the flow's state on the target says of copied topics, for whoever needs no source for it."""
+"""What the flow's state on the target says of copied topics. Reads only the target, never the source."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Producers(NamedTuple):
 
 
 class CopiedTopics(NamedTuple):
-    """What the target keeps of a flow."""
+    """The copied topics of a flow, from its state on the target."""
 
     topics: dict[str, tuple[str, UUID, UUID]]
     """Source topic → its name on the target, and the ids of both."""

@@ -32,8 +32,8 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
     """Create the offset map of a flow when there never was one, and remember its id.
 
     :param state: loaded
-    :raises Refused: the map is not the one by which topics were copied: copying would begin anew behind
-        the records that are there
+    :raises Refused: the map is not the one by which topics were copied: copying would start again after
+        the existing records
     :raises Failed: it has another number of buckets
     """
     name = offset_map_topic(flow.source)
@@ -81,7 +81,7 @@ def _ensure(
     try:
         create_own_topic(target, name, {**needed, **segment}, partitions)
     except (ClusterUnreachable, NotAuthenticated, NotAuthorized):
-        raise  # less settings change nothing
+        raise  # fewer settings would change nothing
     except Failed:
         create_own_topic(target, name, needed, partitions)
     return appeared(target, name)

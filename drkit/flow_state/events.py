@@ -1,4 +1,4 @@
-"""What happens to topics, told to the log and written where `drkit status` finds it."""
+"""Events of topics, logged and written where `drkit status` finds them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class TopicEvents:
         self._told: set[tuple[str, str, str]] = set()
 
     def once(self, kind: str, topic: str, identity: str, *, level: Level = "info", **fields: Any) -> None:
-        """Say a finding once per run, and write it once.
+        """Log a finding once per run, and write it once.
 
-        :param identity: tells this finding from a later one of the same kind
+        :param identity: separates this finding from a later one of the same kind
         """
         if (kind, topic, identity) in self._told:
             return
@@ -47,7 +47,7 @@ class TopicEvents:
         self._state.emit(kind, topic, flow=self._flow.name, **fields)
 
     def left_out(self, topic: str, error: DrkitError) -> str:
-        """A topic is not copied; returns the reason in one line, with what to do about it."""
+        """Report a topic that is not copied; returns the reason in one line, with what to do about it."""
         reason = f"{error.what} ({error.evidence})" if error.evidence else error.what
         self.once("topic_left_out", topic, reason, level="error",
                   reason=error.what, evidence=error.evidence, hint=error.hint)  # fmt: skip

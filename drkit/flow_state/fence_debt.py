@@ -1,4 +1,4 @@
-"""What a failover owes a primary that did not answer: to be fenced, or to have its fence lifted.
+"""Pending work of a failover on a primary that did not answer: to set its fence, or to lift it.
 
 Recorded in the flow's state on the target, for the first contact with the primary.
 """
@@ -24,7 +24,7 @@ def owe(state: StateTopic, due: FenceDebt | PendingLift) -> None:
 
 
 def settle(state: StateTopic, kind: type[Due], topics: Collection[str]) -> None:
-    """Take topics off what is due: it was done, or is not wanted any more."""
+    """Remove topics from the pending record: the work is done, or no longer wanted."""
     known = state.get(kind)
     if known is None:
         return
@@ -35,7 +35,7 @@ def settle(state: StateTopic, kind: type[Due], topics: Collection[str]) -> None:
 
 
 def paid_with(flow: str) -> str:
-    """The command that puts up a pending fence, and lifts one whose lift is pending.
+    """The command that sets a pending fence, and lifts one whose lift is pending.
 
     :param flow: its name
     """

@@ -1,4 +1,4 @@
-"""Of a record that is large and written all the time, only the newest of a reading is parsed. Pure."""
+"""Parses only the newest of a large record that is written all the time. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT: Final = 16
 
 
 class NewestRecords(Generic[T]):
-    """Hands on what is read; notes of the source's ends wait for the end of the reading.
+    """Passes on what is read; notes of the source's ends wait until all is read.
 
     A note has a row for each partition: to parse a day of them takes minutes where there are thousands.
 

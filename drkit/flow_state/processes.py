@@ -1,4 +1,4 @@
-"""Processes of this machine: which one holds something, and whether it lives."""
+"""Processes of this machine: which one holds something, and whether it is alive."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class _Stat(NamedTuple):
 
 
 def this_process() -> Process:
-    """Who holds something: this process, so that others on this machine can see whether it lives."""
+    """This process as a holder, so that others on this machine can check whether it is alive."""
     pid = os.getpid()
     return Process(socket.gethostname(), pid, _pid_space(), _birth(pid))
 
 
 def lives_here(holder: Process) -> bool | None:
-    """Whether the holder is a living process of this machine; None when it is not for us to see."""
+    """Whether the holder is a living process of this machine; None: unknown."""
     if holder.host != socket.gethostname() or holder.space != _pid_space():
         return None
     born = _birth(holder.pid)
@@ -47,7 +47,7 @@ def boot_id() -> str:
 
 
 def in_session(session: int) -> bool:
-    """Whether a process of this session lives, as Spark's workers do for a moment after their driver."""
+    """Whether a process of this session is alive, as Spark's workers are for a moment after their driver."""
     for entry in os.scandir(_PROC) if _PROC.exists() else ():
         if entry.name.isdigit():
             stat = _stat(int(entry.name))
@@ -57,7 +57,7 @@ def in_session(session: int) -> bool:
 
 
 def _pid_space() -> str:
-    """Process ids mean something only within one boot and one pid namespace (containers have their own)."""
+    """Boot and pid namespace, within which process ids are valid (containers have their own namespace)."""
     try:
         return f"{boot_id()}/{os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  no path of a file
     except OSError:

@@ -1,6 +1,6 @@
-"""Producer ids of a flow, of live and of bulk mode: all that ever were, on record before they are used.
+"""All producer ids that a flow ever used, of live and bulk mode, recorded before they are used.
 
-The records are what a flow in the other direction goes by to leave out what this one wrote (see
+A flow in the other direction uses these records to leave out what this one wrote (see
 :mod:`drkit.flow_state.reverse_flow`).
 """
 
@@ -20,7 +20,7 @@ from drkit.kafka.transactions.producer import ProducerIdentity, Transactions, ne
 
 
 class ProducerIds(NamedTuple):
-    """The live id in use, all that ever were, and those of bulk mode."""
+    """The current live id, all earlier ones, and those of bulk mode."""
 
     current: ProducerIdentity
     live: tuple[int, ...]
@@ -32,7 +32,7 @@ class ProducerIds(NamedTuple):
         return (*self.live, *self.bulk)
 
     def with_bulk(self, state: FlowState) -> ProducerIds:
-        """Those of bulk mode as the flow's state has them now."""
+        """The ids, with those of bulk mode as currently in the flow's state."""
         return self._replace(bulk=_ids(state.readable(BulkProducerRecord)))
 
 
@@ -46,7 +46,7 @@ def on_record(state: FlowState) -> tuple[int, ...]:
 
 
 def own_on_record(state: FlowState) -> tuple[int, ...]:
-    """The same for our own flow while it runs: ids under which we have never written are passed over."""
+    """The same for this flow while it runs: ids that it never wrote with are left out."""
     live = state.readable(ProducerIdsRecord).get("")
     return (*(live.ids if live is not None else ()), *_ids(state.readable(BulkProducerRecord)))
 
@@ -56,7 +56,7 @@ def _ids(records: Iterable[str]) -> tuple[int, ...]:
 
 
 def own_ids(target: ClusterSettings, flow: FlowSettings, state: StateTopic) -> ProducerIds:
-    """The flow's producer ids; those that are missing are asked for and stored.
+    """The flow's producer ids; missing ones are requested and stored.
 
     :param state: loaded
     :raises DrkitError: the target gives none, or it cannot be stored

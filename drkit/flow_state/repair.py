@@ -1,4 +1,4 @@
-"""Writes again what a record that is not drkit's hides in a flow's state."""
+"""Writes a record of a flow's state again when a record not written by drkit hides it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final, Protocol
 from drkit.flow_state.state import FlowState
 
 _TRIES: Final = 5
-"""Nobody writes one key so often between two writes of ours."""
+"""Attempts to be the last writer of a key; other processes write a key less often."""
 
 
 class Written(Protocol):
-    """What is needed of :class:`drkit.flow_state.topic.StateTopic`."""
+    """The part of :class:`drkit.flow_state.topic.StateTopic` that is needed here."""
 
     records: FlowState
     followed: dict[str, list[bytes | None]]
@@ -26,8 +26,8 @@ class Written(Protocol):
 def restore(state: Written, key: str) -> bool:
     """Write the newest readable record under a key again; returns whether there was something to repair.
 
-    A key under which there never was a record is deleted. What another process of drkit writes meanwhile is
-    newer than what this one knows: where ours came behind it, theirs is written once more.
+    A key without any earlier record is deleted. A record that another drkit process writes meanwhile is newer
+    than the one known here: if this write came after it, that record is written again.
 
     :raises DrkitError: the topic cannot be read, or does not take it
     """

@@ -1,15 +1,15 @@
-"""The flow in the other direction: what it wrote is not copied back, and it must know what we write with.
+"""The flow in the other direction: its records are not copied back, and it must know this flow's producers.
 
-Two flows with the same topic names, X→Y and Y→X, copy a record for ever unless each leaves out the batches
-of the other, known by their producer ids. Ids are on record before they are used, but the other flow may be
-running already and may have read the record before. So each side first says something and then looks
+Two flows with the same topic names, X→Y and Y→X, copy a record forever unless each leaves out the batches
+of the other, known by their producer ids. Ids are recorded before they are used, but the other flow may be
+running already and may have read the record before. So each side first writes and then reads
 (Dekker's algorithm):
 
 - before it uses a new id, a flow records it, and then looks whether the opposite flow holds its lease;
 - a starting flow takes its lease, and then reads the opposite flow's ids.
 
-One of the two sees the other. A flow that finds the other running waits until that one has written that its
-tasks leave the id out. Only flows that our configuration names are believed (decision 23).
+At least one sees the other. A flow that finds the other running waits until that one has written that its
+tasks leave the id out. Only flows that the configuration names are trusted (decision 23).
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _LOOK_AGAIN_SECONDS: Final = 1.0
 _DECIDED_SECONDS: Final = 20.0
 _SAY_AFTER_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 60.0
-"""How long a starting flow waits for a running opposite one before it gives this attempt up."""
+"""Seconds a starting flow waits for a running opposite one before it gives up this attempt."""
 
 
 class NotAcknowledged(Failed):
-    """A flow in the other direction runs and does not leave out what we would write."""
+    """A flow in the other direction runs and does not leave out what this flow would write."""
 
 
 class OppositeFlows:
-    """All flows from our target to our source that the configuration names, whatever their aliases are there.
+    """All configured flows from this flow's target to its source, whatever aliases they use.
 
-    :param state: of our own flow; what we leave out is written there
-    :param writes_for_seconds: how long a task of ours may write after it was last heard of
+    :param state: of this flow; the producers that it leaves out are written there
+    :param writes_for_seconds: how long a task of this flow may write after its last sign of life
     """
 
     def __init__(
@@ -78,36 +78,36 @@ class OppositeFlows:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Producer ids that opposite flows ever used on our source, as far as we know."""
+        """All known producer ids that opposite flows ever used on this flow's source."""
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
     def explain_records(self, *, here: bool) -> bool:
-        """Whether records on our target may be those that a flow in the other direction copies from there.
+        """Whether records on the target may be those that a flow in the other direction copies from there.
 
         With prefixed names a copy has no other writer.
 
-        :param here: this process runs such a flow, which may not have said so yet
+        :param here: this process runs such a flow, which may not be recorded yet
         """
         return (here or bool(self._others)) and self._flow.naming != "prefix"
 
     def records(self, kind: type[R]) -> list[R]:
-        """The record of this kind in the state of each of them, as far as it was read."""
+        """The records of this kind in the opposite flows' states, as far as they were read."""
         return [found for other in self._others.values() if (found := other.state.get(kind)) is not None]
 
     def claims(self, topics: Mapping[str, UUID]) -> dict[str, DrkitError]:
-        """Topics of our source that flows in the other direction say they write, and that are not named.
+        """Topics of the source that unnamed flows in the other direction claim to write.
 
         :param topics: name → id
         """
         return self._unnamed.claims(topics)
 
     def introduce(self) -> None:
-        """Say between which clusters our flow runs; to be called before its lease is taken."""
+        """Record the clusters of this flow; to be called before its lease is taken."""
         if self._state.get(ClustersRecord) != self._ours:
             self._state.put(self._ours)
 
     def read_all(self) -> None:
-        """Find the opposite flows and read what they have decided; our lease must be held.
+        """Find the opposite flows and read what they have decided; this flow's lease must be held.
 
         :raises DrkitError: the source does not answer, or a transaction on a state topic stays open
         """
@@ -122,13 +122,13 @@ class OppositeFlows:
                     raise other.undecided()
 
     def find(self) -> None:
-        """Look for flows that were not there before: all at once, and none again that is a stranger."""
+        """Look for new flows: all at once, and not again for flows known to be unrelated."""
         names = [name for name in topic_names(self._source) if source_of_state_topic(name) is not None]
         self._unnamed.keep(names)
         self._consider(names)
 
     def follow(self) -> None:
-        """Read on what the named ones have written since, also those that began just now."""
+        """Read what the named flows have written since, including those that just began."""
         new = self._named - set(self._others) - self._strangers
         if new:
             self._consider(describe_topics(self._source, new))
@@ -136,9 +136,9 @@ class OppositeFlows:
             other.read()
 
     def _consider(self, names: Iterable[str]) -> None:
-        """Read who introduces itself in state topics that are not known yet."""
+        """Read the clusters that flows name in state topics that are not known yet."""
         unknown = [n for n in names if n not in self._others and n not in self._strangers]
-        # All by one consumer, which does nothing else: a state topic of its own for each takes seconds.
+        # One consumer reads all of them: a state topic reader for each takes seconds.
         read = partial(newest_values, verified=True)
         states, hidden = one_by_one(read, self._source, [n for n in unknown if n in self._named])
         # A flow that is not named can only keep topics from being copied, so its records need no MAC.
@@ -161,20 +161,20 @@ class OppositeFlows:
             if is_opposite and is_named:
                 self._others[name] = other = _Opposite(self._source, name)
                 other.read()
-            # One that has not introduced itself yet is asked again.
+            # A flow that has not named its clusters yet is read again.
             elif not (self._unnamed.see(name, state) if is_opposite else said is None):
                 self._strangers.add(name)
 
     def declare(self, ids: tuple[int, ...]) -> None:
-        """Write down that every task of ours, from now on, leaves out these producers."""
+        """Record that every task of this flow leaves out these producers from now on."""
         record = SkipsRecord(tuple(sorted(ids)), int(self._writes_for * 1000))
         if self._state.get(SkipsRecord) != record:
             self._state.put(record)
 
     def allow(self, ids: tuple[int, ...]) -> bool:
-        """Whether we may write with these producers, which are on record: nobody will copy it back.
+        """Whether this flow may write with these recorded producers: no opposite flow will copy it back.
 
-        With prefixed names nobody could, so nobody is asked.
+        With prefixed names no flow can copy it back, so the answer is always True.
         """
         if self._flow.naming == "prefix":
             return True
@@ -196,15 +196,15 @@ class OppositeFlows:
         pause: Callable[[float], bool],
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """Wait, while nothing of ours runs yet, until we may write with these producers.
+        """Wait, before any task of this flow runs, until the flow may write with these producers.
 
-        :param pause: waits some seconds; True gives up, and the caller is to look why
+        :param pause: waits some seconds; True gives up, and the caller finds out why
         :raises NotAcknowledged: a running opposite flow does not answer in time
         """
         deadline, look_again = monotonic() + patience_seconds, 0.0
         while True:
             if monotonic() >= look_again:
-                self.find()  # one that comes later finds us, and asks
+                self.find()  # an opposite flow that starts later finds this one
                 look_again = monotonic() + _LOOK_AGAIN_SECONDS
             self._read_decisions()
             self.declare(self.ids)  # both sides may be waiting for each other
@@ -232,7 +232,7 @@ _HINT: Final = (
 
 
 class _Opposite:
-    """One flow that writes to our source, as its state topic there tells."""
+    """One flow that writes to this flow's source, by its state topic there."""
 
     def __init__(self, source: Cluster, name: str) -> None:
         self._source = source
@@ -247,7 +247,7 @@ class _Opposite:
         return on_record(self.state.records)
 
     def read(self) -> bool:
-        """Read on; False when a transaction hides what was written before this call."""
+        """Read on; returns False when a transaction hides what was written before this call."""
         at = TopicPartition(self.state.name, 0)
         end = list_offsets(self._source, [at], "latest", committed=False)[at]
         self.state.load()
@@ -258,7 +258,7 @@ class _Opposite:
         return self._whole
 
     def allows(self, ids: tuple[int, ...]) -> bool:
-        """It leaves out these producers, or it does not run."""
+        """Whether it leaves out these producers, or does not run."""
         skips = self.state.get(SkipsRecord) or SkipsRecord((), 0)
         if set(ids) <= set(skips.ids):
             return True
@@ -266,12 +266,12 @@ class _Opposite:
             return False
         if self._seen is None or lives_here(self._seen.holder) is False:
             return True
-        # A holder that fell silent may still have tasks that write, until their own deadline.
+        # A holder that stopped renewing may still have tasks that write, until their own deadline.
         silence_ms = max(self._seen.ttl_ms, skips.writes_for_ms)
         return boottime() - self._seen_at > silence_ms / 1000
 
     def undecided(self) -> Failed:
-        """Why its state cannot be read to the end."""
+        """The error that its state cannot be read to the end."""
         return Failed(
             "the state of the flow in the other direction cannot be read to its end",
             where=f"{self.state.name} on {self._source.alias}",

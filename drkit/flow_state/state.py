@@ -1,4 +1,4 @@
-"""A flow's state as it was read: the newest record of every key, by type. Pure."""
+"""A flow's state as read: the newest record of every key, by type. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Damaged(Refused):
 
 
 class StateChange(NamedTuple):
-    """What a record of the topic changed."""
+    """The change that a record of the topic made."""
 
     key: str
     record: StateRecord | None
@@ -87,7 +87,7 @@ class FlowState:
     def refuse(self, key: bytes, why: str, offset: int | None = None, *, live: bool = False) -> None:
         """Pass over a record, or a tombstone, that has no valid MAC: the one before it counts.
 
-        :param live: the topic was read to its end before: what this one hides was read, or never was there
+        :param live: the topic was read to its end before: what this one hides was read, or never existed
         """
         name = key.decode("utf-8", errors="replace")
         if why == NO_KEY:
@@ -113,7 +113,7 @@ class FlowState:
             self._records.get(found[0], {}).pop(found[1], None)
 
     def get(self, kind: type[R], name: str = "") -> R | None:
-        """The record of a kind, None where there is none.
+        """The record of a kind, or None.
 
         :param name: the name in the key, for kinds with many records
         :raises Damaged: a required record was replaced
@@ -136,7 +136,7 @@ class FlowState:
         return found
 
     def readable(self, kind: type[R]) -> dict[str, R]:
-        """All records of a kind that can be read: of a flow that is not ours."""
+        """All readable records of a kind; for the state of another flow."""
         return cast("dict[str, R]", dict(self._records.get(kind, {})))
 
     def is_damaged(self, kind: type[StateRecord], name: str = "") -> bool:
@@ -179,7 +179,7 @@ class FlowState:
         )
 
     def copy(self) -> FlowState:
-        """The state of this moment, which changes no more."""
+        """A copy of the current state, which no longer changes."""
         found = FlowState(self._where)
         found._records = {kind: dict(some) for kind, some in list(self._records.items())}
         found._values, found.unreadable = dict(self._values), dict(self.unreadable)

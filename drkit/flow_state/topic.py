@@ -1,6 +1,6 @@
 """The topic of a flow's state on the target: small, compacted, keys as text, values as JSON objects.
 
-Nothing of a flow lives elsewhere, so any machine can go on with it.
+The topic holds the whole state of a flow, so any machine can continue it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StateTopic:
         self.name = state_topic(source)
         self._target = target
         self.records = FlowState(f"{self.name} on {target.alias}")
-        """What was read so far."""
+        """The state read so far."""
         self._consumer = state_consumer(target, source)
         self._producer = state_producer(target)
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
@@ -63,13 +63,13 @@ class StateTopic:
         :raises DrkitError: the topic cannot be read
         """
         with self._lock:
-            if self._is_closed:  # by the end of an attempt, of which a thread looks once more
+            if self._is_closed:  # at the end of an attempt, when a thread reads once more
                 raise self._unreadable("it was closed")
             deadline = monotonic() + _READ_SECONDS
             end = self._end()
             if end < self._position:
                 raise self._unreadable(f"it ends at {end}, but was read up to {self._position}")
-            # An open transaction holds the end back for moments; what it decides may concern us.
+            # An open transaction holds the end back for a moment; its records may concern this flow.
             while self._position < end:
                 message = self._consumer.poll(0.1)
                 if message is None:
@@ -81,7 +81,7 @@ class StateTopic:
                     self._position = (message.offset() or 0) + 1
                     self._newest.put(message.key(), message)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                    # Told once per end reached, also behind transaction markers, which are no messages.
+                    # Reported once per end reached, also after transaction markers, which are not messages.
                     self._position = message.offset() or 0
                 elif error.code() in _FINAL or monotonic() > deadline:
                     raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
@@ -106,7 +106,7 @@ class StateTopic:
         self._refused[key] = offset, why
 
     def _name_dropped(self) -> None:
-        """Name what does not count; what was written again since, with a MAC, is history."""
+        """Report records that do not count, except those that were since written again with a MAC."""
         for key, (offset, why) in self._refused.items():
             if self._is_read or key.decode("utf-8", errors="replace") in self.records.refused:
                 self.dropped.add(key, offset, why)
@@ -118,7 +118,7 @@ class StateTopic:
         return self._position
 
     def _end(self) -> int:
-        """The topic's end now; a topic just made, or one that moves, is asked again."""
+        """The topic's current end; retried for a topic that was just created, or that moves."""
         patient = Retrying(
             retry=retry_if_exception(_passes),
             stop=stop_after_delay(_READ_SECONDS),
@@ -135,7 +135,7 @@ class StateTopic:
         return int(answer[1])
 
     def get(self, kind: type[R], name: str = "") -> R | None:
-        """The record of a kind, None where there is none.
+        """The record of a kind, or None.
 
         :param name: the name in the key, for kinds with many records
         :raises Damaged: a required record was replaced by one that is not drkit's

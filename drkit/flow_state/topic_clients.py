@@ -39,7 +39,7 @@ def state_producer(target: ClusterSettings) -> Producer:
             "enable.idempotence": True,
             "linger.ms": 0,
             "message.timeout.ms": 30_000,
-            "allow.auto.create.topics": False,  # deleted, it must not come back as another one
+            "allow.auto.create.topics": False,  # a deleted topic must not come back as another one
             # The note of the source's ends grows with the partitions. Brokers limit the compressed size.
             "compression.type": "zstd",
             "message.max.bytes": _LARGEST_BYTES,

@@ -1,7 +1,7 @@
-"""Flows in the other direction that our configuration does not name: they are reported, and never believed.
+"""Flows in the other direction that the configuration does not name: they are reported, never trusted.
 
-A state topic on the source says who copies what, but whoever may write there can say anything. What such a
-flow claims to have written is therefore neither left out nor copied: its topics wait for a person's word.
+A state topic on the source says who copies what, but any client with write access can write anything there.
+What such a flow claims to have written is neither left out nor copied: its topics wait for an operator.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from drkit.flow_state.state import FlowState
 
 
 class UnnamedFlows:
-    """Flows from our target to our source that `opposite_flows` does not name.
+    """Flows from this flow's target to its source that `opposite_flows` does not name.
 
     :param source: alias of the cluster where their states are
     """
@@ -29,12 +29,12 @@ class UnnamedFlows:
         self._copies: dict[str, dict[str, GenerationRecord]] = {}
 
     def see(self, name: str, state: FlowState) -> bool:
-        """Take the state of such a flow; returns whether it is to be read again.
+        """Add the state of such a flow; returns whether it is to be read again.
 
-        Where the configuration says which flows there are, this one is named once, and then passed over.
+        If the configuration lists the opposite flows, this one is reported once, and then ignored.
         """
         if self._flow.naming == "prefix":
-            return False  # nothing is copied back, whoever runs there
+            return False  # with prefixed names nothing is copied back
         if self._flow.opposite_flows is None:
             self._copies[name] = state.readable(GenerationRecord)
             return True
@@ -45,12 +45,12 @@ class UnnamedFlows:
         return False
 
     def keep(self, names: Iterable[str]) -> None:
-        """Forget states that are not there any more."""
+        """Forget states that no longer exist."""
         there = set(names)
         self._copies = {name: copies for name, copies in self._copies.items() if name in there}
 
     def claims(self, topics: Mapping[str, UUID]) -> dict[str, DrkitError]:
-        """Topics of our source that such a flow says it writes, each with what to do about it.
+        """Topics of the source that such a flow claims to write, each with what to do about it.
 
         :param topics: name → id
         """

@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.05
 
 
 class PortTaken(Failed):
-    """Somebody else listens on a port that was to be ours."""
+    """Another process listens on a port reserved for a broker."""
 
 
 class LocalBroker:
@@ -77,7 +77,7 @@ class LocalBroker:
             raise Failed("a broker could not be launched", where=str(self.console), evidence=self.evidence())
 
     def detach(self) -> None:
-        """Let it live on when this process ends; until then it dies with us, however we end."""
+        """Keep the broker running when this process ends; otherwise it ends with this process in any case."""
         if self._process is not None:
             self._process.detach()
 
@@ -116,13 +116,13 @@ class LocalBroker:
         return "\n".join(parts)
 
     def evidence(self) -> str:
-        """What it said since its last start: from its first error on, else the end."""
+        """Its output since its last start: from its first error on, else the end."""
         said = self._said()
         first_error = re.search(r"^.* (ERROR|FATAL) ", said, re.MULTILINE)
         return said[first_error.start() :][:_EVIDENCE_CHARS] if first_error else said[-_EVIDENCE_CHARS:]
 
     def kill(self) -> None:
-        """SIGKILL: gone at once, nothing flushed, nobody told."""
+        """SIGKILL: gone at once, without a flush or a controlled shutdown."""
         self._signal(signal.SIGKILL)
         self._wait_ended(_LAUNCH_SECONDS)
 
@@ -142,7 +142,7 @@ class LocalBroker:
         self._frozen = True
 
     def resume(self) -> None:
-        """SIGCONT: go on after :meth:`freeze`, with everything that queued up meanwhile."""
+        """SIGCONT: continue after :meth:`freeze`, with everything that queued up meanwhile."""
         if self._frozen:
             self._signal(signal.SIGCONT)
             self._frozen = False

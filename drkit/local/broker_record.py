@@ -44,7 +44,7 @@ class BrokerRecord:
         return LocalBroker(self.node_id, home, broker_command(java, home), ask_at, others=[(host, int(port))])
 
     def describe(self) -> dict[str, Any]:
-        """The broker as data for people: is it there, does it answer."""
+        """The broker as data for people: whether it runs, and whether it answers."""
         running = self.process.alive
         answers = running and ask(self.host, self.port) is not None
         return {

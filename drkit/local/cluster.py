@@ -32,7 +32,7 @@ _GIVE_UP_SECONDS = 20.0
 
 
 class LocalCluster:
-    """Start, stop and hurt a cluster; a context manager.
+    """Start, stop, freeze and kill a cluster; a context manager.
 
     :param folder: where to keep everything; without one a temporary folder that :meth:`stop` removes
 
@@ -168,7 +168,7 @@ class LocalCluster:
         self.wait_ready()
 
     def detach(self) -> None:
-        """Let the brokers live on when this process ends."""
+        """Keep the brokers running when this process ends."""
         for broker in self.brokers:
             broker.detach()
 
@@ -263,7 +263,7 @@ def start_together(*clusters: LocalCluster) -> None:
     except BaseException:
         for cluster in clusters:
             cluster.give_up()
-        wait(started, _GIVE_UP_SECONDS)  # what still starts would write into folders that are removed next
+        wait(started, _GIVE_UP_SECONDS)  # starting brokers would write into folders that are removed next
         for cluster in clusters:
             cluster.stop(keep_logs=True)
         raise

@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.02
 def locked(file: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock of this file, made if it is missing.
 
-    :param on_wait: called when somebody else has held it for more than a second
+    :param on_wait: called when another process has held it for more than a second
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as lock:

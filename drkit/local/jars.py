@@ -24,7 +24,7 @@ from drkit.local.pinned import NAME, expected, pinned, refuse_unpinned, written
 
 KAFKA_VERSION = "4.3.1"
 Progress = Callable[[str], None]
-"""Told one line at a time what is going on; the command line prints it on stderr."""
+"""Called with one line of progress at a time; the command line prints it on stderr."""
 
 _MANIFEST = "manifest.json"
 _FETCH_SECONDS = 900.0
@@ -137,7 +137,7 @@ class JarCache:
             ),
             reraise=True,
         )
-        # Ivy keeps no promise for two writers of one cache, and two sets share it.
+        # Ivy does not support two writers of one cache, and two sets share it.
         with self._locked("ivy"), tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
             fresh = Path(scratch, "set")
             retrying(self._run_ivy, fresh, modules, ivy_cache)

@@ -42,7 +42,7 @@ def find_java(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def java_on_path(env: Mapping[str, str] = os.environ) -> Path | None:
-    """The ``java`` that is there, whatever its version; None: there is none."""
+    """The installed ``java``, of any version; None if there is no ``java``."""
     home = env.get("JAVA_HOME", "")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=env.get("PATH"))
     return Path(found) if found and Path(found).is_file() else None

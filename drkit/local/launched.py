@@ -16,7 +16,7 @@ from drkit.local import launcher
 class Launched:
     """Starts the command; :meth:`told_pid` returns when it runs.
 
-    :param console: where it writes what it says
+    :param console: the file of its output
     :param environment: of the command; None: that of this process
     """
 
@@ -57,7 +57,7 @@ class Launched:
         """Send the command a signal; one whose process id is not known yet is killed."""
         if not self.running:
             return
-        if not self.pid:  # 0 stands for all processes of our own group
+        if not self.pid:  # 0 means all processes of this process's own group
             self.kill_launcher()
             return
         with suppress(ProcessLookupError):

@@ -5,7 +5,7 @@ parent keeps. It prints the command's process id on standard output and exits wi
 
 Why a process of its own: the kernel's parent-death signal fires when the *thread* that forked ends, so a
 broker started from a worker thread would die with that thread. Here the forking thread is this process's
-only one, and the end of the real parent is seen as the end of the pipe, or as a new parent of ours.
+only one, and the end of the real parent is seen as the end of the pipe, or as a new parent process id.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Link:
 
 
 class _Connection:
-    """A client's connection and ours to the broker."""
+    """A client's connection and the link's own to the broker."""
 
     def __init__(
         self, link: Link, route: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -237,6 +237,6 @@ class _Connection:
 def _reset(writer: asyncio.StreamWriter) -> None:
     connected = writer.get_extra_info("socket")
     with suppress(OSError):
-        # A reset, not an orderly end: what a cut line looks like in the end.
+        # A reset, not an orderly end: this is what a cut line looks like.
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     writer.transport.abort()

@@ -63,7 +63,7 @@ class LocalPair:
     ) -> dict[str, Any]:
         """Start both clusters and write ``config``; nothing happens when they run already.
 
-        :raises ConfigError: ``config`` exists and is somebody else's
+        :raises ConfigError: ``config`` exists and was not written by drkit
         :raises Refused: a part of the pair has ended
         :raises Failed: the clusters do not start
         """

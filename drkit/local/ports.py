@@ -1,4 +1,4 @@
-"""Ports from the system that stay ours, also while the broker that listens on them is down."""
+"""Ports from the system that stay reserved, also while the broker that listens on them is down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PortReservation:
     """Ports of the loopback interface, kept by sockets that are bound and never listen.
 
     Linux lets a second socket bind and listen on such a port when both set SO_REUSEADDR, as Java does,
-    but gives it to nobody who asks for "any port". Without this, a client that keeps trying a dead
+    but gives it to no socket that asks for "any port". Without this, a client that keeps trying a dead
     broker's port can be given that very port as its own, and the broker could never come back.
     """
 

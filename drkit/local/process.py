@@ -48,9 +48,9 @@ class ProcessIdentity(NamedTuple):
 
 
 def wait_stopped(pid: int, deadline: float) -> bool:
-    """Wait until every thread of a process that got SIGSTOP stands still; whether they do.
+    """Wait until every thread of a process that got SIGSTOP is stopped; returns whether all are.
 
-    The signal is only noted at once: a thread that runs on another processor goes on until that one looks.
+    The signal takes effect late: a thread that runs on another processor continues until that one checks.
 
     :param deadline: as of :func:`time.monotonic`
     """
@@ -69,7 +69,7 @@ def _thread_states(pid: int) -> Iterator[str]:
 
 
 def _started(pid: int) -> str:
-    """When the process started; empty when there is none or only its zombie."""
+    """The start time of a process, as text; empty if it does not exist or is a zombie."""
     if pid <= 0:
         return ""
     stat = Path("/proc", str(pid), "stat")

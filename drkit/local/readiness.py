@@ -34,7 +34,7 @@ def ask(host: str, port: int, timeout: float = 1.0) -> ClusterView | None:
 
 
 def listens(host: str, port: int, timeout: float = 1.0) -> bool:
-    """Whether somebody accepts connections there; all that can be told of a listener with SASL or TLS."""
+    """Whether the port accepts connections; a listener with SASL or TLS shows no more than that."""
     try:
         socket.create_connection((host, port), timeout=timeout).close()
     except OSError:

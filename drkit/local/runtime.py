@@ -41,7 +41,7 @@ def find_runtime(cache: Path, progress: Progress) -> Runtime:
             try:
                 _train(plain, archive)
             except Failed as error:
-                # Only slower: whatever is really wrong will be said by the cluster that starts next.
+                # Without it a start is only slower: the next cluster reports any real error.
                 progress(f"brokers will start without a class archive: {error}")
                 return plain
     return plain._replace(archive=archive)

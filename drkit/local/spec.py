@@ -30,8 +30,8 @@ class ClusterSpec:
     :param tls: TLS on every role's listener, certificates of an authority made for this cluster
     :param client_auth: with TLS, clients show a certificate of that authority; its CN is their name
     :param authorizer: ACLs are enforced. With SASL or client certificates ``admin`` is the super user and the
-        rest is locked; without, everybody is ANONYMOUS and everything without an ACL is open
-    :param properties: broker properties that win over ours
+        rest is locked; without, every client is ANONYMOUS and everything without an ACL is open
+    :param properties: broker properties that override drkit's
     :param heap: the largest heap of a broker, as for ``-Xmx``
     :param jvm: more flags for the JVM; ``-XX:TieredStopAtLevel=4`` trades a slower start for a faster broker
     """

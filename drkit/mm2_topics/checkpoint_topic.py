@@ -23,7 +23,7 @@ def ensure_checkpoint_topic(target: Cluster, name: str, replicas: int = _REPLICA
 
 
 def read_checkpoints(target: Cluster, name: str) -> tuple[list[Checkpoint], list[str]]:
-    """The last readable checkpoint of every group and partition, and a line about each record that is none.
+    """The last readable checkpoint of every group and partition, and a line about each unreadable record.
 
     :raises DrkitError: the topic is there and cannot be read
     """

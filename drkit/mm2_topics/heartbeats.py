@@ -1,7 +1,7 @@
-"""Heartbeats: a record per second in the source, carried to the target like any other (MM2's format).
+"""Heartbeats: a record per second in the source, copied to the target like any other (MM2's format).
 
 Age and arrival on the target measure the whole path, the copy task included. Kafka's own MirrorMaker writes
-them on the target of the flow it runs; here they start at the source, so that they tell of this flow.
+them on the target of the flow it runs; drkit writes them on the source, so that they measure this flow.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _GONE: Final = frozenset({
 
 
 def silence_seconds(interval_seconds: float) -> float:
-    """After how long without a heartbeat its loss is said."""
+    """Seconds without a heartbeat after which its loss is reported."""
     return max(_SILENCE_SECONDS, _SILENT_BEATS * interval_seconds)
 
 
 def prepare_heartbeats(source: ClusterSettings, flow: FlowSettings) -> None:
     """Create the topic where it is missing, so that the first plan has it and needs no second one.
 
-    What prevents it is said by the emitter, who tries again.
+    The emitter reports what prevents it, and tries again.
     """
     with suppress(DrkitError):
         ensure_mm2_topic(Cluster.connect(source), TOPIC, flow.heartbeats_topic_replication_factor)
@@ -57,7 +57,7 @@ class HeartbeatEmitter:
     One that is not acknowledged holds back the next: a broker that wakes up gets no pile of old ones.
 
     :param may: asked before every heartbeat; while it says no, none is written and none is missed
-    :param now: the flow's settings as they are now, should they change
+    :param now: the flow's current settings, which may change
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class HeartbeatEmitter:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what is on its way may arrive or not."""
+        """End; in-flight heartbeats may arrive or not."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(1.0)
@@ -155,7 +155,7 @@ class HeartbeatEmitter:
         self._gone = self._gone or error.code() in _GONE
 
     def _judge(self) -> None:
-        """Say once that heartbeats are lost, and once that they are back."""
+        """Report once that heartbeats are lost, and once that they are back."""
         silent = monotonic() - self._heard
         lost = silent > silence_seconds(self._flow.heartbeats_interval_seconds)
         if lost and not self._lost:

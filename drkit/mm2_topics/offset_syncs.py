@@ -40,7 +40,7 @@ Clusters = tuple[Cluster, Cluster]
 
 
 class OffsetSyncs:
-    """What readers of a flow's offset syncs know, and what they should know. For one thread.
+    """Offset syncs that a flow's readers have, and those they should have. For one thread.
 
     :param state: the flow's; only what others loaded of it is read
     """
@@ -55,7 +55,7 @@ class OffsetSyncs:
         self._connect()
         self._held: dict[TopicPartition, HeldSyncs] = {}
         self._seen: dict[CopiedPartition, int] = {}
-        """Where the target ended when the partition was last looked at."""
+        """The target's end offset when the partition was last checked."""
         self._writer: Mm2Topic | None = None
         self._topic_id: UUID | None = None
 
@@ -101,7 +101,7 @@ class OffsetSyncs:
         return self._writer
 
     def _read(self) -> dict[TopicPartition, HeldSyncs]:
-        """What stands in the topic; a record that is none of MirrorMaker 2's is told and left alone."""
+        """The offset syncs in the topic; a record that is not MirrorMaker 2's is reported and left alone."""
         held: dict[TopicPartition, HeldSyncs] = {}
         bad: list[tuple[int, str]] = []
         for offset, key, value in read_mm2_topic(self._home.settings, self.topic):
@@ -167,7 +167,7 @@ def syncing(
 ) -> Iterator[None]:
     """Offset syncs for as long as the context lasts; none with `once`, or where the flow wants none.
 
-    :param now: the flow's settings as they are now, should they change
+    :param now: the flow's current settings, which may change
     """
     if once or not flow.emit_offset_syncs:
         yield
@@ -181,7 +181,7 @@ def syncing(
 
 
 class OffsetSyncEmitter:
-    """Looks again and again, in a thread of its own; its troubles never end the copy."""
+    """Writes offset syncs repeatedly, in a thread of its own; its failures never end the copy."""
 
     def __init__(self, syncs: OffsetSyncs, now: Callable[[], FlowSettings]) -> None:
         self._syncs, self._now, self._flow = syncs, now, now()
@@ -194,7 +194,7 @@ class OffsetSyncEmitter:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what is on its way may arrive or not, the next run goes by what did."""
+        """End; in-flight syncs may arrive or not, the next run starts from those that did."""
         self._stop.set()
         self._thread.join(_STOP_SECONDS)
 
@@ -220,7 +220,7 @@ class OffsetSyncEmitter:
             self._tell(error.in_short, error.hint)
 
     def _tell(self, why: str, hint: str) -> None:
-        """Say what goes wrong once, and that it is over."""
+        """Report a failure once, and its end once."""
         if why == self._trouble or self._stop.is_set():
             return
         self._trouble = why

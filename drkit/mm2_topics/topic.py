@@ -20,13 +20,13 @@ from drkit.model import TopicPartition
 
 _SECONDS: Final = 20.0
 _SEGMENT_BYTES: Final = str(64 << 20)
-"""Compaction leaves the newest segment as it is, and whoever reads such a topic reads all of it."""
+"""Compaction leaves the active segment as it is, and each reader of such a topic reads all of it."""
 _UNKNOWN_TOPIC_MS: Final = 5000
 """How long a topic may be missing before records to it fail: a new one takes a moment to be known."""
 
 
 class Mm2Record(Protocol):
-    """A record that knows its bytes."""
+    """A record that provides its key and value as bytes."""
 
     @property
     def key(self) -> bytes:
@@ -38,7 +38,7 @@ class Mm2Record(Protocol):
 
 
 class StoredRecord(NamedTuple):
-    """A record as it stands in a topic."""
+    """A record as stored in a topic."""
 
     offset: int
     key: bytes | None
@@ -62,7 +62,7 @@ def ensure_mm2_topic(cluster: Cluster, name: str, replicas: int) -> UUID:
 
 
 def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now: UUID) -> bool:
-    """Say that a topic is another one than before, if it is."""
+    """Report a topic that was deleted and created again, if it was."""
     if before in {None, now}:
         return False
     observe.event(
@@ -139,12 +139,12 @@ class Mm2Topic:
                     break
                 except BufferError:
                     self._producer.poll(0.1)
-                except KafkaException as error:  # the client knows by now that the topic is gone
+                except KafkaException as error:  # the client now knows that the topic is gone
                     failed.append(error.args[0])
                     break
         left = self._producer.flush(_SECONDS)
         if failed or left:
-            # A client that once knew the topic to be missing goes on saying so when it is back.
+            # A client that found the topic missing keeps reporting it as missing after it is back.
             self._producer.purge()
             self._producer = self._open()
             raise Failed(
@@ -155,5 +155,5 @@ class Mm2Topic:
             )
 
     def close(self) -> None:
-        """Forget what is still on its way."""
+        """Drop records still in flight."""
         self._producer.purge()

@@ -1,4 +1,4 @@
-"""A command of the user's tells the clients."""
+"""A user's command sends the endpoint to clients."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from drkit.repoint.program import run_program
 class Command:
     """Runs a program with the endpoint as JSON on its input and as variables ``DRKIT_…``.
 
-    Only the program knows what clients were told before: it ends with 0 when they know this endpoint now, and
-    with 3, drkit's own code for a refusal, when they know a newer term. Any other code is tried again.
+    Only the program knows the clients' previous endpoint: it exits with 0 when they have this endpoint now,
+    and with 3, drkit's own code for a refusal, when they have a newer term. Any other code is tried again.
     """
 
     OLDER: Final = Refused.exit_code
@@ -31,7 +31,7 @@ class Command:
         return f"command {self._command[0]}"
 
     def told(self) -> None:
-        """See :class:`Adapter`: nobody can be asked; but that the program is missing can be seen."""
+        """See :class:`Adapter`: a command cannot be queried, so only a missing program is reported."""
         if shutil.which(self._command[0]) is None:
             raise Failed(
                 "there is no such program, or it may not be executed",

@@ -24,8 +24,8 @@ _Found = dict[str, Any]
 class ConfigMap:
     """Keeps one key of a ConfigMap; its other keys, labels and owners stay.
 
-    A change names the version that was read, so that the API server refuses it (409) when somebody changed
-    the object meanwhile: then it is read and judged anew.
+    A change names the version that was read, so that the API server refuses it (409) if the object changed
+    meanwhile: then it is read and judged again.
     """
 
     def __init__(

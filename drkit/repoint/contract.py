@@ -1,4 +1,4 @@
-"""What every adapter keeps: told once or ten times, clients know the endpoint of the newest term."""
+"""The contract of adapters: however often one is called, clients have the endpoint of the newest term."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from drkit.errors import Failed, Refused
 
 
 class RepointEffect(StrEnum):
-    """What telling did."""
+    """The effect of sending an endpoint."""
 
     CHANGED = "changed"
-    """Clients are told this now."""
+    """The endpoint is new for clients."""
     UNCHANGED = "unchanged"
-    """They were told exactly this before."""
+    """Clients already had exactly this endpoint."""
 
 
 class OlderTerm(Refused):
-    """The clients know an endpoint of a newer term."""
+    """The clients have an endpoint of a newer term."""
 
 
 class TryAgain(Failed):
-    """It failed for a reason that may pass: no answer, a conflict, a lock."""
+    """A failure that may be temporary: no answer, a conflict, a lock."""
 
 
 class Adapter(Protocol):
-    """One way to tell clients.
+    """One way to send clients their endpoint.
 
-    `tell` may be repeated at any time, also after it failed half way: then clients know either the endpoint
-    of before or the new one, never a part. The same term with another content is a correction by the run that
-    holds this term, and is told.
+    `tell` may be repeated at any time, also after it failed half way: clients then have either the previous
+    endpoint or the new one, never a part. The same term with another content is a correction by the run that
+    holds this term, and is sent.
     """
 
     @property
     def name(self) -> str:
-        """Kind and place, without secrets, as in ``file /etc/orders/kafka-endpoint.json``."""
+        """Kind and address, without secrets, as in ``file /etc/orders/kafka-endpoint.json``."""
 
     def told(self) -> Endpoint | None:
-        """What clients are told now; None if nothing yet, or if nobody can be asked.
+        """The endpoint that clients have now; None if there is none yet, or if it cannot be queried.
 
         :raises TryAgain: no answer
         :raises Failed: it cannot be read
         """
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
-        """Tell clients, unless they know a newer term.
+        """Send clients the endpoint, unless they have a newer term.
 
-        :raises OlderTerm: they do
-        :raises TryAgain: it may pass
-        :raises Failed: it will not pass by itself
+        :raises OlderTerm: clients have a newer term
+        :raises TryAgain: the failure may be temporary
+        :raises Failed: the failure is permanent
         """
 
 
 def judge(told: Endpoint | None, endpoint: Endpoint, where: str) -> RepointEffect:
-    """What telling this endpoint would do, given what is told now.
+    """The effect of sending this endpoint, given the one that clients have now.
 
-    :raises OlderTerm: a newer term is told
+    :raises OlderTerm: clients have a newer term
     """
     if told is None or endpoint.term > told.term:
         return RepointEffect.CHANGED
@@ -67,7 +67,7 @@ def judge(told: Endpoint | None, endpoint: Endpoint, where: str) -> RepointEffec
 
 
 def older(where: str, endpoint: Endpoint, evidence: str) -> OlderTerm:
-    """The refusal of an endpoint whose term is over."""
+    """The error for an endpoint whose term is over."""
     return OlderTerm(
         f"clients are not sent back to {endpoint.cluster} of term {endpoint.term}",
         where=where,

@@ -1,4 +1,4 @@
-"""From a cluster of the configuration to the endpoint that clients are told."""
+"""From a cluster of the configuration to the endpoint that clients get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def endpoint_of(
     """The endpoint of a cluster as its applications reach it.
 
     :param cluster_id: as its brokers showed it to drkit
-    :param topics: names of before → names there; equal ones are left out
+    :param topics: previous names → names there; equal ones are left out
     """
     client = dict(settings.applications)
     servers = client.pop(_SERVERS, settings.bootstrap_servers)

@@ -23,9 +23,9 @@ _LARGEST: Final = 16 << 20
 
 
 class EndpointFile:
-    """Writes the endpoint as JSON: whoever reads sees the old or the new one, also after a power cut.
+    """Writes the endpoint as JSON: readers see the old or the new one, also after a power cut.
 
-    A symbolic link stays; the file behind it is replaced, keeping its mode and, where allowed, its owner.
+    A symbolic link stays; the file it points to is replaced, keeping its mode and, where allowed, its owner.
     """
 
     def __init__(self, path: Path) -> None:
@@ -102,10 +102,10 @@ def _lock_of(file: Path) -> Path:
 
 @contextmanager
 def _only_one(file: Path) -> Iterator[None]:
-    """No other process writes between the look at the term and the write. Raises BlockingIOError.
+    """Lock out other writers between reading the term and writing. Raises BlockingIOError.
 
-    The lock is on a file that only writers of the folder can open: whoever can open a file, or a folder, can
-    lock it, and clients read both.
+    The lock is on a file that only writers of the folder can open: any process that can open a file or folder
+    can lock it, and clients read both.
     """
     lock = _lock_of(file)
     handle = _locked(lock)

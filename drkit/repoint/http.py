@@ -20,7 +20,7 @@ from drkit.repoint.contract import TryAgain
 from drkit.time_limit import in_time
 
 _LARGEST: Final = 4 << 20
-"""Bytes of an answer that are read; a ConfigMap has 1 MiB at the most."""
+"""Bytes of an answer that are read; a ConfigMap has at most 1 MiB."""
 _TOLD: Final = 500
 _PASSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes after which the same request may succeed (RFC 9110, RFC 6585, RFC 8470)."""
@@ -39,7 +39,7 @@ class HttpAnswer(NamedTuple):
 
     @property
     def said(self) -> str:
-        """For an error message."""
+        """The answer as text for an error message."""
         text = scrubbed(self.body[:_TOLD].decode(errors="replace").strip())
         return f"HTTP {self.status}" + (f": {text}" if text else "")
 
@@ -49,7 +49,7 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpCaller:
-    """Calls one server; follows no redirects, for what is sent belongs to nobody else. One call at a time.
+    """Calls one server, one call at a time. Follows no redirects: no other server may get what is sent.
 
     :param context: for https
     :param timeout_seconds: of a whole call, from the name service to the last byte of the answer
@@ -71,8 +71,8 @@ class HttpCaller:
     ) -> HttpAnswer:
         """Send a request.
 
-        :raises TryAgain: no connection, no answer in time, or one that says to come back
-        :raises Failed: the server cannot be trusted, or there can be no such request
+        :raises TryAgain: no connection, no answer in time, or one that says to retry
+        :raises Failed: the server cannot be trusted, or the request is invalid
         """
         where = place_of(url)
         try:
@@ -108,7 +108,7 @@ class HttpCaller:
         return found
 
     def _hang_up(self) -> None:
-        """End the call that takes too long: a server that sends a byte a second never ends it."""
+        """End a call that takes too long: a server that sends a byte a second would never end it."""
         while self._open:
             connected = self._open.pop().sock
             if connected is not None:
@@ -130,7 +130,7 @@ def _noting(
 
 
 def place_of(url: str) -> str:
-    """An address without what may be secret in it: path, query, user."""
+    """An address without its parts that may be secret: path, query, user."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")

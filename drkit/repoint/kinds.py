@@ -1,4 +1,4 @@
-"""From the settings to the adapters."""
+"""Builds adapters from the settings."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ _KINDS: Final[dict[str, Callable[[RepointSettings, Say], Adapter]]] = {
 
 
 class Unusable:
-    """Stands for an adapter that cannot be, such as one whose kubeconfig is missing: the others are told.
+    """Replaces an adapter that cannot be built, as without its kubeconfig, so that the others still work.
 
-    Whoever wants to know before it matters asks for `told`.
+    Call `told` to find the error before a failover.
     """
 
     def __init__(self, name: str, error: ConfigError) -> None:
@@ -97,7 +97,7 @@ def adapters(
 
     :param groups: the moved groups; None: all ways
     :param topics: the moved topics, by their names on the source
-    :param say: where the kind ``print`` says its lines
+    :param say: takes the lines of the kind ``print``
     """
     moved, names = None if groups is None else tuple(groups), tuple(topics)
     return [
@@ -108,7 +108,7 @@ def adapters(
 
 
 def name_of(settings: RepointSettings) -> str:
-    """What the way of these settings is called in reports."""
+    """The name of an adapter in reports, by its settings."""
     return _made(settings, _log).name
 
 

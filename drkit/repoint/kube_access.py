@@ -1,4 +1,4 @@
-"""How a Kubernetes API server is reached: a pod's service account, or a kubeconfig."""
+"""Access to a Kubernetes API server: by a pod's service account, or a kubeconfig."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class KubeAccess:
-    """An API server, and who asks it."""
+    """An API server, and the credentials to call it."""
 
     server: str
     namespace: str
     tls: Tls
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
-    """Read at each use: tokens of pods live for an hour and are renewed in place."""
+    """Read at each use: tokens of pods live for an hour and are renewed in the same file."""
 
     def headers(self) -> dict[str, str]:
-        """Who asks. Raises ConfigError when the token cannot be read."""
+        """Headers with the credentials. Raises ConfigError when the token cannot be read."""
         token = self.token if self.token_file is None else _text(self.token_file).strip()
         return {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -39,9 +39,9 @@ class KubeAccess:
 def find_access(
     kubeconfig: str | None, env: Mapping[str, str] = os.environ, account: Path = ACCOUNT
 ) -> KubeAccess:
-    """The named kubeconfig; else the service account of our pod; else ``KUBECONFIG``, ``~/.kube/config``.
+    """The named kubeconfig; else the pod's service account; else ``KUBECONFIG``, ``~/.kube/config``.
 
-    :raises ConfigError: there is none, or it needs what drkit does not do
+    :raises ConfigError: no kubeconfig is found, or it needs something that drkit does not support
     """
     if kubeconfig:
         return from_kubeconfig(Path(kubeconfig))
@@ -125,7 +125,7 @@ def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _pem(file: Path, table: Mapping[str, Any], key: str) -> str | None:
-    """A certificate or key, which stands in the file itself or beside it."""
+    """A certificate or key as text, from the kubeconfig itself or a file next to it."""
     if data := table.get(f"{key}-data"):
         try:
             return base64.b64decode(data, validate=True).decode()

@@ -1,4 +1,4 @@
-"""Print only: a person tells the clients."""
+"""Prints only: an operator changes the clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drkit.repoint.contract import RepointEffect, judge
 
 
 class Printed:
-    """Says what to change, once per term and process.
+    """Prints what to change, once per term and process.
 
     :param say: takes one line
     """
@@ -24,7 +24,7 @@ class Printed:
         return "print"
 
     def told(self) -> Endpoint | None:
-        """See :class:`Adapter`: what this process has said."""
+        """See :class:`Adapter`: the endpoint that this process has printed."""
         return self._told
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:

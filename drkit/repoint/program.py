@@ -1,4 +1,4 @@
-"""Run somebody's program: it gets a document on its input and variables, and has some time."""
+"""Run a user's program with a document on its standard input, with variables and a timeout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drkit.masking import scrubbed
 from drkit.repoint.contract import TryAgain
 
 _SAID: Final = 2000
-"""The last bytes of what a program said that are worth repeating."""
+"""Last bytes of a program's output that are kept."""
 _CHUNK: Final = 64 * 1024
 _LAST_WORDS_SECONDS: Final = 2.0
 _CHILDREN_SECONDS: Final = 0.2
@@ -23,7 +23,7 @@ _CHILDREN_SECONDS: Final = 0.2
 
 
 class Ended(NamedTuple):
-    """How a program ended, and the end of what it said on both outputs."""
+    """How a program ended, and the end of its output on both streams."""
 
     code: int
     said: str
@@ -34,7 +34,7 @@ def run_program(
 ) -> Ended:
     """Run a program without a shell, in a process group of its own, which is killed when the time is over.
 
-    It has ended when its own process has: a child that it leaves in the background is let go on.
+    It has ended when its own process has: a child that it leaves in the background keeps running.
 
     :raises Failed: it cannot be started
     :raises TryAgain: it has not ended in time
@@ -74,7 +74,7 @@ def run_program(
 
 
 class _Talk:
-    """Writes the document and reads what is said, however much, in threads that hold up nothing."""
+    """Writes the document and reads output of any size, in threads that block nothing."""
 
     def __init__(self, process: subprocess.Popen[bytes], document: str) -> None:
         assert process.stdin is not None  # noqa: S101  both are pipes
@@ -91,7 +91,7 @@ class _Talk:
                 self._kept = (self._kept + chunk)[-_SAID:]
 
     def heard(self, seconds: float) -> str:
-        """The end of what was said; waits so long for the last of it."""
+        """The end of the output; waits up to this many seconds for the rest of it."""
         self._reads.join(seconds)
         return scrubbed(self._kept.decode(errors="replace").strip())
 

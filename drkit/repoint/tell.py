@@ -1,4 +1,4 @@
-"""Tell everybody at once; each failure is retried, then named, and holds up nobody else."""
+"""Run all adapters at once; each failure is retried, then reported, and delays no other adapter."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ from drkit.time_limit import begun
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LATE_SECONDS: Final = 5.0
-"""A try that has its own limits has ended by then: a command that is killed, a second request."""
+"""Extra seconds for an attempt with limits of its own: a command that is killed, a second request."""
 _AT_ONCE: Final = 64
 T = TypeVar("T")
 
 
 class Result(StrEnum):
-    """How it went with one adapter."""
+    """The result of one adapter."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     REFUSED = "refused"
-    """Clients know a newer term: not a failure that a repetition heals."""
+    """Clients have a newer term: a retry does not help."""
     FAILED = "failed"
 
     @property
     def is_done(self) -> bool:
-        """Whether clients know the endpoint."""
+        """Whether clients have the endpoint."""
         return self in {Result.CHANGED, Result.UNCHANGED}
 
 
 class RepointOutcome(NamedTuple):
-    """What came out for one adapter."""
+    """The result of one adapter, with its error."""
 
     name: str
     result: Result
     tries: int
     seconds: float
     error: DrkitError | None = None
-    """Why it was refused or failed."""
+    """Why the adapter refused or failed."""
 
 
 class Way(NamedTuple):
-    """An adapter and how patient one is with it."""
+    """An adapter with its retries and timeouts."""
 
     adapter: Adapter
     retry_seconds: float
@@ -67,12 +67,12 @@ class Way(NamedTuple):
 
 
 class CurrentEndpoint(NamedTuple):
-    """What a way tells clients now."""
+    """The endpoint that clients of one adapter have now."""
 
     name: str
     told: Endpoint | None
     error: DrkitError | None = None
-    """Why that is not known."""
+    """Why the endpoint is unknown."""
 
 
 def tell_all(
@@ -83,9 +83,9 @@ def tell_all(
     clock: Seconds = monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[RepointOutcome]:
-    """Tell by all ways in parallel; outcomes in their order. Nothing is raised for one that failed.
+    """Run all adapters in parallel; returns outcomes in their order. A failed one raises nothing.
 
-    No way takes longer than its tries and one try more, whatever its file, program or server does.
+    No adapter takes longer than its attempts and one more, whatever its file, program or server does.
 
     :param on_outcome: called as each ends, in the calling thread
     """
@@ -99,7 +99,7 @@ def tell_all(
 
 
 def ask_all(ways: Sequence[Way]) -> list[CurrentEndpoint]:
-    """What all ways tell now, asked in parallel, in their order."""
+    """The current endpoints of all adapters, read in parallel, in their order."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="repoint") as pool:
         return list(pool.map(_asked, ways))
 
@@ -112,9 +112,9 @@ def _asked(way: Way) -> CurrentEndpoint:
 
 
 def _bounded(way: Way, work: Callable[[], T]) -> T:
-    """One try, within its time.
+    """One attempt, within its time.
 
-    :raises DrkitError: whatever went wrong: a way that cannot even fail properly stops no other
+    :raises DrkitError: any failure, even an unexpected one: it stops no other adapter
     """
     seconds, name = way.try_seconds + _LATE_SECONDS, way.adapter.name
     running = begun(work)

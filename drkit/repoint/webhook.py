@@ -1,4 +1,4 @@
-"""A webhook tells the clients."""
+"""A webhook sends the endpoint to clients."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _WHERE: Final = "[failover] repoint"
 class Webhook:
     """Posts the endpoint as JSON.
 
-    Only the receiver knows what clients were told before. It answers with any 2xx when they know this
-    endpoint now (208: they knew it before), and with 409 when they know a newer term. ``Idempotency-Key``
-    names cluster and term, so that a repetition is known as one.
+    Only the receiver knows the clients' previous endpoint. It answers with any 2xx when they have this
+    endpoint now (208: they already had it), and with 409 when they have a newer term. ``Idempotency-Key``
+    names cluster and term, so that the receiver recognizes a repetition.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Webhook:
         return f"webhook {place_of(self._url)}"
 
     def told(self) -> None:
-        """See :class:`Adapter`: nobody can be asked."""
+        """See :class:`Adapter`: a webhook cannot be queried, so the answer is always None."""
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""
@@ -87,13 +87,13 @@ class Webhook:
 
 
 def signed(secret: str, body: bytes, at_ms: int) -> dict[str, str]:
-    """The headers by which a receiver knows who sent this, and when."""
+    """The headers that prove to a receiver who sent this, and when."""
     stamp = str(at_ms // 1000)
     return {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(secret, stamp, body)}
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:
-    """HMAC-SHA256 over ``<timestamp>.<body>``: what is heard on the way cannot be sent again later.
+    """HMAC-SHA256 over ``<timestamp>.<body>``: an intercepted request cannot be replayed later.
 
     :param stamp: seconds since 1970, as in the header ``Drkit-Timestamp``
     """

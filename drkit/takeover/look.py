@@ -1,4 +1,4 @@
-"""Reads as much of both sides of a partition as it takes to find where MirrorMaker 2 stopped."""
+"""Reads as much of both sides of a partition as needed to find where MirrorMaker 2 stopped."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from drkit.model import TopicPartition
 from drkit.offsets.alignment import Aligned, Fingerprints, NotAligned, align, fingerprint
 
 CONTEXT: Final = 10_000
-"""Offsets before the stored one that are compared too: there group offsets are exact from the start."""
+"""Offsets before the stored one that are compared too: group offsets there are exact from the start."""
 _BEYOND: Final = 10_000
-"""Records behind a possible place in which another one is looked for."""
+"""Records after a possible alignment in which another one is searched."""
 _MOST: Final = 10_000_000
-"""Records of the source that are read at the most, 16 bytes of memory each."""
+"""Most records of the source that are read, 16 bytes of memory each."""
 
 Side = tuple[Cluster, TopicPartition]
 
@@ -27,13 +27,13 @@ class Compared(NamedTuple):
 
     place: Aligned
     whole: bool
-    """All that is on the target was found again."""
+    """All records on the target were found on the source."""
     committed: bool
-    """MM2 left out what transactions aborted; it does not by default (isolation.level)."""
+    """MM2 left out records of aborted transactions; by default it does not (isolation.level)."""
 
     @property
     def agreed(self) -> int:
-        """Records that both sides have up to that place."""
+        """Number of records that both sides have up to that alignment."""
         return sum(n for _, _, n in self.place.segments)
 
 
@@ -43,11 +43,11 @@ class _Last(NamedTuple):
     records: Fingerprints
     from_start: bool
     broker_times: bool
-    """Its times are the target brokers' own, so they tell nothing of the source."""
+    """Timestamps are the target brokers' own, so they say nothing of the source."""
 
 
 def compare(source: Side, target: Side, bounds: tuple[int, int], stored: int | None) -> Compared | NotAligned:
-    """Find the place up to which a partition was copied.
+    """Find the source offset up to which a partition was copied.
 
     :param bounds: the target's first offset and its last stable offset
     :param stored: the last source offset that MM2 is sure to have copied
@@ -103,7 +103,7 @@ def _read_target(target: Side, bounds: tuple[int, int], offsets: int) -> _Last:
 def _read_source(
     source: Side, begin: int, stored: int | None, last: _Last, *, committed: bool
 ) -> Fingerprints:
-    """From `begin` on to the end, or until a while after the target's last record was met."""
+    """Read from `begin` to the end, or until a while after the target's last record was found."""
     found = Fingerprints()
     wanted = last.records.hashes[-1] if len(last.records) else None
     left = _MOST

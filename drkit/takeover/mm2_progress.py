@@ -1,4 +1,4 @@
-"""What MirrorMaker 2 left on the target: how far it got, and whether a worker of it still lives."""
+"""What MirrorMaker 2 left on the target: how far it copied, and whether one of its workers is alive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def offsets_topic(source: str) -> str:
 def parse(key: bytes | None, value: bytes | None) -> tuple[str, TopicPartition, int | None] | None:
     """One record of that topic: cluster, source partition, last copied offset (None: reset).
 
-    None for what is no progress of a MirrorSourceConnector. The order of the keys within the record's key
+    None for a record that is not progress of a MirrorSourceConnector. The order of keys within its key
     is not fixed.
     """
     try:
@@ -57,7 +57,7 @@ def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, 
         if found is None or found[0] != flow.source:
             return
         when = message.timestamp()[1]
-        # The same partition under another order of keys stands in another partition of this topic.
+        # The same partition with its JSON keys in another order is in another partition of this topic.
         if found[1] not in newest or newest[found[1]][0] <= when:
             newest[found[1]] = (when, found[2])
 
@@ -75,8 +75,8 @@ def refuse_living(
     """Refuse while a worker of MM2 for this flow is a member of its group on the target.
 
     :param pause: waits some seconds; True gives up
-    :raises Refused: one is, and stays
-    :raises DrkitError: the group's coordinator does not answer, or not us
+    :raises Refused: a worker is a member, and stays
+    :raises DrkitError: the group's coordinator does not answer, or refuses
     """
     group = f"{flow.source}-mm2"
     deadline = monotonic() + patience_seconds

@@ -1,7 +1,7 @@
-"""Taking over a flow from MirrorMaker 2: its topics stay, copying goes on behind what it copied.
+"""Taking over a flow from MirrorMaker 2: its topics stay, copying continues after what it copied.
 
-MM2's stored offset says what is copied for sure; what it copied behind that is found by content (see
-:mod:`drkit.offsets.alignment`). The answer is written into the offset map before the first task starts, so
+MM2's stored offset says what is certainly copied; what it copied after that is found by content (see
+:mod:`drkit.offsets.alignment`). The result is written into the offset map before the first task starts, so
 that for the copy task a partition taken over looks like any other that has been copied before.
 """
 
@@ -67,9 +67,9 @@ class _Seed(NamedTuple):
     end: int
     found: Aligned
     whole: bool
-    """The segments speak of everything on the target."""
+    """The segments cover everything on the target."""
     committed: bool
-    """MM2 left out what transactions aborted."""
+    """MM2 left out records of aborted transactions."""
 
 
 class Takeover:
@@ -89,21 +89,21 @@ class Takeover:
         self._stored: dict[TopicPartition, int] | None = None
 
     def begin(self, pause: Callable[[float], bool]) -> None:
-        """Make sure that MM2 is gone, and see how far it got.
+        """Check that MM2 is gone, and read how far it copied.
 
-        :raises Refused: one of its workers lives
+        :raises Refused: one of its workers is alive
         :raises DrkitError: the target does not answer
         """
         mm2_progress.refuse_living(self._target, self._flow, pause)
         self._stored = mm2_progress.stored_offsets(self._target, self._flow)
 
     def take(self, found: Round) -> None:
-        """Write where copying goes on for every topic that was not looked at before.
+        """Write where copying continues for every topic that was not looked at before.
 
-        At the first time all topics or none are taken over: MM2 could still go on. Later, a new topic that
-        cannot be is left out of `found`.
+        The first time, all topics or none are taken over: MM2 could still continue. Later, a new topic that
+        cannot be taken over is left out of `found`.
 
-        :raises Refused: the place of a partition cannot be proven
+        :raises Refused: the position of a partition cannot be proven
         """
         new = {n: t for n, t in found.copied.items() if self._known(n) != _ids_of(t)}
         if not new:
@@ -152,7 +152,7 @@ class Takeover:
         return bucket_of(*place.source, self._flow.buckets)
 
     def _seed(self, place: _Place) -> _Seed | NotAligned | None:
-        """Where copying goes on, or why that is not known; None: from the start, nothing is there."""
+        """Where copying continues, or why that is unknown; None: from the start, nothing was copied."""
         stored = None if self._stored is None else self._stored.get(place.source)
         start = list_offsets(self._target, [place.target], "earliest")[place.target]
         end = list_offsets(self._target, [place.target], "latest", committed=True)[place.target]
@@ -171,7 +171,7 @@ class Takeover:
         return _Seed(place, stored, end, *found)
 
     def _write(self, seeds: list[_Seed]) -> None:
-        """Make the map say so (acks=all)."""
+        """Write the result into the map (acks=all)."""
         failed: list[KafkaError] = []
         producer = Producer(
             {**confluent_config(self._target.settings), "enable.idempotence": True, "log_level": 0},
@@ -197,10 +197,9 @@ class Takeover:
             )
 
     def _records(self, seed: _Seed) -> Iterator[MapRecord]:
-        """What is known of the part before, and the place to go on from.
+        """Map records of the part already copied, and of the position to continue from.
 
-        Alone the first record says nothing of where a partition stands: a takeover cut between the two is
-        made anew.
+        The first record alone gives no position: a takeover interrupted between the two is repeated.
         """
         segments = seed.found.segments
         if not seed.whole:

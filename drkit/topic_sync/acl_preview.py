@@ -37,7 +37,7 @@ def acl_plan_rows(
 ) -> list[dict[str, Any]]:
     """The rows of one flow; a reason why there is no plan is a row too.
 
-    :param writer: how copy tasks reach the target, should that be otherwise
+    :param writer: how copy tasks reach the target, if that differs
     """
     with StateTopic(target.settings, flow.source) as state:
         if describe_topics(target, [state_topic(flow.source)]):

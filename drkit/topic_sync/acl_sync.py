@@ -1,6 +1,6 @@
 """Keeps the ACLs of a flow's target in step with its source: reads both, plans, records, applies.
 
-Copying never waits for ACLs: what goes wrong here is told once and tried again at the next interval.
+Copying never waits for ACLs: a failure here is reported once and tried again at the next interval.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _OPEN_HINT: Final = "set allow_everyone_if_no_acl_found in [clusters.{alias}] as
 class AclSync:
     """The ACLs of one flow.
 
-    :param effects: False only looks and says what would be done
-    :param opposite: the records of the flows from our target to our source
-    :param writer: how copy tasks reach the target, should that be otherwise
+    :param effects: False only reports what would be done
+    :param opposite: the records of the flows from this flow's target to its source
+    :param writer: how copy tasks reach the target, if that differs
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class AclSync:
     def _never_copy(self) -> frozenset[Acl]:
         known = self._state.get(FenceAclsRecord)
         fences = known.acls if known is not None else frozenset()
-        # An ACL that came from here goes when it goes here: copied back, it would never go.
+        # An opposite flow's ACL goes with its original on the target: copied back, it would never go.
         return fences.union(*(record.plan.made for record in self._opposite()))
 
     def _promoted(self) -> list[str]:
@@ -136,7 +136,7 @@ class AclSync:
 
     def _apply(self, plan: AclPlan) -> None:
         deletes = [c.acl for c in plan.changes if c.step is not AclStep.CREATE]
-        # On record before it is made: what drkit made must never be taken for somebody else's.
+        # Recorded before it is created: an ACL that drkit created must never be taken for a foreign one.
         self._record(replace(plan.record, made=plan.record.made.union(deletes)))
         refused: dict[Acl, DrkitError] = {}
         for step in AclStep:

@@ -1,4 +1,4 @@
-"""Applies a topic plan to the target, step by step, and tells every change that was made."""
+"""Applies a topic plan to the target, step by step, and reports every change made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TopicApply:
     def apply(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> Applied:
         """Make the changes in their order.
 
-        :param sources: target topic → source topic, by which events are told
+        :param sources: target topic → source topic, the name in events
         """
         applied = Applied([], {})
         for step in TopicStep:
@@ -57,7 +57,7 @@ class TopicApply:
         return applied
 
     def _alone(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> list[TopicChange]:
-        """One by one, since a broker refuses all settings of a topic for one of them; those it took."""
+        """Make changes one by one, since a broker refuses all for one bad setting; returns those accepted."""
         made = []
         for change in changes:
             error = self._make([change]).get(change.topic)

@@ -35,7 +35,7 @@ _NONE_GONE: Final[Mapping[str, DeleteTopic]] = {}
 
 
 class TopicChanges:
-    """Plans the changes of a flow's target topics and, unless only looking, makes them."""
+    """Plans the changes of a flow's target topics and, except in a dry run, makes them."""
 
     def __init__(
         self, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents, *, effects: bool
@@ -89,7 +89,7 @@ class TopicChanges:
                 self._deleted(done, name, deletion)
 
     def _compared(self, done: Round, pairs: Sequence[Pair]) -> dict[str, Configs]:
-        """The settings of the copies that were not compared not long ago."""
+        """The settings of the copies that were not compared recently."""
         due = {
             p.target_name: p.source.name for p in pairs if p.target and p.target.topic_id not in self.limits
         }
@@ -147,7 +147,7 @@ class TopicChanges:
     def _compared_with(
         self, pair: Pair, configs: Configs, changes: Sequence[TopicChange]
     ) -> Iterator[tuple[str, ConfigsRecord]]:
-        """What is to be remembered of a comparison; names what others have changed."""
+        """What is to be stored of a comparison; reports settings that others have changed."""
         name, followed = pair.source.name, self._rules.followed(pair.configs)
         known = self._state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
         recorded = known.settings if known is not None else None

@@ -1,7 +1,7 @@
 """Records that a topic of the target holds before drkit has copied anything into it.
 
 Most often another tool copied them, such as MirrorMaker 2. Copying from the start would then put every record
-there a second time, so the topic is left out until a person says what the records are (decision 29).
+there a second time, so the topic is left out until an operator says what the records are (decision 29).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Topics that were copied and are no longer on the source: named, and with ``mirror`` deleted too.
 
-A source that does not answer, or no longer shows a topic to us, must never look like a deletion.
+A source that does not answer, or no longer shows a topic to drkit, must never look like a deletion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drkit.topic_sync.rules import Round
 from drkit.topology.topic_plan import DeleteTopic
 
 GONE_ROUNDS: Final = 2
-"""So many looks in a row must find a topic deleted before its copy is."""
+"""Number of rounds in a row that must find a topic deleted before its copy is deleted."""
 
 
 class SourceGone:
@@ -37,10 +37,10 @@ class SourceGone:
         self._rounds: dict[str, int] = {}
 
     def look(self, done: Round, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
-        """Name what is missing; returns what is to be deleted on the target, by source topic.
+        """Report what is missing; returns what is to be deleted on the target, by source topic.
 
         :param listed: the topics that the source shows
-        :param rounds: so many looks in a row must agree
+        :param rounds: number of rounds in a row that must agree
         """
         missing = self._missing(done, listed)
         for name, entry in missing.items():
@@ -63,10 +63,10 @@ class SourceGone:
         }
 
     def _surely_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
-        """Those of which the source itself says that there is no such topic.
+        """Those that the source itself reports as unknown.
 
-        Asked by name, a broker answers UNKNOWN_TOPIC_OR_PARTITION only to who may see the topic; all others
-        hear TOPIC_AUTHORIZATION_FAILED. And it must be the cluster from which the topic was copied.
+        For a named topic, brokers answer UNKNOWN_TOPIC_OR_PARTITION only to clients that may see it; others
+        get TOPIC_AUTHORIZATION_FAILED. And it must be the cluster from which the topic was copied.
         """
         if not missing:
             return []
@@ -80,7 +80,7 @@ class SourceGone:
         ]
 
     def _ours(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
-        """Those whose copy is the very topic that we wrote, and that nobody promoted."""
+        """Deletions of the copies that this flow wrote and that are not promoted, by source topic."""
         roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
         passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
         here, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))

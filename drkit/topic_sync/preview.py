@@ -32,9 +32,9 @@ def check(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, Cluste
 
 
 def as_admin(settings: Settings, flows: Sequence[FlowSettings]) -> dict[str, ClusterSettings]:
-    """The clusters of some flows, as one who looks reaches them.
+    """The clusters of some flows, with connections that only read.
 
-    Each flow's job connects as that flow says; the first one's way is good enough to look.
+    Each flow's job connects as that flow says; the settings of the first one suffice to read.
     """
     properties: dict[str, dict[str, str]] = {}
     for flow in flows:

@@ -1,4 +1,4 @@
-"""Which topics a flow must leave alone: for their names, or because somebody else writes their copies."""
+"""Topics that a flow must leave alone: for their names, or because another replicator writes their copies."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LOOK_AGAIN_SECONDS: Final = 60.0
 
 
 class Rivals:
-    """Looks over the target before anything is made there.
+    """Checks the target before anything is created there.
 
-    :param state: of our own flow
+    :param state: of this flow
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class Rivals:
         return {
             entry.target: claim
             for entry, claim, other in found
-            # An entry of another id is of a topic that was deleted since. When two flows began at the same
-            # moment, each finds the other's: the first by name goes on.
+            # An entry of another id is of a topic that was deleted since. If two flows began at the same
+            # moment, each finds the other's: the first by name continues.
             if ids.get(entry.target) == entry.target_id
             and not (entry.target in ours and self._flow.source < other)
         }
@@ -142,7 +142,7 @@ class Rivals:
 
 
 def _entries(records: Mapping[bytes, bytes]) -> list[FlowEntry]:
-    """The copies in the state of another flow; what cannot be read is not one."""
+    """The copies in the state of another flow; unreadable records are left out."""
     found = FlowState.of(records).readable(GenerationRecord)
     return [FlowEntry(topic, entry.target, str(entry.target_id)) for topic, entry in found.items()]
 

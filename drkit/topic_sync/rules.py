@@ -1,4 +1,4 @@
-"""What becomes of a topic: copy, create first, or leave out; and what is kept about it. Pure."""
+"""Decides about a topic: copy, create first, or leave out; and what is kept about it. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Decision(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """Tells this finding from a later one of the same kind."""
+        """A text that separates this finding from a later one of the same kind."""
         return f"{self.old_id}>{self.new_id}"
 
 
@@ -83,7 +83,7 @@ class Round:
 def decide(
     flow: FlowSettings, source: Topic, target: Topic | None, known: GenerationRecord | None
 ) -> Decision:
-    """Compare what stands on both clusters with what the registry says of the last generation."""
+    """Compare the topics on both clusters with the last generation in the registry."""
     create = Action.COPY if target is not None else Action.CREATE
     if known is None:
         return Decision(create)
@@ -121,7 +121,7 @@ def replication_factor(flow: FlowSettings, source: Topic, target_brokers: int) -
 
 
 def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
-    """Never copy from a cluster whose role has gone to our target.
+    """Refuse to copy from a cluster whose role has moved to this flow's target.
 
     :raises Refused: a failover took all of this flow over
     """
@@ -138,7 +138,7 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
 def drifted(
     changes: Iterable[TopicChange], followed: Mapping[str, str | None], recorded: Mapping[str, str] | None
 ) -> list[str]:
-    """The settings among these changes that somebody changed on the target: the source's are as before.
+    """The settings among these changes that were changed on the target and not on the source.
 
     :param followed: the source's settings now
     :param recorded: those of the last comparison; None when there was none

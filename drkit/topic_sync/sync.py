@@ -1,6 +1,6 @@
-"""Finds what is to be copied and makes the target ready for it, round after round.
+"""Finds what is to be copied and prepares the target for it, round after round.
 
-One topic that fails is left out and named; the others go on.
+A topic that fails is left out and named; the others continue.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _HINTS: Final = {
 
 
 class TopicSync:
-    """Keeps the target's topics fit for one flow.
+    """Keeps the target's topics ready for one flow.
 
-    :param effects: False only looks and says what would be done
+    :param effects: False only reports what would be done
     :param claims: topics of the source, by name and id, that are not to be copied, and why
     :param explained: whether a flow in the other direction accounts for records on the target
     """
@@ -96,7 +96,7 @@ class TopicSync:
             found = self._settled({pairs[n].target_name for n in created})
             for name in created:
                 pairs[name] = pairs[name]._replace(target=found.get(pairs[name].target_name))
-            # What only the target knows is compared now: brokers' defaults, the number of replicas.
+            # Values known only from the target are compared now: brokers' defaults, the number of replicas.
             self._changes.make(done, [pairs[n] for n in created if pairs[n].target is not None])
         entries = {
             name: entry
@@ -125,7 +125,7 @@ class TopicSync:
         naming = self._flow.naming_policy
         refused |= self._rivals.refused(sources)
         claimed = self._claims({n: t.topic_id for n, t in sources.items()})
-        # Each flow has a copy of heartbeats, which no other one needs: their names would grow for ever.
+        # Each flow has a copy of heartbeats, which no other one needs: their names would grow forever.
         beats = {n for n in claimed if self._flow.is_heartbeats(n)}
         refused |= {n: error for n, error in claimed.items() if n not in beats}
         target_names = {n: naming.downstream(n) for n in sources if n not in refused}
@@ -136,7 +136,7 @@ class TopicSync:
         return {
             n: Pair(t, self._configs[t.topic_id], target_names[n], targets.get(target_names[n]))
             for n, t in sources.items()
-            # Without settings it was deleted while we looked; the next round knows.
+            # A topic without settings was deleted meanwhile; the next round finds that.
             if n not in refused and n not in beats and t.topic_id in self._configs
         }, {*sources, *refused}
 
@@ -168,7 +168,7 @@ class TopicSync:
         return ready
 
     def _settled(self, wanted: set[str]) -> dict[str, Topic]:
-        """Metadata of new topics reach every broker within moments."""
+        """Wait a moment until metadata of new topics have reached every broker."""
         found: dict[str, Topic] = {}
         for _ in range(50):
             found |= describe_topics(self._target, wanted - set(found))

@@ -1,4 +1,4 @@
-"""Who may write to the topics by which drkit is commanded: its own, and those of heartbeats."""
+"""Principals that may write to the topics that control drkit: its own, and those of heartbeats."""
 
 from __future__ import annotations
 

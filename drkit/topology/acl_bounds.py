@@ -1,7 +1,7 @@
-"""What a flow may grant and delete, whatever its record says: the record is a topic that others may write to.
+"""What a flow may grant and delete, whatever its record says: others may be able to write to that topic.
 
-An ACL on record is believed when the flow could have made it: on resources that its filters choose, and of a
-kind that drkit makes. What only the record says is left as it is, by name. Pure.
+A recorded ACL is trusted if the flow could have made it: on resources that its filters choose, and of a
+kind that drkit makes. Other recorded ACLs are left as they are, by name. Pure.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AclBounds:
 def bounded_promotion(
     record: AclRecord, bounds: AclBounds, topics: Collection[str] | None = None
 ) -> tuple[Promotion, frozenset[Acl]]:
-    """What to give and lift when topics are opened, and what of the record is neither given nor lifted.
+    """What to grant and lift when topics are opened, and what of the record is neither granted nor lifted.
 
     :param topics: see :func:`drkit.topology.acl_record.promotion`
     """

@@ -33,9 +33,9 @@ _GONE: Final = "drkit made it, and it is no longer wanted"
 
 
 class AclStep(IntEnum):
-    """When a change is made: all of one step before any of the next.
+    """The order of changes: all of one step before any of the next.
 
-    No moment gives more than what was before and what comes behind.
+    At no moment is more allowed than by the ACLs before and after the change.
     """
 
     CREATE = 0
@@ -52,16 +52,16 @@ class AclChange(NamedTuple):
     why: str
 
     def row(self) -> ChangeRow:
-        """In words."""
+        """The change as text."""
         return _row("create acl" if self.step is AclStep.CREATE else "delete acl", self.acl, self.why)
 
 
 @dataclass(frozen=True)
 class TargetAcls:
-    """How the target stands.
+    """The ACLs of the target.
 
-    :param own: drkit's principals there; none: not known, then every DENY might concern it
-    :param is_open: everybody may do everything where no ACL stands; None: not known
+    :param own: drkit's principals there; empty: unknown, then every DENY might concern it
+    :param is_open: a resource without ACLs is open to all clients; None: unknown
     """
 
     acls: frozenset[Acl]
@@ -71,17 +71,17 @@ class TargetAcls:
 
 @dataclass(frozen=True)
 class AclPlan:
-    """The changes in their order, and what is to be recorded before they are made."""
+    """The ordered changes, and what is to be recorded before they are made."""
 
     changes: tuple[AclChange, ...]
     record: AclRecord
     outside: tuple[Acl, ...] = ()
     """ACLs of the target that the record claims, but that the flow cannot have made."""
     leaks: tuple[Acl, ...] = ()
-    """ACLs of others on the target that let somebody write to passive topics."""
+    """ACLs of others on the target that let other principals write to passive topics."""
 
     def rows(self) -> Iterator[ChangeRow]:
-        """The changes, then what is held back or left out, in words."""
+        """The changes, then what is held back or left out, as text."""
         yield from (change.row() for change in self.changes)
         yield from (_row("hold acl", acl, _HELD) for acl in sorted(self.record.held))
         for acl in sorted(self.record.left_out):
@@ -108,9 +108,9 @@ def plan_acls(
     """The changes that give the target what the source has, as far as passive topics may have it.
 
     :param record: of the last plan
-    :param never_copy: ACLs of the source that are none of its own: fences, and what an opposite flow made
-    :param promoted: target topics that producers own: whatever can cover one stays as it is
-    :param guard: on an open target, let only drkit write where no ACL stands
+    :param never_copy: ACLs of the source that are not its own: fences, and what an opposite flow made
+    :param promoted: target topics that producers own: an ACL that can cover one stays as it is
+    :param guard: on an open target, let only drkit write where there is no ACL
     """
     wanted = sort_acls((t for a in source if a not in never_copy for t in scope.renamed(a)), target.own)
     bounds = AclBounds(scope, target.own)
@@ -145,7 +145,7 @@ def _kept(new: Iterable[Acl], old: Iterable[Acl], is_settled: Callable[[Acl], bo
 
 
 def _order(change: AclChange) -> tuple[Any, ...]:
-    # Should one request not hold them all: drkit comes in first, and nothing is allowed before it is limited.
+    # If one request cannot hold all: drkit's own ACLs come first, and each DENY before the ALLOW it limits.
     rank = 0 if change.why == _FOR_OWN else 1 if change.acl.denies else 2
     return change.step, rank, change.acl
 
@@ -157,7 +157,7 @@ def _when_deleted(acl: Acl, target: TargetAcls, record: AclRecord) -> AclStep:
 
 
 def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> frozenset[Acl]:
-    """What drkit has to be allowed beside these, unless the target is known to be closed anyway."""
+    """The ACLs that drkit needs beside these, unless the target is known to be closed anyway."""
     if not target.own or target.is_open is False:
         return frozenset()
     has = [a for a in foreign if not a.denies and a.principal in {*target.own, EVERYBODY}]
@@ -166,7 +166,7 @@ def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> fro
 
 
 def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozenset[Acl]:
-    """For copies on which no ACL stands, on a target where this means that everybody writes."""
+    """ACLs for copies without any ACL, on a target where this lets all clients write."""
     if not target.own or not target.is_open:
         return frozenset()
     on_topics = [a for a in acls if a.resource is ResourceKind.TOPIC]

@@ -1,4 +1,4 @@
-"""What a flow keeps of its ACL plan, and what a failover makes of that. Pure."""
+"""What a flow keeps of its ACL plan, and how a failover uses it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drkit.topology.acls import Acl, PatternKind, ResourceKind
 
 
 class Promotion(NamedTuple):
-    """What opening topics to their producers means for ACLs."""
+    """The ACL changes when topics are opened to their producers."""
 
     grant: frozenset[Acl]
     lift: frozenset[Acl]
@@ -21,7 +21,7 @@ class AclRecord:
     """What is kept of a plan in the flow's state on the target.
 
     :param made: created by drkit; only these are ever deleted
-    :param held: to be given at a promotion
+    :param held: to be granted at a promotion
     :param left_out: DENYs that would refuse drkit, and the ALLOWs that they limit
     :param guard: those of ``made`` that end with a promotion
     """
@@ -33,7 +33,7 @@ class AclRecord:
 
 
 def promotion(record: AclRecord, topics: Collection[str] | None = None) -> Promotion:
-    """What to give and what to lift when topics of the target are opened to their producers.
+    """The ACLs to grant and to lift when topics of the target are opened to their producers.
 
     :param topics: only these target topics: patterns that could cover others become literal; None: all
     """

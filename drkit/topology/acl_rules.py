@@ -1,8 +1,8 @@
 """Who may do what on a passive target: each ACL is given, held back, or left out. Pure.
 
-While a topic is passive nobody but drkit writes to it: what would let others do so is held back and recorded,
-so that a failover can give it when the source is gone. A DENY that would refuse drkit itself is left out by
-name, and with it every ALLOW that it limits on the source.
+While a topic is passive only drkit writes to it: ACLs that would let others write are held back and recorded,
+so that a failover can grant them when the source is gone. A DENY that would refuse drkit itself is left out
+by name, and with it every ALLOW that it limits on the source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOOKING: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperat
 _PASSIVE: Final[Mapping[ResourceKind, frozenset[AclOperation]]] = {
     ResourceKind.TOPIC: _LOOKING,
     ResourceKind.GROUP: _LOOKING,
-    # Whoever may write with a transactional id can fence the one who does so now.
+    # A principal that may write with a transactional id can fence its current producer.
     ResourceKind.TRANSACTIONAL_ID: frozenset({AclOperation.DESCRIBE}),
 }
 """What others may do while the topics are passive."""
@@ -27,7 +27,7 @@ _OF_ALL: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
     ResourceKind.GROUP: (AclOperation.READ,),
     ResourceKind.TRANSACTIONAL_ID: (AclOperation.DESCRIBE,),
 }
-"""What of ALL is given now."""
+"""The operations of ALL that are granted now."""
 _OWN: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
     ResourceKind.TOPIC: (
         AclOperation.READ,
@@ -47,7 +47,7 @@ _NEEDED: Final[Mapping[ResourceKind, frozenset[AclOperation]]] = {
     ResourceKind.GROUP: frozenset({AclOperation.READ, AclOperation.DESCRIBE}),
     ResourceKind.TRANSACTIONAL_ID: frozenset({AclOperation.WRITE, AclOperation.DESCRIBE}),
 }  # fmt: skip
-"""What nobody may deny drkit; DELETE follows a topic that is deleted at the source."""
+"""Operations that no DENY may refuse drkit; DELETE follows a topic that is deleted at the source."""
 
 
 @dataclass
@@ -60,14 +60,14 @@ class Sorted:
 
     @property
     def every(self) -> set[Acl]:
-        """All of them."""
+        """All ACLs."""
         return self.given | self.held | self.left_out
 
 
 def sort_acls(acls: Iterable[Acl], own: frozenset[str]) -> Sorted:
-    """What becomes of each.
+    """Sort the source's ACLs into given, held back and left out.
 
-    :param own: drkit's principals; none: not known, then every DENY might concern it
+    :param own: drkit's principals; empty: unknown, then every DENY might concern it
     """
     found = Sorted()
     for acl in acls:
@@ -88,14 +88,14 @@ def sort_acls(acls: Iterable[Acl], own: frozenset[str]) -> Sorted:
 
 
 def _refuses(deny: Acl, own: frozenset[str]) -> bool:
-    """Whether a DENY concerns drkit: from which host it comes nobody knows here."""
+    """Whether a DENY concerns drkit. Its host is ignored: drkit's own host is unknown here."""
     if own and deny.principal not in {*own, EVERYBODY}:
         return False
     return deny.operation is AclOperation.ALL or deny.operation in _NEEDED[deny.resource]
 
 
 def for_own(at: Acl, own: Iterable[str]) -> Iterator[Acl]:
-    """All that drkit needs on the resources of an ACL."""
+    """The ACLs that drkit needs on the resources of an ACL."""
     for principal, operation in product(own, _OWN[at.resource]):
         yield at._replace(
             principal=principal, host=ANY_HOST, operation=operation, permission=Permission.ALLOW

@@ -18,9 +18,9 @@ from drkit.topology.filters import NameFilter
 from drkit.topology.naming import IdentityNaming, Naming, PrefixNaming
 
 OWN_TOPICS: Final = "drkit-"
-"""How the names of drkit's own topics begin: what is written there commands drkit."""
+"""Prefix of drkit's own topics: their records control drkit."""
 OWN_TRANSACTIONAL_IDS: Final = "drkit."
-"""How drkit's own transactional ids begin: others are not to be let near them."""
+"""Prefix of drkit's own transactional ids: no other principal may use them."""
 _HEAD: Final = re.compile(r"(?:[\w-]|\\[.\-])*")
 _QUANTIFIERS: Final = frozenset("*?+{")
 _ENDINGS: Final = ("", "0", "a")
@@ -42,7 +42,7 @@ class AclScope:
     include: tuple[str, ...] = ()
 
     def renamed(self, acl: Acl) -> Iterator[Acl]:
-        """What an ACL of the source becomes on the target; nothing when it concerns nothing carried."""
+        """The ACLs on the target for one of the source; none if it concerns nothing that the flow carries."""
         if acl.resource is ResourceKind.TOPIC:
             yield from self._topic(acl)
         elif acl.resource is ResourceKind.GROUP:
@@ -92,7 +92,7 @@ class AclScope:
         if isinstance(self.naming, PrefixNaming):
             beginning = self.naming.downstream(beginning)
         elif not isinstance(self.naming, IdentityNaming):
-            return None  # a policy of the user's own: nothing is known about beginnings
+            return None  # a user's own policy: its prefixes are unknown
         if not beginning or beginning.startswith(OWN_TOPICS) or OWN_TOPICS.startswith(beginning):
             return None  # it would also cover drkit's own topics
         return acl._replace(pattern=PatternKind.PREFIXED, name=beginning)
@@ -107,13 +107,13 @@ class AclScope:
 
 
 def _names(beginning: str, expressions: Iterable[str]) -> Iterator[str]:
-    """Names with this beginning that a filter may accept: whether it does is asked of the filter itself."""
+    """Candidate names with this prefix; the filter itself decides whether it accepts them."""
     heads = [beginning, *(h for e in expressions if (h := _head(e)).startswith(beginning))]
     return (head + ending for head in heads for ending in _ENDINGS)
 
 
 def _head(expression: str) -> str:
-    """The plain beginning of a regular expression."""
+    """The literal prefix of a regular expression."""
     found = _HEAD.match(expression)
     head = found[0] if found else ""
     if expression[len(head) : len(head) + 1] in _QUANTIFIERS:

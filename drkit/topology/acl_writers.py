@@ -1,7 +1,7 @@
 """Who may write to a topic, by the ACLs of its cluster. Pure.
 
-Super users pass every ACL, and a principal that may ALTER the cluster can give itself any: no list of ACLs on
-topics shows either.
+Super users pass every ACL, and a principal that may ALTER the cluster can grant itself any: ACLs on
+topics show neither.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
 def writers(
     topic: str, acls: Collection[Acl], own: Collection[str], *, is_open: bool | None
 ) -> tuple[str, ...]:
-    """The principals that may write to a topic, each with what lets it in; drkit's own are left out.
+    """The principals that may write to a topic, each with the ACL that allows it; drkit's own are left out.
 
-    :param is_open: whether a topic without ACLs is open to everybody; None: not known
+    :param is_open: whether a topic without ACLs is open to all clients; None: unknown
     """
     there = [a for a in acls if a.resource is ResourceKind.TOPIC and a.covers(topic)]
     if not there:

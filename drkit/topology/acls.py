@@ -73,13 +73,13 @@ class Acl(NamedTuple):
     permission: Permission
 
     def __str__(self) -> str:
-        """In one line, nearly as ``kafka-acls --list`` has it."""
+        """The ACL in one line, similar to ``kafka-acls --list``."""
         at = "" if self.host == ANY_HOST else f" from {self.host}"
         return f"{self.permission} {self.principal}{at} {self.operation} on {self.at}"
 
     @property
     def at(self) -> str:
-        """The resources in words; the star of a prefix is ours, Kafka has the pattern type."""
+        """The resources as text. drkit writes a prefix with a star; Kafka has the pattern type."""
         star = "*" if self.pattern is PatternKind.PREFIXED else ""
         return f"{self.resource.lower().replace('_', ' ')} {self.name}{star}"
 
@@ -90,7 +90,7 @@ class Acl(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it stands on every resource of its type."""
+        """Whether the ACL is on every resource of its type."""
         return self.pattern is PatternKind.LITERAL and self.name == ANY_NAME
 
     def covers(self, name: str) -> bool:
@@ -101,7 +101,7 @@ class Acl(NamedTuple):
 
 
 def meet(one: Acl, other: Acl) -> bool:
-    """Whether some resource can be matched by the patterns of both."""
+    """Whether the patterns of both can match one resource."""
     if one.resource is not other.resource:
         return False
     if one.is_wildcard or other.is_wildcard:

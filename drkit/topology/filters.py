@@ -66,10 +66,10 @@ class NameFilter:
 
 
 def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    # A dot is any character: `.*` must not leave out a group with a line break in its name in silence.
+    # A dot is any character: `.*` must not silently leave out a group with a line break in its name.
     return tuple(re.compile(pattern, re.DOTALL) for pattern in patterns)
 
 
 def _matches(patterns: tuple[re.Pattern[str], ...], name: str) -> bool:
-    # One by one: joined by "|", flags and group numbers of one pattern would reach into the others.
+    # One by one: joined by "|", flags and group numbers of one pattern would affect the others.
     return any(pattern.fullmatch(name) for pattern in patterns)

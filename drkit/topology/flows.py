@@ -1,4 +1,4 @@
-"""Flows seen together: two that write one topic, and rings in which a record would run for ever."""
+"""Checks across flows: two that write one topic, and rings in which a record would run forever."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Route(NamedTuple):
 def collision(one: Route, other: Route) -> str | None:
     """A topic name of the common target that both flows would write; None when no example was found.
 
-    Whether two regular expressions overlap is tried with names made from them, so a name that comes back is
-    proof, None is not: who knows the real topics asks :meth:`Route.writes` again.
+    Whether two regular expressions overlap is tried with names made from them: a returned name is
+    proof, None is not. A caller that knows the real topics calls :meth:`Route.writes` again.
     """
     if one.target != other.target:
         return None
@@ -49,17 +49,17 @@ def collision(one: Route, other: Route) -> str | None:
 
 
 class Ring(NamedTuple):
-    """Clusters in a circle round which a topic would run for ever."""
+    """Clusters in a circle round which a topic would run forever."""
 
     clusters: tuple[str, ...]
     topic: str
-    """A topic of the first cluster that comes back there and sets out again."""
+    """A topic of the first cluster that returns there and is copied again."""
     returns_as: str
-    """What it is called when it comes back; another name grows with every round."""
+    """Its name when it returns; a different name grows with every round."""
 
 
 def rings(routes: Sequence[Route]) -> Iterator[Ring]:
-    """Rings in which a topic comes back to where it started, under its own name or a longer one.
+    """Rings in which a topic returns to its first cluster, under its own name or a longer one.
 
     A pair of opposite flows in which it keeps its name is no such ring: each skips what the other wrote, by
     its producer id. Whether a topic comes back is tried with names made from the filters.
@@ -103,13 +103,13 @@ def _endless(ring: Sequence[Route]) -> Iterator[Ring]:
             back = _round(turned, name)
             if back is None or (back == name and len(ring) < _SMALLEST_RING):
                 continue
-            # A name that a longer one of its kind stops after one round does not run for ever.
+            # A name that a longer one of its kind stops after one round does not run forever.
             if back == name or _round(turned, back) is not None:
                 yield Ring(tuple(r.source for r in turned), name, back)
 
 
 def _round(ring: Sequence[Route], topic: str) -> str | None:
-    """What a topic is called after one round; None when a flow does not copy it."""
+    """A topic's name after one round; None if a flow does not copy it."""
     name = topic
     for route in ring:
         if not route.copies(name):
@@ -119,7 +119,7 @@ def _round(ring: Sequence[Route], topic: str) -> str | None:
 
 
 def shared(copied: Iterable[tuple[Route, Iterable[str]]]) -> Iterator[tuple[str, Route, Route]]:
-    """Topics of one target that two flows would write, by the topics that are really there.
+    """Topics of one target that two flows would write, by the existing topics.
 
     :param copied: each flow with the topics of its source that it copies
     :returns: the target's name and the two flows

@@ -17,7 +17,7 @@ class Mm2Topics:
     MM2 since 3.1 puts ``replication.policy.separator`` into them too, unless
     ``replication.policy.internal.topic.separator.enabled`` is false; before, it was always a dot.
 
-    :param separator: what stands between their parts
+    :param separator: the text between their parts
     """
 
     separator: str = DOT
@@ -28,15 +28,15 @@ class Mm2Topics:
         return cls(separator if enabled else DOT)
 
     def offset_syncs(self, alias: str) -> str:
-        """Where offset syncs stand; the alias is of the cluster on the other side."""
+        """The topic of offset syncs; the alias is of the cluster on the other side."""
         return f"mm2-offset-syncs{self.separator}{alias}{self.separator}internal"
 
     def checkpoints(self, source: str) -> str:
-        """Where checkpoints of a source's groups stand, on the target."""
+        """The topic on the target with the checkpoints of a source's groups."""
         return f"{source}{self._checkpoints}"
 
     def is_offset_syncs(self, topic: str) -> bool:
-        """Whether offset syncs of some cluster stand there."""
+        """Whether a topic holds offset syncs of some cluster."""
         begin, end = f"mm2-offset-syncs{self.separator}", f"{self.separator}internal"
         return topic.startswith(begin) and topic.endswith(end) and len(topic) > len(begin) + len(end)
 
@@ -45,7 +45,7 @@ class Mm2Topics:
         return topic.removesuffix(self._checkpoints) if self.is_checkpoints(topic) else None
 
     def is_checkpoints(self, topic: str) -> bool:
-        """Whether checkpoints of some source stand there."""
+        """Whether a topic holds checkpoints of some source."""
         return topic.endswith(self._checkpoints) and topic != self._checkpoints
 
     def is_internal(self, topic: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a topic of the source is called on the target, and back (MM2: ``ReplicationPolicy``)."""
+"""Maps topic names from source to target and back (MM2: ``ReplicationPolicy``)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ MAX_TOPIC_NAME: Final = 249
 """Longest topic name Kafka accepts (``Topic.MAX_NAME_LENGTH``)."""
 
 BUILT_IN_NAMING: Final = ("identity", "prefix")
-"""Policies that need no class of the user's."""
+"""Policies that need no user class."""
 
 _HEARTBEATS: Final = "heartbeats"
 
 
 def is_heartbeats(topic: str, separator: str) -> bool:
-    """Whether heartbeats stand there: a cluster's own, or replicated ones (``a.heartbeats``)."""
+    """Whether a topic holds heartbeats: a cluster's own, or replicated ones (``a.heartbeats``)."""
     return topic == _HEARTBEATS or topic.endswith(separator + _HEARTBEATS)
 
 
@@ -47,7 +47,7 @@ class PrefixNaming:
         return f"{self.source}{self.separator}{topic}"
 
     def upstream(self, topic: str) -> str | None:
-        """The source's name, None without our prefix."""
+        """The source's name; None without this flow's prefix."""
         prefix = f"{self.source}{self.separator}"
         return topic[len(prefix) :] if topic.startswith(prefix) and topic != prefix else None
 
@@ -61,7 +61,7 @@ class IdentityNaming:
     """Topics keep their names, so that applications work unchanged after a failover.
 
     Heartbeats are the exception, as in MM2's IdentityReplicationPolicy: both clusters have their own topic
-    ``heartbeats``, and the copy must be told from it. MM2 prefixes every name that merely *ends* in
+    ``heartbeats``, and the copy needs another name. MM2 prefixes every name that merely *ends* in
     ``heartbeats``; here ``device-heartbeats`` keeps its name.
     """
 
@@ -73,11 +73,11 @@ class IdentityNaming:
         return self._prefix.downstream(topic) if self._beats(topic) else topic
 
     def upstream(self, topic: str) -> str | None:
-        """The same name; of heartbeats only those with our prefix are ours."""
+        """The same name; of heartbeats topics, only one with this flow's prefix has a source name."""
         return self._prefix.upstream(topic) if self._beats(topic) else topic
 
     def comes_from(self, topic: str, alias: str) -> bool:
-        """Names tell nothing here, except for heartbeats; batches carry their origin in the producer id."""
+        """False except for heartbeats: names do not show the origin; batches carry it in the producer id."""
         return self._beats(topic) and self._prefix.comes_from(topic, alias)
 
     @property
@@ -89,11 +89,11 @@ class IdentityNaming:
 
 
 def broken_promise(naming: Any, source: str, separator: str) -> str:
-    """What is wrong with a policy, tried with names as they occur; empty when nothing was found.
+    """What is wrong with a policy, tried with typical names; empty if nothing was found.
 
-    Progress, offsets and failover find a source topic by its copy's name, so every name must lead back.
+    Progress, offsets and failover find a source topic by its copy's name, so every name must map back.
 
-    :param naming: has the methods of :class:`Naming`; what they return is not known yet
+    :param naming: has the methods of :class:`Naming`; their return types are unknown
     """
     owners: dict[str, str] = {}
     for topic in _samples(source, separator):

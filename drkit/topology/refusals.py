@@ -1,4 +1,4 @@
-"""Topics that cannot have a copy, or whose copy could be taken for another: found before anything is made.
+"""Topics that cannot have a copy, or whose copy could be taken for another: found before creation.
 
 Pure: names in, refusals out. One refused topic stops no other.
 """
@@ -19,9 +19,9 @@ _EXCLUDE: Final = "add it to topics_exclude of the flow (in MirrorMaker 2's file
 
 
 def metric_name(topic: str) -> str:
-    """What Kafka's metrics call a topic: ``.`` and ``_`` are one (``Topic.hasCollision``).
+    """A topic's name in Kafka's metrics: ``.`` and ``_`` are one (``Topic.hasCollision``).
 
-    Brokers refuse to create a topic whose name differs from another's in nothing else.
+    Brokers refuse to create a topic whose name differs from another's only in these.
     """
     return topic.replace(".", "_")
 
@@ -46,7 +46,7 @@ def refused_names(
         found = _own_fault(topic, copy, source, naming)
         if found is not None:
             refused[topic] = found
-    # Names that lead back are all different, so no two of the rest share a copy.
+    # Names that map back are all different, so no two of the rest share a copy.
     refused |= _colliding({t: c for t, c in copies.items() if t not in refused}, set(on_target))
     for topic, error in refused.items():
         error.where = f"topic {topic}, flow {flow}"
@@ -54,7 +54,7 @@ def refused_names(
 
 
 def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | None:
-    """What is wrong with one name alone."""
+    """The errors of one name by itself."""
     if len(copy) > MAX_TOPIC_NAME:
         return Refused(
             "the copy's name would be too long for Kafka",

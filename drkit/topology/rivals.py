@@ -1,6 +1,6 @@
-"""Other replicators that write to the same cluster: which topics are theirs, from what they keep there.
+"""Other replicators that write to the same cluster, and their topics, from the state they keep there.
 
-Pure. Two writers in one topic cannot be taken apart again, so a topic that has one is refused to a second.
+Pure. Records of two writers in one topic cannot be separated, so a second writer is refused.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from drkit.topology.mm2_names import DOT
 from drkit.topology.naming import IdentityNaming, Naming, PrefixNaming
 
 CONNECTOR: Final = "MirrorSourceConnector"
-"""What a dedicated MM2 calls the connector that copies."""
+"""The name of the copying connector in a dedicated MM2."""
 _POLICY: Final = "replication.policy.class"
 _SEPARATOR: Final = "replication.policy.separator"
 _IDLE: Final = frozenset({"PAUSED", "STOPPED"})
 
 
 class Claim(NamedTuple):
-    """A topic of the target that somebody else writes; sentences for a refusal."""
+    """A topic of the target that another replicator writes; sentences for a refusal."""
 
     what: str
     evidence: str
@@ -28,7 +28,7 @@ class Claim(NamedTuple):
 
 
 class FlowEntry(NamedTuple):
-    """What another drkit flow has on record about one of its copies."""
+    """Another drkit flow's record of one of its copies."""
 
     source_topic: str
     target: str
@@ -36,7 +36,7 @@ class FlowEntry(NamedTuple):
 
 
 def flow_claim(entry: FlowEntry, source: str, topics: tuple[str, str]) -> Claim:
-    """That another drkit flow copies into a topic.
+    """The claim that another drkit flow copies into a topic.
 
     :param topics: its internal ones, state and offset map
     """
@@ -51,7 +51,7 @@ def flow_claim(entry: FlowEntry, source: str, topics: tuple[str, str]) -> Claim:
 
 
 class Mm2Source(NamedTuple):
-    """What a MirrorMaker 2 copies from one source at the moment."""
+    """What a MirrorMaker 2 currently copies from one source."""
 
     topics: tuple[str, ...]
     """Of its source."""
@@ -62,7 +62,7 @@ class Mm2Source(NamedTuple):
     def written(self, alias: str) -> dict[str, str]:
         """Topics of the target that it writes → their source topics.
 
-        :param alias: its source's; a policy of somebody's own counts as both of Kafka's
+        :param alias: its source's; a custom policy counts as both of Kafka's
         """
         prefix, identity = PrefixNaming(alias, self.separator), IdentityNaming(alias, self.separator)
         known: dict[str, tuple[Naming, ...]] = {
@@ -75,7 +75,7 @@ class Mm2Source(NamedTuple):
 
 
 def mm2_source(records: Mapping[bytes, bytes]) -> Mm2Source | None:
-    """From ``mm2-configs.<source>.internal``: what its tasks were told to copy; None when it copies nothing.
+    """What its tasks are assigned to copy, from ``mm2-configs.<source>.internal``; None if it copies nothing.
 
     Only names are taken from there: the same records hold passwords.
     """
@@ -96,7 +96,7 @@ def mm2_source(records: Mapping[bytes, bytes]) -> Mm2Source | None:
 
 
 def mm2_claim(alias: str, topic: str, copy: str, workers: Iterable[str], group: str) -> Claim:
-    """That a running MirrorMaker 2 copies into a topic."""
+    """The claim that a running MirrorMaker 2 copies into a topic."""
     return Claim(
         "a running MirrorMaker 2 copies into this topic",
         f"it copies {topic} of {alias} to {copy}; its workers are in group {group}:"

@@ -15,12 +15,12 @@ from drkit.topology.filters import NameFilter
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 BROKER_DEFAULT_BYTES: Final = 1_048_588
-"""Kafka's own ``message.max.bytes``: what a topic takes when nobody says otherwise."""
+"""Kafka's default of ``message.max.bytes``: the largest batch of a topic without a setting of its own."""
 FENCE_BELOW_BYTES: Final = 1024
-"""A ``max.message.bytes`` below this is no setting but a fence that keeps producers out."""
+"""A ``max.message.bytes`` below this is a fence that keeps producers out."""
 
 WIDEST: Final = str((1 << 63) - 1)
-# The broker would overwrite the times of records with its own, or refuse old ones.
+# The broker would overwrite the timestamps of records with its own, or refuse old ones.
 PASSIVE: Final[Mapping[str, str]] = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.before.max.ms": WIDEST,
@@ -50,11 +50,11 @@ _SIZE: Final = "the source's batches must fit"
 
 
 class Setting(Protocol):
-    """A value and where it comes from, as Kafka's DescribeConfigs tells it."""
+    """A value and where it comes from, as in Kafka's DescribeConfigs."""
 
     @property
     def value(self) -> str | None:
-        """None for what Kafka does not show."""
+        """None if Kafka does not show the value."""
 
     @property
     def source(self) -> str:
@@ -62,16 +62,16 @@ class Setting(Protocol):
 
     @property
     def is_set_on_topic(self) -> bool:
-        """Whether the topic itself has it."""
+        """Whether the value is set on the topic itself."""
 
 
 class Want(NamedTuple):
-    """What one setting of a target topic is to be.
+    """The wanted value of one setting of a target topic.
 
     :param value: None: not set on the topic, so that the target's brokers decide
     :param needed: without it records could not be appended unchanged
-    :param at_least: a larger number that is there already stays
-    :param explicit: it is to stand on the topic even where the brokers' default is the same
+    :param at_least: an existing larger number stays
+    :param explicit: it is to be set on the topic even if the brokers' default is the same
     """
 
     value: str | None
@@ -151,7 +151,7 @@ class ConfigRules:
         if setting is None or self.leaves(MAX_MESSAGE_BYTES) or is_fence(MAX_MESSAGE_BYTES, setting):
             return None
         explicit = self.followed({MAX_MESSAGE_BYTES: setting}).get(MAX_MESSAGE_BYTES) is not None
-        # Older batches of the source may be larger than its limit of today: never narrower here.
+        # Older batches of the source may exceed its current limit: the copy's limit never decreases.
         return Want(setting.value, _SIZE, needed=True, at_least=True, explicit=explicit)
 
     @staticmethod

@@ -1,6 +1,6 @@
 """From wanted and actual topics of a target to the ordered changes between them. Pure.
 
-The order: room before data, data's protection before what could remove it, removal last.
+The order: capacity before data, protection of data before what could remove it, removal last.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 from drkit.topology.topic_configs import Setting, Want
 
 _UNLIMITED: Final = -1
-# Where more keeps more records: such growth comes before everything that could remove some.
+# Settings whose larger value keeps more records: they grow before anything that could remove some.
 _KEEPS_RECORDS: Final = frozenset({"delete.retention.ms", "retention.bytes", "retention.ms"})
 DEFAULT: Final = "default"
-"""How a plan calls a value that the target's brokers decide."""
+"""A plan's word for a value that the target's brokers decide."""
 
 
 class TopicStep(IntEnum):
-    """When a change is made: all of one step before any of the next."""
+    """The order of changes: all of one step before any of the next."""
 
     CREATE = 0
     GROW = 1
@@ -32,7 +32,7 @@ class TopicStep(IntEnum):
 
 
 class ChangeRow(NamedTuple):
-    """A change in words: for tables and JSON."""
+    """A change as text, for tables and JSON."""
 
     topic: str
     what: str
@@ -52,16 +52,16 @@ class TopicChange(ABC):
     @property
     @abstractmethod
     def step(self) -> TopicStep:
-        """When."""
+        """The step of this change."""
 
     @abstractmethod
     def rows(self) -> Iterator[ChangeRow]:
-        """The change in words."""
+        """The change as rows of text."""
 
 
 @dataclass(frozen=True)
 class CreateTopic(TopicChange):
-    """Create a topic; the settings of ``configs`` stand on it from the start."""
+    """Create a topic with the settings of ``configs`` from the start."""
 
     partitions: int
     replicas: int
@@ -90,7 +90,7 @@ class AddPartitions(TopicChange):
 
     @property
     def step(self) -> TopicStep:
-        """Behind new topics."""
+        """After new topics."""
         return TopicStep.GROW
 
     def rows(self) -> Iterator[ChangeRow]:
@@ -128,7 +128,7 @@ class DeleteConfig(TopicChange):
 
     @property
     def step(self) -> TopicStep:
-        """What the brokers' value is nobody knows here: it may remove records."""
+        """Always REST: the brokers' value is unknown here and may remove records."""
         return TopicStep.REST
 
     def rows(self) -> Iterator[ChangeRow]:

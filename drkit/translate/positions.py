@@ -1,7 +1,7 @@
-"""``drkit translate``: a group's, or one offset's, exact place on the other side.
+"""``drkit translate``: the exact position of a group, or of one offset, on the other side.
 
-Which topics were copied, and the map, stand on the target: a source that is gone is not missed, except for
-what a group committed there. That is taken from the flow's last checkpoints then.
+The list of copied topics and the map are on the target, so the source may be gone. Only a group's committed
+offsets are on the source; without it they are taken from the flow's last checkpoints.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Line(NamedTuple):
     """``exact`` or ``unavailable``."""
     to_topic: str
     to_offset: int | None
-    """Where to read on."""
+    """The offset to continue from."""
     note: str
-    """What is special about the answer, or why there is none."""
+    """What is special about the answer, or why it is missing."""
 
 
 class Looked(NamedTuple):
-    """Where partitions of one side stand on the other, as seen at one moment."""
+    """The offset mapping of one side's partitions to the other side, as read at one moment."""
 
     pairs: Mapping[TopicPartition, CopiedPartition]
     places: Mapping[TopicPartition, PartitionPosition | Unavailable]
@@ -70,7 +70,7 @@ class Looked(NamedTuple):
     reverse: bool
 
     def translate(self, at: TopicPartition, offset: int) -> tuple[TopicPartition, Translation]:
-        """The partition on the other side and the offset in it; its topic is empty when there is none."""
+        """The partition on the other side and the offset in it; the topic is empty if it is not copied."""
         pair = self.pairs.get(at)
         if pair is None:
             return TopicPartition("", at.partition), Unavailable(
@@ -95,7 +95,7 @@ def translate(settings: Settings, flow: FlowSettings, question: PositionQuestion
 def look(
     settings: Settings, flow: FlowSettings, partitions: Iterable[TopicPartition], *, reverse: bool
 ) -> Looked:
-    """Where partitions stand on the other side, for many questions at one moment.
+    """The offset mapping of partitions to the other side, as read at one moment.
 
     :param partitions: as the side calls them from which the offsets come
     :raises ClusterUnreachable: the target does not answer
@@ -160,7 +160,7 @@ class _Asking:
         return [_line(at, committed[at], looked) for at in sorted(committed)]
 
     async def look(self, partitions: Iterable[TopicPartition], *, reverse: bool) -> Looked:
-        """Where partitions of the side in question stand on the other."""
+        """The offset mapping of one side's partitions to the other side."""
         await self._target.connect()
         return await self._look(partitions, await self._reached(), reverse=reverse)
 

@@ -1,8 +1,8 @@
-"""``drkit translate spark-checkpoint``: a Structured Streaming query goes on at its next record elsewhere.
+"""``drkit translate spark-checkpoint``: a Structured Streaming query continues at its next record elsewhere.
 
-Spark keeps Kafka offsets in the query's own checkpoint folder, where no group offsets help. A copy of it is
-written in which every offset is that of the same record on the other cluster; state, commits and all else
-stay as they are.
+Spark keeps Kafka offsets in the query's own checkpoint folder, where group offsets have no effect. drkit
+writes a copy in which every offset is that of the same record on the other cluster; state, commits and all
+other files stay unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CheckpointRequest(NamedTuple):
     accept_data_loss: str = ""
     """Why records that are gone for good may be missing there; empty: they may not."""
     location: str = ""
-    """Where the query will find the new folder, should that be elsewhere."""
+    """Where the query will find the new folder, if that is elsewhere."""
 
 
 class Told(NamedTuple):
@@ -60,7 +60,7 @@ def translate_checkpoint(settings: Settings, flow: FlowSettings, request: Checkp
 
     :raises ConfigError: there is no checkpoint, or none with a Kafka source
     :raises Refused: not all of it can be translated exactly, or it lies in another file system
-    :raises DrkitError: the other cluster does not tell
+    :raises DrkitError: the other cluster does not answer
     """
     folder = read_folder(local_path(request.checkpoint))
     out = local_path(request.out) if request.out is not None else None

@@ -194,7 +194,7 @@ def write_folder(folder: SparkFolder, out: Path, new: NewLog, location: str = ""
 
 
 def _led_into_the_copy(folder: SparkFolder, location: str, out: str) -> Iterator[tuple[str, bytes]]:
-    """Files that name the place of their checkpoint, naming that of the copy."""
+    """Files that name their checkpoint's location, rewritten to name the copy's, by path."""
     for name in filter(names_its_place, folder.files):
         data = (folder.path / name).read_bytes()
         for place in places(data):

@@ -1,8 +1,8 @@
 """Compares what MirrorMaker 2 copied before drkit took over: by content and order. Pure.
 
-No map says where a record of that time belongs. MirrorMaker 2 appends a partition in order; each time it is
-started anew it may go back and repeat a part. So the target is read as runs of the source's records, one
-behind the other: what a run covers anew was copied, what it covers again was repeated.
+No map says where a record of that time belongs. MirrorMaker 2 appends a partition in order; after each
+restart it may go back and repeat a part. So the target is read as consecutive runs of the source's records:
+what a run covers for the first time was copied, what it covers again was repeated.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What may rightly be gone on either side."""
+    """What may legitimately be missing on either side."""
 
     source_start: bool = False
-    """The first records are gone, by retention."""
+    """Retention removed the first records."""
     target_start: bool = False
     source_compacted: bool = False
     target_compacted: bool = False
@@ -39,10 +39,10 @@ class Trimmed:
 
 
 class RecordRun(NamedTuple):
-    """Records of the source that stand one behind the other on the target."""
+    """Records of the source that are consecutive on the target."""
 
     source: int
-    """Index of the first one."""
+    """Source index of the first record."""
     target: int
     records: int
 
@@ -61,8 +61,8 @@ def compare_before(
     """Compare two parts of a partition.
 
     :param source: visible records up to the last one that was copied
-    :param target: visible records before the place from which on the map knows every record
-    :param again_from: source offset from which on records stand behind that place, whatever stands before it
+    :param target: visible records before the offset from which the map knows every record
+    :param again_from: source offset from which records exist at or after that target offset
     """
     theirs, ours = _numbers(source), _numbers(target)
     found = Before(Counts(source_records=len(theirs), target_records=len(ours)), [])
@@ -87,7 +87,7 @@ def compare_before(
         high = max(high, run.source + run.records)
     first = runs[0].target if runs else len(ours)
     begun = min((r.source for r in runs), default=len(theirs))
-    if trimmed.partial:  # what lies before the first record that both have is nobody's loss
+    if trimmed.partial:  # records before the first one that both have are not lost
         copied[:begun], known[:first] = True, True
     _lone_source(found, source, np.flatnonzero(~copied), begun, trimmed)
     _lone_target(found, target, ours, np.flatnonzero(~known), first, trimmed)
@@ -112,7 +112,7 @@ def _lone_target(
     if trimmed.source_compacted:
         gone[:] = True
     elif trimmed.source_start:
-        # The source has lost its beginning. MirrorMaker 2 may have repeated some of that, too.
+        # The source has lost its first records. MirrorMaker 2 may have repeated some of them, too.
         gone = (lone < first) | np.isin(ours[lone], ours[lone[lone < first]])
     found.counts.deleted_at_source += int(gone.sum())
     for at in lone[~gone]:
@@ -146,7 +146,7 @@ def _numbers(records: Fingerprints) -> _Numbers:
 
 
 def _runs(theirs: _Numbers, ours: _Numbers) -> Iterator[RecordRun]:
-    """The target as runs of the source; records that the source does not have stand in none."""
+    """The target as runs of the source; records that the source does not have are in no run."""
     order = np.argsort(theirs, kind="stable")
     ordered = theirs[order]
     low, high = np.searchsorted(ordered, ours, "left"), np.searchsorted(ordered, ours, "right")
@@ -165,14 +165,14 @@ def _runs(theirs: _Numbers, ours: _Numbers) -> Iterator[RecordRun]:
 
 
 def _nearest(theirs: _Numbers, ours: _Numbers, places: _Numbers, expected: int, at: int) -> int:
-    """Of the places at which a record stands: further on, or back, wherever more follow that are equal."""
+    """The source index of a record: the next or the previous one, by the number of equal successors."""
     split = int(np.searchsorted(places, expected))
     candidates = [int(p) for p in (*places[split : split + 1], *places[max(0, split - 1) : split])]
     return max(candidates, key=lambda p: _agree(theirs, ours, p, at))
 
 
 def _agree(theirs: _Numbers, ours: _Numbers, place: int, at: int) -> int:
-    """How many records are equal from here on."""
+    """The number of equal records from here on."""
     most = min(len(theirs) - place, len(ours) - at)
     count = 0
     while count < most:

@@ -1,4 +1,4 @@
-"""How far earlier verifications came, remembered in the flow's state topic on the target."""
+"""The offsets that earlier verifications reached, stored in the flow's state topic on the target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Checked(NamedTuple):
     ids: tuple[UUID, UUID]
     """Of the topic on both sides: another generation was not checked."""
     source_offset: int
-    """The frontier then."""
+    """The frontier at that time."""
     target_offset: int
 
 
@@ -34,9 +34,9 @@ def read(state: StateTopic, ids: tuple[UUID, UUID], partition: TopicPartition) -
 
 
 def remember(target: ClusterSettings, source: str, found: Iterable[Checked]) -> None:
-    """Write down what was found equal.
+    """Store what was found equal.
 
-    :raises Failed: the state topic does not take it
+    :raises Failed: the state topic does not accept it
     """
     state = StateTopic(target, source)
     try:

@@ -1,8 +1,8 @@
 """Compares one range of a source partition with its copy, record by record. Pure.
 
-Both sides come as streams in offset order; the offset map says which target offset each source record must
-have. What does not fit its place is remembered for a while by its content, so that a lost record is told from
-one that merely stands elsewhere, and a swap from two changes.
+Both sides are streams in offset order; the offset map says which target offset each source record must have.
+A record that does not match is remembered for a while by its content. This separates a lost record from a
+misplaced one, and a swap from two changes.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What may rightly be gone on either side."""
+    """What may legitimately be missing on either side."""
 
     source_compacted: bool = False
     target_compacted: bool = False
     source_start: Callable[[], int] = field(default=lambda: 0)
-    """The source partition's first offset, as it is now: retention goes on while we compare."""
+    """The source partition's current first offset: retention continues during the comparison."""
     target_start: Callable[[], int] = field(default=lambda: 0)
 
 
 class RecordLocator:
-    """Where records belong; asked with ascending offsets."""
+    """The expected offsets of records; queried with ascending offsets."""
 
     def __init__(self, segments: Iterable[Segment]) -> None:
         # The last one is never reached: it ends every search.
@@ -62,7 +62,7 @@ class RecordLocator:
         self._back = 0
 
     def target_of(self, upstream: int) -> int | None:
-        """The target offset of a source record; None: the map knows no place for it."""
+        """The target offset of a source record; None: the map has no offset for it."""
         while (segment := self._segments[self._at]).upstream + segment.records <= upstream:
             self._at += 1
         return None if upstream < segment.upstream else segment.downstream + upstream - segment.upstream
@@ -133,7 +133,7 @@ class Comparison:
         if place is None or not self._rules.target_compacted or s.key is None:
             self._strays.source(stray)
         elif s.value is None:
-            self.counts.compacted += 1  # a tombstone that has done its work
+            self.counts.compacted += 1  # a tombstone that compaction may remove
         else:
             if self._open_keys.pop(s.key, None) is not None:
                 self.counts.compacted += 1
@@ -160,10 +160,10 @@ class Comparison:
             self._strays.source(stray)
         self._strays.finish()
 
-    # -- what the strays turn out to be -------------------------------------------------------------
+    # -- results of the strays ----------------------------------------------------------------------
 
     def _moved(self, source: Stray, target: Stray) -> None:
-        """The record is there, at another place than the map says."""
+        """Report a record that exists at another offset than the map says."""
         here = (source.offset, target.offset)
         crossed = source.equal_before != target.equal_before
         if (last := self._last_moved) is not None and not crossed:

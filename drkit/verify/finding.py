@@ -19,9 +19,9 @@ class DifferenceKind(StrEnum):
     DIFFERENT = "different"
     """Key, value, headers or timestamp differ."""
     OUT_OF_ORDER = "out_of_order"
-    """The record is there, but before or behind a neighbour it must follow or precede."""
+    """The record exists, but in the wrong order relative to a neighbour."""
     MISPLACED = "misplaced"
-    """The record is there and in order, but not where the map says: groups would be moved wrongly."""
+    """The record exists in order, but not where the map says: groups would get wrong offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Difference:
     kind: DifferenceKind
     source_offset: int | None
     target_offset: int | None
-    """Of a missing record: the offset at which it should stand."""
+    """Of a missing record: its expected offset."""
     digest: str = ""
     """Of the content, to recognise it in the neighbouring range."""
     fields: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Counts:
-    """How many records were seen, and what became of them."""
+    """The number of records read, and of findings by kind."""
 
     source_records: int = 0
     target_records: int = 0
@@ -65,7 +65,7 @@ class Counts:
 
     @property
     def differences(self) -> int:
-        """All that makes the copy unequal."""
+        """The number of findings that make the copy unequal."""
         return self.missing + self.extra + self.different + self.out_of_order + self.misplaced
 
     def count(self, kind: DifferenceKind, number: int = 1) -> None:
@@ -73,7 +73,7 @@ class Counts:
         setattr(self, kind.value, getattr(self, kind.value) + number)
 
     def recount(self, old: DifferenceKind, new: DifferenceKind) -> None:
-        """A finding turned out to be of another kind."""
+        """Count a finding under another kind instead."""
         self.count(old, -1)
         self.count(new)
 
@@ -87,7 +87,7 @@ class Counts:
 
 
 def preview(key: bytes | None, value: bytes | None, timestamp: int, headers: int) -> str:
-    """A record in a few words, however large it is."""
+    """A short text of a record of any size."""
     more = f" headers={headers}" if headers else ""
     return f"key={_short(key)} value={_short(value)} timestamp={timestamp}{more}"
 

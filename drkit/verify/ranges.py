@@ -1,4 +1,4 @@
-"""What is to be compared: partitions as they stood at one moment, cut into ranges for the tasks. Pure."""
+"""What is to be compared: partitions as read at one moment, cut into ranges for the tasks. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from drkit.verify.compare import Segment
 _SMALLEST = 50_000
 _LARGEST = 2_000_000
 _PER_SLOT = 6
-"""Ranges per task slot: some are quicker than others, and progress is told range by range."""
+"""Ranges per task slot: some are quicker than others, and progress is reported per range."""
 
 
 class TakenOver(NamedTuple):
-    """Where drkit went on with what MirrorMaker 2 had copied."""
+    """The offsets at which drkit continued after MirrorMaker 2."""
 
     source_offset: int
     target_offset: int
@@ -51,9 +51,9 @@ class PartitionView:
     source_compacted: bool = False
     target_compacted: bool = False
     begin: tuple[int, int] | None = None
-    """First source and target offset to compare; None: all there is."""
+    """First source and target offset to compare; None: the whole partition."""
     before: bool = False
-    """What lies before `begin` was MirrorMaker 2's: it is compared by content."""
+    """MirrorMaker 2 copied the records before `begin`: they are compared by content."""
     taken_over: TakenOver | None = None
     """Up to where MirrorMaker 2 had copied; None: it never did."""
 
@@ -72,16 +72,16 @@ class Range:
     source_compacted: bool
     target_compacted: bool
     lag_until: int | None = None
-    """Of the last range of a partition: look whether records wait between its end and this source offset."""
+    """Of a partition's last range: check whether records wait between its end and this source offset."""
     committed: bool = True
     """Aborted records of the source do not count."""
     again_from: int | None = None
-    """MirrorMaker 2 copied it, so no map says what belongs where; from this source offset on all stands in
-    the next range, too. None: the map knows."""
+    """MirrorMaker 2 copied the range, so no map covers it; all records from this source offset are in the
+    next range, too. None: the map covers the range."""
 
     @property
     def size(self) -> int:
-        """Offsets to be read on both sides."""
+        """The number of offsets to be read on both sides."""
         return self.source_to - self.source_from + self.target_to - self.target_from
 
     def to_json(self) -> str:
@@ -175,7 +175,7 @@ def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
 
 
 def _place(view: PartitionView, upstream: int) -> int:
-    """The target offset of the first copied record at or behind a source offset."""
+    """The target offset of the first copied record at or after a source offset."""
     segments = view.segments
     index = max(0, bisect_right(segments, upstream, key=lambda s: s.upstream) - 1)
     for segment in segments[index:]:
@@ -197,7 +197,7 @@ def _clipped(segments: tuple[Segment, ...], start: int, stop: int) -> Iterator[S
 def from_checked(view: PartitionView, checked: tuple[int, int] | None) -> PartitionView:
     """Leave out what an earlier verification found equal, up to a source and a target offset.
 
-    When one of the ends has moved back since, nothing is left out.
+    If one of the end offsets has decreased since, nothing is left out.
     """
     if checked is None or checked[0] > view.frontier or checked[1] > view.target_end:
         return view

@@ -16,11 +16,11 @@ from drkit.model import TopicPartition
 from drkit.verify.compare import ConsumedRecord
 
 _QUEUE_KIB: Final = 4 * 1024
-"""What a consumer may hold in advance."""
+"""KiB that a consumer may prefetch."""
 _FETCH_BYTES: Final = 1 << 20
 _PIECE: Final = 500
 _POLL_SECONDS: Final = 0.02
-"""A piece is handed on after this even when it is not full."""
+"""Seconds after which a batch is passed on even if it is not full."""
 _PATIENCE_SECONDS: Final = 60.0
 _START_SECONDS: Final = 1.0
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001  the constant's only name
@@ -39,12 +39,12 @@ class RangeReader:
         self._consumer = Consumer(
             {
                 **confluent_config(settings),
-                "group.id": "drkit-verify",  # librdkafka wants a name; without subscription it goes nowhere
+                "group.id": "drkit-verify",  # librdkafka requires one; without a subscription it is not sent
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "enable.partition.eof": True,
-                # Retention may overtake us: go on where the log begins now, the comparison knows why.
+                # Retention may pass the position: continue at the log's start, the comparison expects it.
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
                 "queued.min.messages": 20_000,
@@ -60,7 +60,7 @@ class RangeReader:
     def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[ConsumedRecord]:
         """The records in [start, stop), in order.
 
-        :raises Failed: the cluster refuses, or says nothing for a minute
+        :raises Failed: the cluster refuses, or does not answer for a minute
         """
         for message in self.messages(partition, start, stop):
             offset: Any = message.offset()
@@ -91,7 +91,7 @@ class RangeReader:
                 offset: Any = message.offset()
                 if offset >= stop:
                     return
-                if offset < start:  # the log ends before `start` now, and the consumer began anew
+                if offset < start:  # the log now ends before `start`, and the consumer was reset
                     continue
                 yield message
             if heard == 0.0:
@@ -100,7 +100,7 @@ class RangeReader:
                 raise self._silent(partition)
 
     def log_start(self, partition: TopicPartition) -> int:
-        """The first offset that is still there.
+        """The partition's current first offset.
 
         :raises Failed: the cluster does not say
         """
@@ -134,7 +134,7 @@ class RangeReader:
 
 
 class LogStart:
-    """Where a partition's log begins now; asked at most once a second."""
+    """A partition's current first offset; requested at most once a second."""
 
     def __init__(self, reader: RangeReader, partition: TopicPartition) -> None:
         self._reader = reader
@@ -143,7 +143,7 @@ class LogStart:
         self._asked = float("-inf")
 
     def __call__(self) -> int:
-        """The first offset still there."""
+        """The partition's current first offset."""
         if time.monotonic() - self._asked > _START_SECONDS:
             self._known = self._reader.log_start(self._partition)
             self._asked = time.monotonic()

@@ -1,4 +1,4 @@
-"""What ``drkit verify`` answers: the results of all ranges as one verdict. Pure."""
+"""The report of ``drkit verify``: the results of all ranges as one verdict. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PartitionResult:
     findings: list[Difference]
     undecided: str
     waiting: int
-    """Source offsets from the first record on that is not copied yet; 0 when nothing waits."""
+    """Number of source offsets from the first record not copied yet; 0 if none waits."""
     taken_over: OldPart | None = None
 
 
@@ -48,15 +48,15 @@ class OldPart:
     """The part of a partition that MirrorMaker 2 had copied before drkit took over; target offsets."""
 
     by_place: int
-    """Compared like all else: the takeover found out where each record belongs."""
+    """Compared by offset: the takeover found the offset of each record."""
     by_content: int = 0
-    """Compared by content and order, because no map knows where records belong."""
+    """Compared by content and order, because no map covers them."""
     not_compared: int = 0
-    """Too many."""
+    """Not compared: there are too many."""
     counts: Counts = field(default_factory=Counts)
     """Of those that were compared by content."""
     committed: bool = True
-    """False: what transactions aborted was copied too."""
+    """False: records of aborted transactions were copied too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class FlowReport:
 
     @property
     def verdict(self) -> VerifyVerdict:
-        """A difference is one whatever else remains unknown."""
+        """The verdict on the flow: a difference outweighs anything unknown."""
         if self.counts.differences:
             return VerifyVerdict.DIFFERENT
         return (
@@ -135,7 +135,7 @@ class FlowReport:
         return [(topic, [t for _, t in group]) for topic, group in groupby(parts, key=itemgetter(0))]
 
     def _old_notes(self) -> list[str]:
-        """What is special about the part that MirrorMaker 2 had copied."""
+        """Notes on the part that MirrorMaker 2 had copied."""
         notes = []
         for topic, found in self._old_parts():
             if not all(t.committed for t in found):
@@ -185,7 +185,7 @@ def _taken_over(view: PartitionView, ranges: list[RangeResult]) -> OldPart | Non
 
 
 def _across(findings: list[Difference], counts: Counts) -> list[Difference]:
-    """A record missing in one range and surplus in the next only stands at another place."""
+    """Findings across ranges: a record missing in one and surplus in the next is only misplaced."""
     surplus: dict[str, list[Difference]] = {}
     for finding in findings:
         if finding.kind is DifferenceKind.EXTRA:
@@ -224,7 +224,7 @@ def answer(reports: Iterable[FlowReport], most: int, *, whole: bool) -> Any:
     """What the command prints: one flow as it is, several as a list.
 
     :param most: differences to show per flow
-    :param whole: also what is zero or empty, as programs want it
+    :param whole: include fields that are zero or empty, for programs
     """
     found = [r.as_dict(most) for r in reports]
     if not whole:
@@ -233,6 +233,6 @@ def answer(reports: Iterable[FlowReport], most: int, *, whole: bool) -> Any:
 
 
 def exit_code(reports: Iterable[FlowReport]) -> int:
-    """Of the command: a difference weighs more than a doubt."""
+    """Exit code of the command: a difference outweighs an unknown."""
     verdicts = {r.verdict for r in reports}
     return next((v.exit_code for v in (VerifyVerdict.DIFFERENT, VerifyVerdict.UNDECIDED) if v in verdicts), 0)

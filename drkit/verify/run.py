@@ -35,7 +35,7 @@ _STOP_SECONDS = 10.0
 _BROKE_OFF = "the comparison broke off"
 _AGAIN = "check both clusters, then run drkit verify again"
 _MOST_TASKS = 8
-"""Without a master of its own, a verification leaves a large machine to others."""
+"""Most tasks without a Spark master, so that other processes keep the rest of a large machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class VerifyRequest:
     """``source->target``; None: the only one there is, or all."""
     topics: tuple[str, ...] = ()
     only_new: bool = False
-    """Begin where the last verification that found a partition equal has ended."""
+    """Begin at the end of the last verification that found the partition equal."""
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark."""
@@ -55,14 +55,14 @@ class VerifyRequest:
 def verify(
     settings: Settings, request: VerifyRequest, progress: Progress = lambda _line: None
 ) -> list[FlowReport]:
-    """Compare flows from the sources' first offsets to the frontiers of now.
+    """Compare flows from the sources' first offsets to the current frontiers.
 
     Works beside a running replicator. What is found equal is remembered in the flow's state topic.
 
     :raises ConfigError: no such flow, or no topic to compare
     :raises Refused: source and target are one cluster, or Spark has no slot
     :raises ClusterUnreachable: a cluster does not answer
-    :raises Failed: a cluster stopped answering on the way
+    :raises Failed: a cluster stopped answering during the comparison
     """
     flows = settings.chosen_flows([request.flow] if request.flow else [])
     tasks = max(1, min(_MOST_TASKS, os.cpu_count() or 1) - 1)
@@ -150,7 +150,7 @@ def _watch(
     progress: Progress,
     pause: Callable[[float], object],
 ) -> None:
-    """Tell every few seconds how many ranges are compared."""
+    """Report every few seconds how many ranges are compared."""
     tracker = context.statusTracker()
     said, told = time.monotonic(), 0
     while not done():

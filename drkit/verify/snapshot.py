@@ -1,7 +1,7 @@
 """Both clusters at one moment: what is to be equal, by the offset map settled against the target's log.
 
-Works beside a running replicator. The target's ends are taken first and the map is read after them: what
-stands before those ends was intended before it was appended, so the map knows all of it.
+Works beside a running replicator. The target's end offsets are taken first and the map is read after them:
+each record before those ends was written to the map before it was appended, so the map knows all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Unclear(NamedTuple):
 
 @dataclass(slots=True)
 class Snapshot:
-    """What can be compared, what cannot, and what is not there yet."""
+    """What can be compared, what cannot, and what does not exist yet."""
 
     views: list[PartitionView] = field(default_factory=list)
     unclear: list[Unclear] = field(default_factory=list)
@@ -138,7 +138,7 @@ class _Look:
         taken = self._map.taken_over((pair.source.topic_id, pair.target.topic_id), at)
         begin, known = found.segments.known_from(), closed(found.segments, end)
         if begin is None and not known:
-            # The map knows no record of MirrorMaker 2's part, and nothing was copied since.
+            # The map covers no record of MirrorMaker 2's part, and nothing was copied since.
             begin = taken and taken.place
         return PartitionView(
             source=at,

@@ -1,4 +1,4 @@
-"""Records that do not stand where they belong, remembered until their content turns up elsewhere."""
+"""Records that are not at their expected offset, remembered until their content is found elsewhere."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class Content(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Stray:
-    """What is kept of a record that found no counterpart: never its content, which may be megabytes."""
+    """What is kept of a record without a counterpart: never its content, which may be megabytes."""
 
     offset: int
     place: int | None
-    """Where its counterpart belongs on the other side."""
+    """The expected offset of its counterpart on the other side."""
     digest: str
     preview: str
     equal_before: int
-    """Records found equal before it."""
+    """Number of records found equal before it."""
     partner: Stray | None = None
-    """The record of other content at its place."""
+    """The record with other content at the expected offset."""
     fields: tuple[str, ...] = ()
-    """In what it differs from its partner."""
+    """The fields that differ from its partner's."""
 
     @classmethod
     def of(cls, record: Content, offset: int, place: int | None, equal_before: int) -> Stray:
@@ -98,9 +98,9 @@ class _Side:
 class UnmatchedRecords:
     """Joins strays of both sides by content.
 
-    :param moved: told of (source, target) with the same content
-    :param lost: told of one without a counterpart
-    :param different: told of (source, target, fields) at the same place that nothing else explains
+    :param moved: called with (source, target) of the same content
+    :param lost: called with a record without a counterpart
+    :param different: called with (source, target, fields) at the same offset that nothing else explains
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class UnmatchedRecords:
         self._target = _Side()
 
     def source(self, stray: Stray) -> None:
-        """A source record whose place on the target is empty or taken."""
+        """Add a source record whose target offset is empty or holds another record."""
         if (found := self._target.take(stray.digest)) is not None:
             self._moved(stray, found)
             return
@@ -125,7 +125,7 @@ class UnmatchedRecords:
             self._give_up_source(next(iter(self._source.all.values())))
 
     def target(self, stray: Stray) -> None:
-        """A target record at a place that belongs to none, or to another."""
+        """Add a target record at an offset where no record belongs, or another one."""
         if (found := self._source.take(stray.digest)) is not None:
             self._moved(found, stray)
             return
@@ -134,13 +134,13 @@ class UnmatchedRecords:
             self._give_up_target(next(iter(self._target.all.values())))
 
     def pair(self, source: Stray, target: Stray, fields: tuple[str, ...]) -> None:
-        """Two records of different content at one place."""
+        """Add two records of different content at one offset."""
         source.partner, target.partner, source.fields = target, source, fields
         self.source(source)
         self.target(target)
 
     def finish(self) -> None:
-        """Nothing more comes: what is left is lost or different."""
+        """Report the remaining records as lost or different: no more records follow."""
         while self._source.all:
             self._give_up_source(next(iter(self._source.all.values())))
         while self._target.all:

@@ -1,4 +1,4 @@
-"""The offset map and the flow's state as they stand on the target now, for one who only reads."""
+"""The current offset map and flow state on the target, for a reader that writes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unknown(Exception):
 class TargetMap:
     """The map of a flow, read when this is made.
 
-    Unlike the copy task it reads up to an end that is fixed at its start: beside a running replicator in bulk
+    Unlike the copy task, it reads up to an end offset fixed at its start: beside a running replicator in bulk
     mode there is always another open transaction.
 
     :raises ClusterUnreachable: the target does not answer
@@ -65,7 +65,7 @@ class TargetMap:
     def settled(
         self, key: MapKey, at: TopicPartition, to: TopicPartition, start: int, end: int
     ) -> Resolution:
-        """Where a partition is, given the target's first and last stable offset.
+        """The map of a partition, given the target's first and last stable offset.
 
         :raises Unknown: the map cannot say it exactly
         """
@@ -99,7 +99,7 @@ class TargetMap:
         raise Unknown(found.answer.reason)
 
     def reaches(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the target's log goes as far as this offset now."""
+        """Whether the target's log now reaches this offset."""
         node = self._topics[partition.topic].leaders[partition.partition].node
 
         async def ask() -> Any:
@@ -112,7 +112,7 @@ class TargetMap:
         return verify_checked.read(self._state, ids, partition) if self._state else None
 
     def taken_over(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> TakenOver | None:
-        """Where drkit went on, if MirrorMaker 2 had copied before."""
+        """Where drkit continued, if MirrorMaker 2 had copied before."""
         found = self._state.get(TakeoverRecord, partition.topic) if self._state else None
         if found is None or (found.source_id, found.target_id) != ids:
             return None

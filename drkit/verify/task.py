@@ -23,12 +23,12 @@ from drkit.verify.reading import LogStart, RangeReader
 MOST: Final = 2_000_000
 """Target offsets of MirrorMaker 2's part of a partition that are compared, the last ones: 80 bytes each."""
 _readers: dict[str, RangeReader] = {}
-"""By how clusters are reached: Spark reuses its Python workers, and a connected consumer is worth keeping."""
+"""Readers by connection settings: Spark reuses its Python workers, so consumers stay connected."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeResult:
-    """What became of one range."""
+    """The result of one range."""
 
     topic: str
     partition: int
@@ -37,15 +37,15 @@ class RangeResult:
     findings: list[Difference] = field(default_factory=list)
     undecided: str = ""
     first_waiting: int | None = None
-    """First source record behind the frontier; None: all is copied."""
+    """Offset of the first source record after the frontier; None: all records are copied."""
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     before: bool = False
-    """It is of the part that MirrorMaker 2 copied."""
+    """The range is of the part that MirrorMaker 2 copied."""
     committed: bool = True
-    """Then: nothing that transactions aborted was copied."""
+    """Of MirrorMaker 2's part: no records of aborted transactions were copied."""
     compared_from: int = 0
-    """Then: the first target offset that was compared; what lies before is too much."""
+    """Of MirrorMaker 2's part: the first target offset compared; there were too many records before it."""
 
     def to_json(self) -> str:
         """The result as JSON, as it travels to the driver."""
@@ -104,7 +104,7 @@ def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings
 def compare_old_range(piece: Range, source: ClusterSettings, target: ClusterSettings) -> RangeResult:
     """Compare what MirrorMaker 2 copied before drkit took over; blocking.
 
-    It reads uncommitted records too, by default: a target that fits only so is compared with these.
+    MirrorMaker 2 reads uncommitted records by default: a target that matches only with them is compared so.
 
     :raises Failed: a cluster stopped answering
     """

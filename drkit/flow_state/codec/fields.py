@@ -1,7 +1,7 @@
 """Reads JSON values strictly: of the type and in the range that drkit writes, or :class:`Malformed`. Pure.
 
-Whoever may write to a drkit topic can send any bytes. A value of another type is therefore an error with a
-name, never a default and never a crash later on.
+Any client with write access to a drkit topic can send any bytes. A value of another type is therefore a named
+error, never a default and never a later crash.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def flag(value: Any) -> bool:
 
 
 def text(most: int = MOST_BYTES, *, least: int = 0) -> Kind[str]:
-    """A text of so many characters."""
+    """A text of `least` to `most` characters."""
 
     def check(value: Any) -> str:
         if type(value) is not str:
@@ -184,7 +184,7 @@ def mapping_of(key: Kind[K], kind: Kind[T], most: int = LONG) -> Kind[dict[K, T]
 
 
 class Fields:
-    """The fields of an object; those that nobody asks for are of a later drkit and do not matter."""
+    """The fields of an object. Fields that are never read come from a later drkit and are ignored."""
 
     def __init__(self, raw: Any) -> None:
         if type(raw) is not dict:

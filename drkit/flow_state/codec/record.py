@@ -1,4 +1,4 @@
-"""What all records of a flow's state have in common: a key, and bytes that are read strictly. Pure."""
+"""The base of all records of a flow's state: a key, and bytes that are read strictly. Pure."""
 
 from __future__ import annotations
 

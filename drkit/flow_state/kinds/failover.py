@@ -29,7 +29,7 @@ _SHOWN: Final = 3
 
 @record
 class PromotionRecord(StateRecord):
-    """The failover that took all of the flow over: from then on the flow does not run."""
+    """The failover that promoted the whole flow: from then on the flow does not run."""
 
     KEY: ClassVar[str] = "promotion"
 
@@ -40,7 +40,7 @@ class PromotionRecord(StateRecord):
 
 @record
 class FenceDebt(StateRecord):
-    """A fence that is pending: the old primary has to be fenced at the first contact."""
+    """A pending fence: the old primary is to be fenced at the first contact."""
 
     KEY: ClassVar[str] = "fence-debt"
 
@@ -54,7 +54,7 @@ class FenceDebt(StateRecord):
 
     @property
     def owed_by(self) -> str:
-        """Which failover owes the fence, and on which topics."""
+        """Which failover left the fence pending, and on which topics, as text."""
         run = f"run {self.run_id} (term {self.term})"
         return f"{run} owes it for {len(self.topics)} topics: {_some(self.topics)}"
 
@@ -65,7 +65,7 @@ def _some(topics: tuple[str, ...]) -> str:
 
 @record
 class PendingLift(StateRecord):
-    """A fence that is to be lifted at the first contact: its failover was taken back while it was silent.
+    """A pending lift of a fence: its failover was rolled back while the primary did not answer.
 
     What exactly is lifted is in :class:`FenceSizesRecord` and :class:`FenceAclsRecord`.
     """
@@ -73,7 +73,7 @@ class PendingLift(StateRecord):
     KEY: ClassVar[str] = "fence-lift"
 
     run_id: str = stored(name)
-    """Of the failover that was taken back."""
+    """Of the failover that was rolled back."""
     since_ms: int = stored(whole())
     why: str = stored(prose)
     """Why the fence was not lifted then."""

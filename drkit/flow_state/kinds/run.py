@@ -1,4 +1,4 @@
-"""What a running flow keeps of itself: who runs it, with which producers, between which clusters. Pure."""
+"""Records of a running flow: who runs it, with which producers, between which clusters. Pure."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class ControlRecord(StateRecord):
 
 @record
 class Process(Body):
-    """A process, known well enough to see on its machine whether it lives."""
+    """A process, with what is needed to check on its machine whether it is alive."""
 
     host: str = stored(text(1024))
     pid: int = stored(whole())
     space: str = stored(text(1024), missing="")
-    """Boot id and pid namespace, within which the pid means something; empty: not known."""
+    """Boot id and pid namespace, within which the pid is valid; empty: unknown."""
     born: int | None = stored(optional(whole()), missing=None)
     """Clock ticks from the boot to its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord(StateRecord):
-    """Which run copies the flow, and when it said so last."""
+    """The run that copies the flow, and when it last renewed its lease."""
 
     KEY: ClassVar[str] = "lease"
     REQUIRED: ClassVar[bool] = False
@@ -73,7 +73,7 @@ class LeaseRecord(StateRecord):
     holder: Process
     renewed_ms: int
     ttl_ms: int
-    """Without a renewal for so long it is over."""
+    """The lease expires after this time without a renewal."""
     spark_session: int | None = None
     """The session of Spark's processes on the holder's machine: its workers outlive it for a moment."""
 
@@ -107,7 +107,7 @@ class LeaseRecord(StateRecord):
 class StandbyRecord(StateRecord):
     """A process that waits for the lease; the name in the key is its run.
 
-    It is the only record that a process without the lease writes, and it is about nothing but itself.
+    It is the only record that a process without the lease writes, and only about itself.
     """
 
     KEY: ClassVar[str] = "standby/"
@@ -117,7 +117,7 @@ class StandbyRecord(StateRecord):
     since_ms: int = stored(whole())
     renewed_ms: int = stored(whole())
     ttl_ms: int = stored(whole(0, _DAY_MS))
-    """Without a renewal for so long it is gone."""
+    """The standby is considered gone after this time without a renewal."""
     ready: bool = stored(flag)
     reason: str = stored(prose, default="")
     """Why it is not ready."""
@@ -135,7 +135,7 @@ class StandbyRecord(StateRecord):
 
 @record
 class ProducerIdsRecord(StateRecord):
-    """The producer id of live mode, and all that ever were."""
+    """The current producer id of live mode, and all earlier ones."""
 
     KEY: ClassVar[str] = "producer-ids"
 
@@ -187,7 +187,7 @@ class SkipsRecord(StateRecord):
 
     ids: tuple[int, ...] = stored(tuple_of(whole()))
     writes_for_ms: int = stored(whole(), missing=0)
-    """A task of the flow may write for so long after it was last heard of."""
+    """How long a task of the flow may write after its last sign of life."""
 
 
 @record
@@ -209,7 +209,7 @@ def _refused(value: Any) -> tuple[tuple[str, str, str, str], ...]:
 
 @record
 class ControlKeyRecord(StateRecord):
-    """All that this flow needs has a MAC of the control key: what has none was written by others."""
+    """All records of this flow have a MAC of the control key: one without was written by others."""
 
     KEY: ClassVar[str] = "control-key"
     REQUIRED: ClassVar[bool] = False
@@ -228,7 +228,7 @@ class CheckpointsRecord(StateRecord):
 
     at_ms: int = stored(whole())
     ok_ms: int = stored(whole(), default=0)
-    """When a round ended well last; 0: never."""
+    """When a round last succeeded; 0: never."""
     groups: int = stored(whole(), default=0)
     looked_at: int = stored(whole(), default=0)
     positions: int = stored(whole(), default=0)
@@ -242,7 +242,7 @@ class CheckpointsRecord(StateRecord):
     """None: written by a release that did not look for them."""
     seconds: float | None = stored(optional(seconds), default=None)
     error: str = stored(prose, default="")
-    """Why the round broke off; empty: it did not."""
+    """Why the round failed; empty: it did not."""
 
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`; before the first round has ended there is only the time."""

@@ -1,4 +1,4 @@
-"""The source's offsets as they were when it answered last: what counts once it is gone. Pure."""
+"""The source's offsets at its last answer, used once the source is gone. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NotedHeld(NamedTuple):
 
 
 class NotedEnds(NamedTuple):
-    """Where a partition began and ended."""
+    """A partition's first and end offsets."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class NotedEnds(NamedTuple):
     high_watermark: int | None = None
     """None: not known, or written by a release that did not note it."""
     held: NotedHeld | None = None
-    """None: it was not looked at."""
+    """None: it was not checked."""
 
     def to_json(self) -> list[Any]:
         """As JSON data: only as many values as are known."""
@@ -48,7 +48,7 @@ class NotedEnds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceSeenRecord(StateRecord):
-    """Where the source's partitions began and ended when it answered last."""
+    """First and end offsets of the source's partitions at its last answer."""
 
     KEY: ClassVar[str] = "source-seen"
     REQUIRED: ClassVar[bool] = False

@@ -34,9 +34,9 @@ class Role(StrEnum):
     """What a failover made of a topic's copy. Without a role it is passive: the flow copies into it."""
 
     FROZEN = "frozen"
-    """A failover is about to open the copy: the flow leaves it alone; an abort takes this back."""
+    """A failover is about to open the copy: the flow leaves it alone; an abort reverts this."""
     PROMOTED = "promoted"
-    """Producers own the copy: nothing of drkit changes it any more."""
+    """Producers own the copy: drkit does not change it any more."""
 
 
 @record
@@ -93,7 +93,7 @@ class RoleRecord(TopicRecord):
 
 @record
 class ConfigsRecord(TopicRecord):
-    """The settings that the source topic had when they were compared last.
+    """The settings of the source topic at the last comparison.
 
     The source may be gone when its settings are to return to a promoted topic.
     """
@@ -105,7 +105,7 @@ class ConfigsRecord(TopicRecord):
 
 @record
 class TakenOverPartition(Body):
-    """Where a partition was taken over from MirrorMaker 2."""
+    """The offsets at which a partition was taken over from MirrorMaker 2."""
 
     mm2_offset: int | None = stored(optional(whole()), missing=None)
     """The last source offset that MM2 is sure to have copied; None: it has stored none."""
@@ -116,12 +116,12 @@ class TakenOverPartition(Body):
     found_behind: int = stored(whole(), missing=0)
     """Records that MM2 copied after the offset that it stored."""
     committed: bool = stored(flag, missing=True)
-    """MM2 left out what transactions aborted."""
+    """MM2 left out records of aborted transactions."""
 
 
 @record
 class TakeoverRecord(TopicRecord):
-    """From where a topic was taken over from MirrorMaker 2."""
+    """The offsets at which a topic's partitions were taken over from MirrorMaker 2."""
 
     KEY: ClassVar[str] = "takeover/"
 
@@ -134,7 +134,7 @@ class TakeoverRecord(TopicRecord):
 
 @record
 class VerifiedRecord(StateRecord):
-    """Up to where a verification found a source partition and its copy equal."""
+    """The offsets up to which a verification found a source partition and its copy equal."""
 
     KEY: ClassVar[str] = "verified/"
     REQUIRED: ClassVar[bool] = False
@@ -170,7 +170,7 @@ class EventRecord(StateRecord):
     """−1: the whole topic."""
     at_ms: int
     fields: Mapping[str, Any]
-    """What it tells besides; any JSON data."""
+    """Further fields; any JSON data."""
 
     @classmethod
     def read(cls, fields: Fields) -> Self:

@@ -1,4 +1,4 @@
-"""What a run is told that cannot have its flow's lease, or has lost it."""
+"""Errors of a run that cannot get its flow's lease, or has lost it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def held_by_another(flow: str, holder: LeaseRecord) -> Refused:
 
 
 def not_renewed(flow: str, place: str, cause: KafkaError) -> LeaseLost:
-    """The target did not take a renewal.
+    """The error when the target did not accept a renewal.
 
     :param place: the state topic and its cluster
     """

@@ -1,7 +1,7 @@
 """One run per flow: a lease record on the target, renewed by a transactional producer.
 
 The transactional id fences an older holder the moment a newer one takes over. Even without that no record
-could be copied twice (see :mod:`drkit.copy_task.target.live`); the lease is there so that two runs do not
+could be copied twice (see :mod:`drkit.copy_task.target.live`); the lease exists so that two runs do not
 work against each other, and so that the second one says why it does not start.
 """
 
@@ -40,10 +40,10 @@ class FlowLease:
     """The right to run a flow, kept alive by a thread until :meth:`release`.
 
     The record is changed as by a compare-and-set: the transactional id fences every other run, then the
-    record is read once more, and ours is committed only where it is still the one that was judged.
+    record is read again, and the new one is committed only if the record is still the one that was judged.
 
     :param run_id: this run; a lease of the same run is taken back at once
-    :param ttl_seconds: without a renewal for so long the lease is free; None: as the flow says
+    :param ttl_seconds: seconds without a renewal after which the lease is free; None: as the flow says
     :param workers: the session of Spark's processes on this machine, once there is one
     """
 
@@ -73,7 +73,7 @@ class FlowLease:
         self._cluster: Cluster | None = None
         self.lost: LeaseLost | None = None
         self._orphans: int | None = None
-        """The session in which workers of a dead holder may live for another moment."""
+        """The session in which workers of a dead holder may still run for a moment."""
 
     @property
     def holder(self) -> LeaseRecord | None:
@@ -82,30 +82,30 @@ class FlowLease:
 
     @property
     def until(self) -> float:
-        """Until when tasks may write if no renewal follows, as of :func:`drkit.clock.boottime`."""
+        """When tasks must stop writing if no renewal follows, as of :func:`drkit.clock.boottime`."""
         return self._right.until
 
     @property
     def is_held(self) -> bool:
-        """Whether the lease is ours, and was renewed in its time."""
+        """Whether this run holds the lease and renewed it in time."""
         return self.lost is None and self._right.holds(boottime())
 
     @property
     def is_hidden(self) -> bool:
-        """For a lease time an open transaction has hidden who holds the lease."""
+        """Whether an open transaction has hidden the holder for a whole lease time."""
         return boottime() - self._turn.hidden_since >= self.seconds
 
     def acquire(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Take the lease: at once when it is free, after its time when its holder went silent.
 
         :param cancelled: asked while waiting; True gives up
-        :raises Refused: another run holds it and lives
-        :raises LeaseLost: somebody else took it at the same moment, or who holds it cannot be seen
+        :raises Refused: another run holds it and is alive
+        :raises LeaseLost: another run took it at the same moment, or its holder cannot be read
         """
         while (turn := self.look(strict=False)) is LeaseAvailability.HELD:
             holder = self._turn.known
             if holder is not None and holder.run_id == self.run_id:
-                break  # a renewal of ours may hide the end: to take the lease aborts that, and then looks
+                break  # an open renewal of this run may hide the end: taking the lease aborts it, then reads
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
                 raise held_by_another(self._flow.name, holder)
             if self.is_hidden:
@@ -117,7 +117,7 @@ class FlowLease:
     def look(self, *, strict: bool = True) -> LeaseAvailability:
         """Read the lease and judge whether it may be taken.
 
-        :param strict: where an open transaction hides records, even a lease that is not there is held
+        :param strict: if an open transaction hides records, a missing lease counts as held
         :raises DrkitError: the flow's state cannot be read
         """
         asked = boottime()
@@ -129,10 +129,10 @@ class FlowLease:
         return self._turn.look(lease, asked=asked, answered=boottime(), alive=alive, whole=whole)
 
     def take(self, turn: LeaseAvailability) -> None:
-        """Write our record where the one of the last look still is; from then on it is renewed.
+        """Write this run's record if the one last read is still there; from then on it is renewed.
 
-        :param turn: what that look has judged
-        :raises LeaseLost: another run was faster, or the target does not take it
+        :param turn: the judgement of the last :meth:`look`
+        :raises LeaseLost: another run was faster, or the target does not accept it
         """
         before = self._turn.known
         self._transact(self._record(), strict=self._strict)
@@ -143,7 +143,7 @@ class FlowLease:
         self._renewer.start()
 
     def check(self) -> None:
-        """Raise :class:`LeaseLost` when the lease is no longer ours, or was not renewed in its time."""
+        """Raise :class:`LeaseLost` when this run no longer holds the lease, or did not renew it in time."""
         if self.lost is not None:
             raise self.lost
         if not self._right.holds(boottime()):
@@ -155,28 +155,28 @@ class FlowLease:
             )
 
     def outlive_orphans(self, stop: threading.Event) -> None:
-        """Wait until the workers of a holder that is gone have ended, too; at most some seconds."""
+        """Wait until the workers of a dead holder have ended; at most some seconds."""
         deadline = boottime() + _ORPHANS_SECONDS
         while self._orphans is not None and in_session(self._orphans) and boottime() < deadline:
             if stop.wait(_ORPHANS_LOOK_SECONDS):
                 return
 
     def renew_soon(self) -> None:
-        """Renew the lease now: a task that Spark starts again waits for a renewal before it writes."""
+        """Renew the lease now: a task that Spark restarts waits for a renewal before it writes."""
         self._soon.set()
 
     def leave(self) -> None:
-        """Renew the lease no longer: it runs out, and what still writes under it ends before."""
+        """Stop renewing the lease: it expires, and tasks that write under it end before that."""
         self._ended.set()
         self._soon.set()
 
     def release(self) -> None:
-        """Give the lease back, so that the next run need not wait; a lost one is left alone."""
+        """Release the lease, so that the next run need not wait; a lost lease is left alone."""
         self.leave()
         if self._renewer is not None:
             self._renewer.join(_CALL_SECONDS)
         if self._producer is not None and self.lost is None:
-            # Not being able to say goodbye only costs the next run its waiting time.
+            # If the release fails, the next run only has to wait.
             with suppress(LeaseLost):
                 self._transact(None)
         self._producer = None
@@ -205,18 +205,18 @@ class FlowLease:
                 self._transact(self._record(), strict=True)
                 pause = self.seconds / 3
             except (LeaseLost, Failed) as error:
-                # Begin anew: what a broken transaction left behind is aborted by its successor.
+                # Start with a new producer: it aborts what a broken transaction left open.
                 self._producer = None
-                # Who fenced us may have found our record and left it: that is to be seen at once.
+                # The run that fenced this one may have kept its record: read it at once.
                 pause = min(_AGAIN_SECONDS, self.seconds / 3)
                 if isinstance(error, LeaseTaken) or not self._right.holds(boottime()):
                     self.lost = error if isinstance(error, LeaseLost) else LeaseLost(error.what)
                     return
 
     def _transact(self, record: LeaseRecord | None, *, strict: bool = False) -> None:
-        """Write the record; a new producer fences all others first, and then looks once more.
+        """Write the record; a new producer first fences all others, then reads the lease again.
 
-        :param strict: the look must see the whole state
+        :param strict: the read must see the whole state
         """
         began = boottime()
         producer = self._producer
@@ -225,7 +225,7 @@ class FlowLease:
                 producer = self._new_producer()
                 producer.init_transactions(_CALL_SECONDS)
                 self._confirm(strict=strict)
-                self._producer = producer  # from here on: what is not ours must not be given back
+                self._producer = producer  # only now: a lease not held by this run must not be given back
             producer.begin_transaction()
             value = None if record is None else record.encode()
             name, key = self._state.name, LeaseRecord.key().encode()
@@ -238,9 +238,9 @@ class FlowLease:
         self._right.extend(began)
 
     def _confirm(self, *, strict: bool) -> None:
-        """Look once more whether the lease is free, or ours; once all others are fenced that stays so.
+        """Check again that the lease is free or held by this run. With all others fenced, that cannot change.
 
-        :raises LeaseLost: another run holds it, or whether it does cannot be seen
+        :raises LeaseLost: another run holds it, or its holder cannot be read
         """
         if not self._load() and strict:
             raise hidden(self._flow.name, self._place)

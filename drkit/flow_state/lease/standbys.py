@@ -1,4 +1,4 @@
-"""Processes that wait for a flow's lease: what they say of themselves, and which of them are gone."""
+"""Processes that wait for a flow's lease: their records, and which of them are gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 
 _FORGET_MS: Final = 3_600_000
-"""A record that is not renewed for so long is deleted; one that lives writes it again."""
+"""A record not renewed for this time is deleted; a standby that is alive writes it again."""
 
 
 class WaitingProcess(NamedTuple):
@@ -22,7 +22,7 @@ class WaitingProcess(NamedTuple):
 
 
 def waiting_for(state: FlowState, now_ms: int) -> list[WaitingProcess]:
-    """All that have said that they wait, but for the holder; the longest waiting one first."""
+    """All recorded waiting processes except the holder; the longest waiting one first."""
     lease = state.get(LeaseRecord)
     found = [
         WaitingProcess(run_id, record, _lives(record, now_ms))
@@ -33,9 +33,9 @@ def waiting_for(state: FlowState, now_ms: int) -> list[WaitingProcess]:
 
 
 def forget_gone(state: StateTopic, now_ms: int) -> None:
-    """Delete what processes left that are gone; a clock that is wrong deletes what is written again.
+    """Delete the records of processes that are gone. A living one, deleted by a wrong clock, writes it again.
 
-    :raises DrkitError: the target does not take it
+    :raises DrkitError: the target does not accept it
     """
     for run_id, record, _ in waiting_for(state.records, now_ms):
         alive = lives_here(record.process)

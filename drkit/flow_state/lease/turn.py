@@ -1,6 +1,6 @@
-"""When a lease may be taken, and until when its holder may write. Pure: what is seen and when is passed in.
+"""When a lease may be taken, and how long its holder may write. Pure: records and times are passed in.
 
-Each process counts with its own clock of its boot, in seconds, and only differences of one clock count.
+Each process uses the clock of its machine's boot, in seconds; only differences of one clock are used.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ class LeaseAvailability(StrEnum):
 
 
 class LeaseTurn:
-    """Judges a lease by what one process sees of it.
+    """Judges a lease by what one process reads of it.
 
-    A lease is over when the same record was seen twice, with at least its time between the end of the first
-    look and the begin of the second: clocks of other machines do not count, and a look that took long proves
-    nothing about the time it took.
+    A lease is over when the same record was read twice, with at least its time between the end of the first
+    read and the start of the second: clocks of other machines do not count, and a slow read proves
+    nothing about its own duration.
     """
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._since = 0.0
         self.known: LeaseRecord | None = None
-        """The record of the last look."""
+        """The record of the last read."""
         self.changed = False
-        """The last look found another record than the one before it."""
+        """Whether the last read found another record than the one before it."""
         self.hidden_since = float("inf")
-        """Since when each look has seen less than there is; infinity: the last one has seen all."""
+        """The time since which reads are incomplete; infinity: the last one was complete."""
 
     def look(
         self,
@@ -51,12 +51,12 @@ class LeaseTurn:
         alive: bool | None = None,
         whole: bool = True,
     ) -> LeaseAvailability:
-        """Judge what was read just now.
+        """Judge the record just read.
 
         :param asked: when reading began
         :param answered: when it had ended
-        :param alive: whether the holder is a living process of this machine; None: not for us to see
-        :param whole: nothing of the state was hidden by an open transaction
+        :param alive: whether the holder is a living process of this machine; None: unknown
+        :param whole: no part of the state was hidden by an open transaction
         """
         self.changed = self.known is not None and lease != self.known
         if lease != self.known:
@@ -75,12 +75,12 @@ class LeaseTurn:
         )
 
     def is_as_judged(self, lease: LeaseRecord | None) -> bool:
-        """Whether a record read after all other producers were fenced allows to write ours."""
+        """Whether this run may write, by the record read after all other producers were fenced."""
         return lease is None or lease.run_id == self._run_id or lease == self.known
 
 
 class LeaseRight:
-    """Until when a holder of a lease, or a task of it, may write.
+    """How long a holder of a lease, or a task of it, may write.
 
     :param seconds: the lease time
     :param until: by the clock of this machine's boot
@@ -91,13 +91,13 @@ class LeaseRight:
         self.until = until
 
     def extend(self, since: float) -> None:
-        """A renewal was made durable, or seen, and it was not there before `since`."""
+        """Note a renewal that is durable, or was read, and did not exist before `since`."""
         self.until = max(self.until, since + self._seconds)
 
     def end(self, now: float) -> None:
-        """Another run took the lease, or it was given back."""
+        """Note that another run took the lease, or that it was released."""
         self.until = min(self.until, now)
 
     def holds(self, now: float) -> bool:
-        """Whether it may write now."""
+        """Whether the holder may write now."""
         return now < self.until

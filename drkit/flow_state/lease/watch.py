@@ -1,4 +1,4 @@
-"""Who holds a flow's lease, and whether that process seems to live. Pure, but for a look at this machine."""
+"""The holder of a flow's lease, and whether it seems alive. Pure, but reads processes of this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.state import FlowState
 
 _LATE_SECONDS: Final = 1.0
-"""A renewal may come so late."""
+"""How late a renewal may come, in seconds."""
 
 
 class LeaseHolder(NamedTuple):
@@ -22,17 +22,17 @@ class LeaseHolder(NamedTuple):
 
 
 def replicator_of(state: FlowState, now: int) -> LeaseHolder | None:
-    """Who holds the flow's lease, from its state; None when nobody does."""
+    """The holder of the flow's lease, from its state; None when the lease is free."""
     lease = state.get(LeaseRecord)
     if lease is None:
         return None
-    # One of this machine is seen to be dead at once, not only when its lease is over.
+    # A holder on this machine is known to be dead at once, not only when its lease expires.
     alive = lease.is_fresh(now) and lives_here(lease.holder) is not False
     return LeaseHolder(lease.holder.host, lease.holder.pid, lease.age_ms(now) / 1000, alive=alive)
 
 
 class LeaseWatch:
-    """Judges a lease by whether it is renewed while this process looks on.
+    """Judges a lease by whether it is renewed while this process watches.
 
     Clocks of two machines differ: one that is an hour slow makes a living replicator look dead.
     """
@@ -43,7 +43,7 @@ class LeaseWatch:
         self._renewed = False
 
     def look(self, state: FlowState, now_ms: int, clock: float) -> LeaseHolder | None:
-        """Who holds the lease; alive until it could have been renewed and was not.
+        """The holder of the lease; alive until a due renewal is missing.
 
         :param clock: of this process, in seconds
         """
@@ -61,5 +61,5 @@ class LeaseWatch:
 
     @property
     def is_renewed(self) -> bool:
-        """It was renewed while this process looked on."""
+        """Whether it was renewed while this process watched."""
         return self._renewed
