@@ -126,8 +126,10 @@ class FlowThread:
             observe.event("no_progress_figures", level="debug", flow=self.name, reason=error.what)
             return
         lag = self.watch.lag if seen.lag is None and self.watch else seen.lag
-        phase = "" if seen.records or progress.totals.epochs or lag == 0 else READS_MAP
-        tell(Glance(self.name, seen.records_per_second, lag, seen.records, self._held(), phase))
+        held = self._held()
+        # Where open transactions hold everything back, no first record is to be waited for.
+        phase = "" if seen.records or progress.totals.epochs or lag == 0 or held else READS_MAP
+        tell(Glance(self.name, seen.records_per_second, lag, seen.records, held, phase))
 
     def _phase(self) -> str:
         if not self.job.workshop.has_started:
