@@ -208,6 +208,10 @@ def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, Loc
             lambda: not group_members(fan.target.settings, ["source-mm2"])["source-mm2"],
             what="the end of MM2's group",
         )
-        assert orders in fan.look("a").copied, "it is stopped: no longer its topic"
+        # No longer its topic, but its records are still there: copied again they would stand there twice.
+        assert orders not in fan.look("a").copied
+        told = fan.refusal("a", orders)
+        assert told["reason"] == "its copy on the target holds records that drkit did not copy"
+        assert "takeover_from_mm2 = true" in told["hint"]
     finally:
         fan.close()

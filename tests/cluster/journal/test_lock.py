@@ -51,7 +51,7 @@ def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(world: Wo
     for outcome in ended:
         if outcome.error is not None:
             # One that came when all was over finds the topics promoted.
-            assert outcome.error["kind"] in {"Taken", "Refused"}, outcome.error
+            assert outcome.error["kind"] in {"RunLocked", "Refused"}, outcome.error
             assert outcome.error["exit_code"] == 3
             assert outcome.error["evidence"]
             assert outcome.error["hint"]
@@ -75,7 +75,7 @@ def test_nobody_takes_over_from_a_process_that_lives(world: World) -> None:
         with Orchestrators() as others:
             second = others.run(world.plain(), "begin", groups=[world.name("g3")])
             assert second.error is not None
-            assert second.error["kind"] == "Taken"
+            assert second.error["kind"] == "RunLocked"
             assert str(first.process.pid) in _where(second.error) or "process" in _where(second.error)
             third = others.run(world.plain(), "resume")
             assert third.error is not None
@@ -102,7 +102,7 @@ def test_one_that_was_overtaken_while_it_stood_still_does_nothing_more(world: Wo
         wake(first)
     late = first.outcome()
     assert late.error is not None
-    assert late.error["kind"] == "Taken"
+    assert late.error["kind"] == "RunLocked"
     after = world.run_log()
     assert len(after.entries) == len(before.entries), "nothing it wrote counts"
     assert after.run_id == before.run_id
