@@ -129,7 +129,7 @@ def test_nothing_is_written_where_it_must_not_be(world: World) -> None:
     world.commit(world.flow.source, end + 50)
     report = world.round()
     assert report.verdicts == {"NO_POSITION": 1}
-    assert "behind the source's end" in report.refused[0][3]
+    assert "past the end of the source" in report.refused[0][3]
     echo = OffsetMark("elsewhere", 1, 7, 1).text()
     world.commit(world.flow.source, 7, metadata=echo)
     assert world.round().verdicts == {"ECHO": 1}

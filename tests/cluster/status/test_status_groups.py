@@ -133,7 +133,7 @@ def test_what_is_in_doubt_is_never_ready(watched: Watched):
 
     end = world.flow.offsets(world.flow.source, world.topic)[0]
     world.commit(world.flow.source, end + 50)
-    assert "behind the source's end" in watched.group().reason
+    assert "past the end of the source" in watched.group().reason
 
 
 def test_foreign_records_hide_nothing_and_a_lost_topic_is_noticed(watched: Watched):

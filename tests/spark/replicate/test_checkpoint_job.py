@@ -162,7 +162,7 @@ def refusals(drkit: Ask, topic: str) -> None:
     assert "does not copy the topic elsewhere" in lines[0]["note"]
     code, lines = drkit(*one, "99", "--topic", topic)
     assert code == 3
-    assert "behind the source's end 12" in lines[0]["note"]
+    assert "is past the end of the source, 12" in lines[0]["note"]
 
 
 def state_exists(standby: ClusterSettings, source: str) -> bool:
