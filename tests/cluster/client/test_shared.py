@@ -18,7 +18,7 @@ from tests.support.client.calls import InThreads
 from tests.support.client.world import World
 from tests.support.waiting import wait_until
 
-RACE = Path(__file__).with_name("closing_race.py")
+RACE = Path(__file__).parents[2] / "support/client/closing_race.py"
 
 
 def never() -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from drkit.errors import Failed, Refused
-from drkit.flow_state import topic
+from drkit.flow_state import creation
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import NotedEnds, SourceSeenRecord
@@ -60,7 +60,7 @@ def test_a_service_that_refuses_small_segments_gets_the_topics_without_that_sett
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
     """No broker allows less than 14 bytes: a value below that stands for what a service does not take."""
-    monkeypatch.setattr(topic, "_MAP_SEGMENT", {"segment.bytes": "1"})
+    monkeypatch.setattr(creation, "_MAP_SEGMENT", {"segment.bytes": "1"})
     ensure_offset_map(world.target, world.flow(), world.state)
     settings = world.settings(map_topic_name(world.source.alias))
     assert settings["cleanup.policy"] == "compact"

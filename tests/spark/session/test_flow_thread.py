@@ -72,8 +72,9 @@ def test_flows_give_their_leases_back_where_spark_does_not_start(
 ):
     ended = []
 
-    def start(*args: Callable[[SharedSpark], None]) -> None:
-        args[-1](SharedSpark(tmp_path))
+    def start(*_: object, begin: Callable[[SharedSpark], None], run_id: str) -> None:
+        assert run_id
+        begin(SharedSpark(tmp_path))
         raise error
 
     def runs(_: FlowJob, stop: threading.Event) -> None:
