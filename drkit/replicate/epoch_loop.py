@@ -26,7 +26,9 @@ _LOOK_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 3.0
 """Between two looks at the tasks; those that end together drain for different times."""
 _LONGEST_PAUSE_SECONDS: Final = 48.0
-_COUNT_SECONDS: Final = 1.0
+_COUNT_SECONDS: Final = 0.5
+_RESTART_SECONDS: Final = 15.0
+"""From the loss of a task to the first look of its next attempt, on a busy cluster."""
 _DIED: Final = "the copy job died"
 
 
@@ -50,7 +52,7 @@ class EpochLoop:
         self._jobs = SparkJobs(workshop, f"drkit {flow.name}", _DIED, flow.name)
         self._error: BaseException | None = None
         self._pause, self._next_look, self._was_partly_over = _PAUSE_SECONDS, float("-inf"), False
-        self._failed, self._next_count = 0, float("-inf")
+        self._failed, self._next_count, self._restarts_until = 0, float("-inf"), float("-inf")
         self._thread = threading.Thread(target=self._run, name=f"epochs {flow.name}", daemon=True)
 
     def start(self) -> None:
@@ -84,17 +86,20 @@ class EpochLoop:
         self._next_look = now + self._pause
         return found
 
-    def has_lost_task(self) -> bool:
-        """Whether an attempt of a task has failed since the last look, which is at most one in a second.
+    def waits_for_renewal(self) -> bool:
+        """Whether a task may be about to start again; True at most twice a second.
 
-        Spark starts the task again with the lease of its first start, which is over by now.
+        Spark restarts a lost task with the lease of its first start, which is over by now. The task counts
+        only a renewal that follows its first look, and the driver does not see when that is.
         """
         now = monotonic()
         if now < self._next_count:
             return False
         self._next_count = now + _COUNT_SECONDS
         before, self._failed = self._failed, self._jobs.tasks.failed
-        return self._failed > before
+        if self._failed > before:
+            self._restarts_until = now + _RESTART_SECONDS
+        return now < self._restarts_until
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the last epoch, once the epochs are held."""

@@ -216,7 +216,7 @@ class FlowRun:
             self._lease.check()
             if not (loop.is_active or self._finished.is_set()):
                 raise loop.failure()
-            if loop.has_lost_task():
+            if loop.waits_for_renewal():
                 self._lease.renew_soon()
             if self._epochs.fit(self._job.workshop.slots) or (loop.is_partly_over() and self._epochs.anew()):
                 self._untold = True

@@ -78,8 +78,7 @@ def test_an_interrupt_at_the_question_says_that_nothing_was_changed():
         os.close(there)
         try:
             _read_until(here, b"Fail over?")
-            asking.send_signal(signal.SIGINT)
-            _read_until(here, b"nothing was changed")
+            _interrupt_until(asking, here, b"nothing was changed")
             assert asking.wait(60) == 130
         finally:
             asking.kill()
@@ -90,6 +89,21 @@ def test_click_alone_would_not_say_why(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     with pytest.raises(click.Abort):
         click.confirm("Fail over?")
+
+
+def _interrupt_until(asking: subprocess.Popen[bytes], terminal: int, wanted: bytes) -> None:
+    """Press Ctrl-C as a person does: again, where nothing follows.
+
+    CPython's input() loses an interrupt that arrives between its last check for signals and its read.
+    """
+    shown = b""
+    for _ in range(30):
+        asking.send_signal(signal.SIGINT)
+        while wanted not in shown and select.select([terminal], [], [], 2)[0]:
+            shown += os.read(terminal, 1000)
+        if wanted in shown:
+            return
+    raise AssertionError(f"no {wanted!r} in {shown!r}")
 
 
 def _read_until(terminal: int, wanted: bytes) -> None:
