@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 import threading
 from typing import Any, Final
 
 from pyspark import SparkContext
 
 from drkit import observe
-from drkit.checkpoints.task import checkpoint_task
 from drkit.clock import monotonic
-from drkit.copy_task.copier import copy_task
 from drkit.errors import Failed, Refused
-from drkit.spark.jobs import cause_of
-from drkit.spark.shipping import SOME_WORKER
 from drkit.spark.slots import Slots, SteadySlots
-from drkit.spark.workshop import BROKEN, SharedSpark, Task
+from drkit.spark.worker_check import NewWorkers, check_workers, executors
+from drkit.spark.workshop import BROKEN, SharedSpark
 
 _FIRST_SLOT_SECONDS: Final = 30.0
 _MORE_SLOTS_SECONDS: Final = 5.0
@@ -25,9 +23,6 @@ _MORE_SLOTS_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.2
 _WATCH_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
-_MOST_TASKS: Final = 1000
-_DRIVER: Final = "driver"
-"""The id under which Spark lists the driver as an executor."""
 
 
 @contextmanager
@@ -46,10 +41,11 @@ def ready_cluster(
         return
     if not slots.now:
         raise _no_slots(context, url)
-    _check_workers(context, workshop.carry, slots.now, url)
+    check = partial(check_workers, context, workshop.carry, url)
+    checked = slots.now if check(slots.now) else 0
     workers = sorted({address.rsplit(":", 1)[0] for address in executors(context)})
     observe.event("spark_workers", master=url, slots=slots.now, needed=slots.needed, workers=workers)
-    watch = SlotWatch(workshop, slots, lambda: slots_now(context))
+    watch = SlotWatch(workshop, slots, lambda: slots_now(context), NewWorkers(checked, check))
     watch.start()
     try:
         yield
@@ -58,13 +54,16 @@ def ready_cluster(
 
 
 class SlotWatch:
-    """Follows the number of slots, from a thread of its own, and says when there are too few.
+    """Follows the number of slots, from a thread of its own, and reports when there are too few.
 
     :param ask: how many slots there are now
+    :param new_workers: gets each answer
     """
 
-    def __init__(self, workshop: SharedSpark, first: Slots, ask: Callable[[], int]) -> None:
-        self._workshop, self._ask = workshop, ask
+    def __init__(
+        self, workshop: SharedSpark, first: Slots, ask: Callable[[], int], new_workers: NewWorkers
+    ) -> None:
+        self._workshop, self._ask, self._new_workers = workshop, ask, new_workers
         self._steady = SteadySlots(first)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slots", daemon=True)
@@ -76,6 +75,7 @@ class SlotWatch:
 
     def stop(self) -> None:
         """End."""
+        self._new_workers.end()
         self._ended.set()
         self._thread.join(_STOP_SECONDS)
 
@@ -88,6 +88,7 @@ class SlotWatch:
             now = self._ask()
         except BROKEN:
             return  # Spark is gone: its jobs say so
+        self._new_workers.look(now)
         before = self._steady.slots
         if self._steady.look(now, seconds):
             self._take(before)
@@ -127,30 +128,6 @@ def _wait_for_slots(context: SparkContext, tasks: int, stop: threading.Event) ->
     return 0
 
 
-def _check_workers(context: SparkContext, carry: Callable[[Task], Task], slots: int, url: str) -> None:
-    """One task in every slot, so one at least on every worker."""
-    needed = (copy_task, checkpoint_task)
-
-    def check(text: str) -> str:
-        return text if needed else ""
-
-    try:
-        context.parallelize([str(n) for n in range(slots)], slots).map(carry(check)).collect()
-    except BROKEN as error:
-        cause = cause_of(error, "Spark's workers cannot run a task", url)
-        if cause.where == SOME_WORKER:
-            cause.where = _failed_on(context) or SOME_WORKER
-        raise cause from error
-
-
-def _failed_on(context: SparkContext) -> str:
-    """Host and executor of a failed task of the first job; empty where Spark does not say it."""
-    tasks = context._jsc.sc().statusStore().taskList(0, 0, _MOST_TASKS)  # noqa: SLF001  no public way
-    found = [tasks.apply(number) for number in range(tasks.size())]
-    failed = [task for task in found if task.status() == "FAILED"]
-    return f"{failed[0].host()} executor {failed[0].executorId()}" if failed else ""
-
-
 def _no_slots(context: SparkContext, url: str) -> Failed | Refused:
     conf = context.getConf()
     driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
@@ -169,10 +146,3 @@ def _no_slots(context: SparkContext, url: str) -> Failed | Refused:
         hint="the master's web page shows its workers, their free cores and memory; can workers reach that"
         " address? --conf spark.driver.host=… names another",
     )
-
-
-def executors(context: SparkContext) -> list[str]:
-    """Host and port of each executor that lives; Spark lists this process with them."""
-    found = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001, FBT003  no public way
-    listed = [found.apply(number) for number in range(found.size())]
-    return [str(e.hostPort()) for e in listed if e.id() != _DRIVER]

@@ -60,20 +60,30 @@ def test_workers_killed_at_random_lose_and_double_nothing(
 
 
 def kill_one(world: World, cluster: SparkCluster, topic: str, chance: random.Random) -> float:
-    """Seconds from a kill until the copies of all partitions hold what their sources held then."""
+    """Seconds from a kill until the copies of all partitions hold records that were written after it."""
     threading.Event().wait(chance.uniform(0.5, 8))
     if chance.random() < 0.8:  # else perhaps the only one that has an executor
         eventually(lambda: world.failure or not world.workshop.slots.missing, what="slots")
     worker = chance.randrange(WORKERS)
     slots = slots_now(world.workshop.context)
+    others = [n for n in range(WORKERS) if n != worker and cluster.pythons(n)]
+    began = time.monotonic()
     cluster.kill_worker(worker)
-    known, began = world.lengths(0, topic), time.monotonic()
+    known = world.lengths(0, topic)
+    eventually(partial(has_grown, world, topic, known), what="records that were written after the kill")
+    known = world.lengths(0, topic)
     eventually(partial(reached, world, topic, known), what="records in all partitions")
     assert not world.failure
     gap = round(time.monotonic() - began, 1)
-    print(f"seed {SEED}: worker {worker} was killed, of {slots} slots, {gap} s", flush=True)  # noqa: T201
+    left = "others are ready" if others else "no other was ready"
+    print(f"seed {SEED}: worker {worker} was killed, of {slots} slots, {left}, {gap} s", flush=True)  # noqa: T201
     cluster.start_worker(worker)
     return gap
+
+
+def has_grown(world: World, topic: str, known: list[int]) -> bool:
+    """Each partition of the source."""
+    return all(now > before for now, before in zip(world.lengths(0, topic), known, strict=True))
 
 
 def reached(world: World, topic: str, known: list[int]) -> bool:

@@ -22,8 +22,8 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.run import RunOptions, replicate
-from drkit.spark.cluster import executors
 from drkit.spark.session import plan_spark, spark_session
+from drkit.spark.worker_check import executors
 from drkit.verify.run import VerifyRequest, verify
 from tests.support.flows.process import tree
 from tests.support.flows.produce import Load, fill
@@ -141,7 +141,11 @@ def test_workers_that_have_no_drkit_copy_exactly_while_one_is_killed(
         shown = [arguments(pid) for pid in tree(os.getpid())]
         assert any("SparkSubmit" in line for line in shown)
         assert not [line for line in shown if cluster.secret in line]
-        assert len(executors(workshop.context)) == WORKERS
+        eventually(lambda: len(executors(workshop.context)) == WORKERS, what="both workers")
+        cluster.kill_worker(0)
+        cluster.start_worker(0)
+        eventually(lambda: cluster.pythons(0), what="a new worker that loads drkit before a task needs it")
+        eventually(lambda: not workshop.faults(), what="all slots")
         world = World(source, target, workshop)
         orders = world.topic("orders", 6)
         job = world.job(epoch_seconds=LONG_SECONDS, tasks=TASKS)

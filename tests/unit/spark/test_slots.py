@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+import threading
 
 import pytest
 
 from drkit import observe
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
+from drkit.errors import ConfigError
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.cluster import SlotWatch
 from drkit.spark.slots import UNLIMITED, Slots, SteadySlots
+from drkit.spark.worker_check import NewWorkers
 from drkit.spark.workshop import SharedSpark
+from tests.support.waiting import eventually
 
 FRAME = TaskAssignment("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
 PLACED = [
@@ -88,7 +92,7 @@ def test_missing_slots_are_an_event_and_a_fault_until_they_are_back(
 ):
     observe.setup("json", "info")
     workshop, now = SharedSpark(tmp_path), 3
-    watch = SlotWatch(workshop, Slots(3, 3), lambda: now)
+    watch = SlotWatch(workshop, Slots(3, 3), lambda: now, NewWorkers(3, lambda _slots: True))
     assert not workshop.faults()
     now = 1
     for seconds in (1.0, 2.0, 3.0):
@@ -107,6 +111,78 @@ def test_missing_slots_are_an_event_and_a_fault_until_they_are_back(
 def test_slots_that_are_missing_from_the_start_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     observe.setup("json", "info")
     workshop = SharedSpark(tmp_path)
-    SlotWatch(workshop, Slots(1, 3), lambda: 1)
+    SlotWatch(workshop, Slots(1, 3), lambda: 1, NewWorkers(1, lambda _slots: True))
     assert workshop.faults()
     assert "spark_slots_missing" in capsys.readouterr().err
+
+
+def test_workers_are_checked_when_slots_are_added_and_not_when_they_go():
+    checked, done = list[int](), threading.Event()
+
+    def check(slots: int) -> bool:
+        checked.append(slots)
+        done.set()
+        return True
+
+    workers = NewWorkers(4, check)
+    for slots in (4, 2, 2):
+        workers.look(slots)
+    assert not checked
+    workers.look(4)
+    assert done.wait(10)
+    workers.look(4)
+    assert checked == [4]
+
+
+def test_slots_that_come_while_workers_are_checked_are_checked_after_that():
+    checked, begun, goes_on = list[int](), threading.Semaphore(0), threading.Event()
+
+    def check(slots: int) -> bool:
+        checked.append(slots)
+        begun.release()
+        return goes_on.wait(10)
+
+    workers = NewWorkers(1, check)
+    workers.look(2)
+    assert begun.acquire(timeout=10)
+    workers.look(4)
+    assert checked == [2]
+    goes_on.set()
+
+    def has_checked_again() -> bool:
+        workers.look(4)
+        return len(checked) > 1
+
+    eventually(has_checked_again, what="the second check")
+    assert checked == [2, 4]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_new_worker_that_cannot_run_drkit_is_reported_while_spark_runs(
+    ended: object, capsys: pytest.CaptureFixture[str]
+):
+    observe.setup("json", "info")
+
+    def check(_slots: int) -> bool:
+        if ended:
+            workers.end()
+        raise ConfigError("a Spark worker lacks what drkit needs", where="w1")
+
+    workers = NewWorkers(1, check)
+    workers.look(2)
+    eventually(lambda: not any(t.name == "workers" for t in threading.enumerate()), what="its end")
+    assert ("lacks what drkit needs" in capsys.readouterr().err) is not ended
+
+
+def test_a_check_that_an_executor_missed_is_run_again():
+    """Spark counts its slots before it takes tasks."""
+    answers, done = iter((False, False, True)), threading.Event()
+
+    def check(_slots: int) -> bool:
+        ran_on_all = next(answers)
+        if ran_on_all:
+            done.set()
+        return ran_on_all
+
+    NewWorkers(0, check).look(2)
+    assert done.wait(10)
