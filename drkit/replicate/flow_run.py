@@ -49,6 +49,7 @@ class FlowMemory:
     :param run_id: of this process; the lease on the target carries it
     :param once: end when everything that was on the source at the start is copied
     :param standby: wait for the lease for as long as another run holds it
+    :param both_ways: the process runs the flow in the other direction, too
     """
 
     def __init__(
@@ -60,11 +61,11 @@ class FlowMemory:
         *,
         once: bool = False,
         standby: bool = False,
+        both_ways: bool = False,
     ) -> None:
         self.flow, self.clusters = flow, clusters
         self.workshop, self.run_id = workshop, run_id
-        self.once, self.standby, self.both_ways = once, standby, False
-        """Both ways: the process runs the flow in the other direction, too."""
+        self.once, self.standby, self.both_ways = once, standby, both_ways
         self.rates = Rates()
         self.events = TaskEvents(flow.name, self._stopped)
         self.found = Round()

@@ -80,8 +80,10 @@ def replicate(
     def begin(workshop: SharedSpark) -> None:
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
-            job = FlowJob(clusters, flow, workshop, run_id, once=options.once, standby=options.standby)
-            job.both_ways = any((f.target, f.source) == (flow.source, flow.target) for f in flows)
+            job = FlowJob(
+                clusters, flow, workshop, run_id,
+                once=options.once, standby=options.standby, both_ways=flow.has_opposite_in(flows),
+            )  # fmt: skip
             runs.append(FlowThread(job, stop, once=options.once))
         for run in runs:
             run.thread.start()

@@ -221,6 +221,10 @@ class FlowSettings(Strict):
         """``source->target``, as on the command line."""
         return f"{self.source}->{self.target}"
 
+    def has_opposite_in(self, flows: Iterable[FlowSettings]) -> bool:
+        """Whether one of some flows copies in the other direction between the same clusters."""
+        return any((f.source, f.target) == (self.target, self.source) for f in flows)
+
     @property
     def naming_policy(self) -> Naming:
         """The policy for the names of topics on the target."""

@@ -102,10 +102,9 @@ class Settings(Strict):
     @classmethod
     def _opposites_of_this_file(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
         """If this file has both directions, make each flow name the other."""
-        ways = {(f.source, f.target) for f in flows}
         return tuple(
             f.model_copy(update={"opposite_flows": (f.target,)})
-            if f.opposite_flows is None and (f.target, f.source) in ways
+            if f.opposite_flows is None and f.has_opposite_in(flows)
             else f
             for f in flows
         )
