@@ -34,7 +34,7 @@ from drkit.status.groups import (
     GroupStatus,
     Rounds,
 )
-from drkit.status.left_out_groups import left_out_readers
+from drkit.status.left_out_groups import left_out_by, left_out_readers
 
 _CONNECT_MS: Final = 5000
 _WAIT_SECONDS: Final = 5.0
@@ -200,10 +200,10 @@ class GroupLook:
             ours = self._asking(source)
             found = await ours.listed()
             listed = {g: x for g, x in found.items() if is_consumer(x) and accepted(g)}
-            theirs = await ours.committed(sorted(listed))
-            others = other_groups(found, accepted) + await left_out_readers(
-                ours, found, known.topics, accepted
-            )
+            left_out = left_out_by(accepted, found)
+            theirs = await ours.committed([*sorted(listed), *left_out])
+            readers = left_out_readers(found, theirs, known.topics, accepted)
+            others = other_groups(found, accepted) + readers
         groups = self._asking(target)
         states = await groups.listed()
         # Without the source, groups with a recorded checkpoint or offset count.
