@@ -13,11 +13,10 @@ def repeated(context: Context) -> dict[str, int]:
     """Return group → offsets committed on the old primary since TRANSLATE; empty if it does not answer."""
     placed = context.result(StepName.TRANSLATE).get("positions", {})
     there = {target: name for name, target in context.scope.topics.items()}
-    nothing: Positions = {}
-    now = asked_now(
+    now: Positions = asked_now(
         context,
         lambda source: context.run(committed_on_source, source, context.flow, context.known, sorted(placed)),
-        nothing,
+        {},
     )
     found: dict[str, int] = {}
     for group, partitions in placed.items():
