@@ -55,8 +55,7 @@ async def sync_groups(
         for group_names in some[first::_LANES]:
             await _sync_some(shard, groups, {g: positions[g] for g in group_names}, report)
 
-    for running in [loop.spawn(lane, first) for first in range(min(_LANES, len(some)))]:
-        await running
+    await loop.together(lane, range(min(_LANES, len(some))))
 
 
 async def _sync_some(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -116,14 +117,8 @@ class PartitionLocator:
         count = len(topic.leaders)
         numbers = sorted({bucket_of(*w.source, count) for w in wanted}) if count else ()
         # Together: each may have to wait for a transaction of bulk mode.
-        reading = [
-            self.target.loop.spawn(
-                _read, self.target, topic, self._buckets.setdefault(n, MapBucket(n, self.name)), undecided
-            )
-            for n in numbers
-        ]
-        for bucket in reading:
-            await bucket
+        buckets = [self._buckets.setdefault(n, MapBucket(n, self.name)) for n in numbers]
+        await self.target.loop.together(partial(read_on, self.target, topic, undecided=undecided), buckets)
 
     def state(self, w: CopiedPartition) -> PartitionMap:
         """What the map says of a partition, as it was read last."""
@@ -188,10 +183,6 @@ class PartitionLocator:
     def _silent(self, w: CopiedPartition, code: int = 0) -> str:
         evidence = f" (Kafka error code {code})" if code else ""
         return f"the leader of {w.target} on {self.target.alias} does not answer{evidence}"
-
-
-async def _read(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket, undecided: bool) -> None:  # noqa: FBT001
-    await read_on(cluster, topic, bucket, undecided=undecided)
 
 
 def _gone(topic: TopicMetadata, w: CopiedPartition) -> str:

@@ -95,9 +95,8 @@ class WorkerLinks:
 
     async def connect(self) -> None:
         """Connect what is not connected."""
-        futures = [self.loop.spawn(c.connected) for c in (self.source, self.fetch, self.target, self.produce)]
-        for future in futures:
-            await future
+        clusters = self.source, self.fetch, self.target, self.produce
+        await self.loop.together(lambda cluster: cluster.connected(), clusters)
 
     def open_gates(self) -> None:
         """Allow requests; the task before may have closed the gates."""
@@ -135,6 +134,8 @@ class TaskContext:
     partitions: list[PartitionCopy]
     buckets: dict[int, MapBucket]
     transactions: dict[int, Transactions]
+    in_bucket: dict[int, list[PartitionCopy]] = field(init=False)
+    """The partitions by the bucket of the map that has them."""
     maps: dict[int, MapWriter] = field(default_factory=dict)
     """The writer of each bucket of the map."""
     nonce: int = field(default_factory=new_nonce)
@@ -162,6 +163,9 @@ class TaskContext:
     """What broke inside a callback; the task ends with it."""
 
     def __post_init__(self) -> None:
+        self.in_bucket = {bucket: [] for bucket in self.buckets}
+        for p in self.partitions:
+            self.in_bucket[p.lease.bucket].append(p)
         boot = boot_id()
         self.ends = self.started + self.lease.seconds(wall_ms(), boot, self.started)
         self.changed = Signal(self.links.loop)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from drkit.clock import monotonic, wall_ms
@@ -98,12 +99,10 @@ async def _round(cluster: RawCluster, writers: Writers, standing: FenceProgress,
             missing[at] = "it has no leader"
         else:
             by_node.setdefault(leader.node, []).append(at)
-    asked = [
-        cluster.loop.spawn(_node, cluster, node, {at: writers[at] for at in some}, topics, effects)
-        for node, some in by_node.items()
-    ]
-    for future in asked:
-        for at, reason in (await future).items():
+    asked = [(node, {at: writers[at] for at in some}) for node, some in by_node.items()]
+    ask = partial(_node, cluster, topics, effects=effects)
+    for answers in await cluster.loop.together(lambda each: ask(*each), asked):
+        for at, reason in answers.items():
             if reason:
                 missing[at] = reason
             else:
@@ -113,10 +112,11 @@ async def _round(cluster: RawCluster, writers: Writers, standing: FenceProgress,
 
 async def _node(
     cluster: RawCluster,
+    topics: Topics,
     node: int,
     writers: Writers,
-    topics: Topics,
-    effects: bool,  # noqa: FBT001  spawn passes no keywords
+    *,
+    effects: bool,
 ) -> dict[TopicPartition, str]:
     """Fence and prove the partitions of one leader; return why each is not proven, empty if it is."""
     try:

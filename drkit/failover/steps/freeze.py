@@ -14,7 +14,7 @@ from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, f
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
 from drkit.failover.loss.standing import pairs_of
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.flow_state.names import bulk_transactional_id
+from drkit.flow_state.producer_ids import take_bulk_ids
 from drkit.flow_state.records import (
     BulkProducerRecord,
     ControlRecord,
@@ -22,7 +22,7 @@ from drkit.flow_state.records import (
     Role,
     RoleRecord,
 )
-from drkit.kafka.transactions.producer import ProducerIdentity, Transactions, new_producer_id
+from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH
@@ -132,16 +132,7 @@ class FreezeStep:
         """Take over the buckets of these topics: abort open transactions, fence writers; return the ids."""
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
-        names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in sorted(buckets)}
-
-        async def take() -> dict[int, ProducerIdentity]:
-            begun = {
-                b: context.loop.spawn(Transactions(context.target, name).begin_epoch)
-                for b, name in names.items()
-            }
-            return {b: await future for b, future in begun.items()}
-
-        found: dict[int, ProducerIdentity] = context.run(take)
+        found: dict[int, ProducerIdentity] = context.run(take_bulk_ids, context.target, flow, sorted(buckets))
         for bucket, identity in found.items():
             record, name = BulkProducerRecord(bucket), str(identity.id)
             if context.state.get(BulkProducerRecord, name) != record:
