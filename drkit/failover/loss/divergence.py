@@ -23,9 +23,9 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.model import TopicPartition
-from drkit.status.lag.source import Ends, all_topics, ends_of
+from drkit.status.lag.source import Ends, ends_of
 
 
 class DivergenceState(StrEnum):
