@@ -16,7 +16,8 @@ from drkit.clock import boottime
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.control import follow_control, until_renewed
 from drkit.copy_task.core.assignment import TaskAssignment
-from drkit.copy_task.core.context import TaskContext, WorkerLinks
+from drkit.copy_task.core.context import TaskContext
+from drkit.copy_task.core.links import WorkerLinks
 from drkit.copy_task.core.map_writer import MapTaken, MapWriter
 from drkit.copy_task.core.marks import write_marks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy

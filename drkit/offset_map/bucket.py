@@ -9,7 +9,8 @@ from uuid import UUID
 
 from drkit.control_key import NO_KEY, ControlKeys, raw_headers
 from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
-from drkit.offsets.map_record import MapRecordKind, Reign, about
+from drkit.offsets.map_codec import about
+from drkit.offsets.map_record import MapRecordKind, Reign
 from drkit.wire import Record, encode
 
 Pair = tuple[bytes, bytes | None]

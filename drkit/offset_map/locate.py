@@ -21,7 +21,7 @@ from drkit.offset_map.settle import settle_one
 from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, Unavailable
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 
 NO_ID: Final = UUID(int=0)
 """Id of a topic that does not exist."""

@@ -28,7 +28,7 @@ from drkit.kafka.requests import (
 from drkit.model import TopicPartition
 from drkit.offsets import History, PartitionMap
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.offsets.resolve import LogLook
+from drkit.offsets.resolution import LogLook
 from drkit.wire import read_header
 from drkit.wire.header import HEADER_SIZE
 

@@ -26,7 +26,7 @@ from drkit.kafka.security.jaas import parse_jaas
 from drkit.kafka.security.keystores import StoreError, read_store
 from drkit.kafka.security.oauth import read_answer
 from drkit.masking import scrubbed
-from drkit.offsets import map_record, spark_state
+from drkit.offsets import map_codec, spark_state
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, group_of, is_checkpoint
 from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, UnreadableLog
 from drkit.watch.agent_state import find_state
@@ -79,12 +79,12 @@ def _read_as_consumer(data: bytes) -> None:
 
 def _map(data: bytes) -> None:
     key, value = parted(data)
-    for read_key in (map_record.about, map_record.place, map_record.turned_to):
+    for read_key in (map_codec.about, map_codec.place, map_codec.turned_to):
         try:
             read_key(key)
         except ValueError:
             continue
-    map_record.decode_record(key, value)
+    map_codec.decode_record(key, value)
 
 
 def _state(data: bytes) -> None:
@@ -171,12 +171,12 @@ ENTRY: Final = JournalEntry(
 ENDED: Final = JournalEntry("r-1", 1, "t", 3, EntryKind.END, None, "", 2, {"state": "done"})
 STEP: Final = JournalEntry("r-1", 2, "t", 3, EntryKind.INTENT, StepName.FENCE, "", 2, {})
 JSON: Final = '{"orders":{"0":5,"1":-2}}'
-MAP_KEY: Final = map_record.MapKey(UUID(int=5), UUID(int=6), 3)
-HISTORY: Final = map_record.History(5, 1)
+MAP_KEY: Final = map_codec.MapKey(UUID(int=5), UUID(int=6), 3)
+HISTORY: Final = map_codec.History(5, 1)
 MAP: Final = (
-    map_record.Intent(map_record.Mode.LIVE, 9, HISTORY, 3, 10, 10, 2, ((100, 5), (107, 2))),
-    map_record.Mark(9, HISTORY, 100, 10, 15, 8, 2, live=True),
-    map_record.Turn(9, 1, HISTORY, 8, HISTORY, 100, 10, 15, 2, 3),
+    map_codec.Intent(map_codec.Mode.LIVE, 9, HISTORY, 3, 10, 10, 2, ((100, 5), (107, 2))),
+    map_codec.Mark(9, HISTORY, 100, 10, 15, 8, 2, live=True),
+    map_codec.Turn(9, 1, HISTORY, 8, HISTORY, 100, 10, 15, 2, 3),
 )
 OFFSETS: Final = (
     (OffsetSync("orders", 0, 5, 7), OffsetSync.decode),
@@ -214,7 +214,7 @@ PARSERS: Final[dict[str, Parser]] = {
         _journal, ValueError, [b"\n".join(b"".join(parts_of(e)) for e in (ENTRY, STEP, ENDED))]
     ),
     "offset map": Parser(
-        _map, ValueError, [pair(*map_record.encode_map_record(MAP_KEY, each)) for each in MAP]
+        _map, ValueError, [pair(*map_codec.encode_map_record(MAP_KEY, each)) for each in MAP]
     ),
     "MirrorMaker 2": Parser(_mm2, (), [pair(record.key, record.value) for record, _ in OFFSETS]),
     "properties": Parser(_texts(parse), MalformedEscape, [b"a.b=c\\u0041\\\n  d\n# x\n! y\nk : v\n"]),

@@ -16,7 +16,7 @@ from drkit.offset_map.look import LastBatch, Look
 from drkit.offset_map.settling import FirstOffset, LookAt, Scan, Settled, Wanted, grown, looking, settling
 from drkit.offsets import History, MapKey, PartitionMap
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.offsets.resolve import LogBatch
+from drkit.offsets.resolution import LogBatch
 from tests.model.map_topic import Coordinator, MapRequest, MapTopic
 from tests.model.source import Source
 from tests.model.target import BULK_ID, LIVE_ID, Former, Leader, Target

@@ -28,7 +28,7 @@ from drkit.offset_map.settle import settle
 from drkit.offset_map.settling import Settled, Wanted
 from drkit.offset_map.topic import new_nonce
 from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from drkit.offsets.takeup import Author, Fence, Frozen, Go, TurnTo
 
 _IDLE_SECONDS = 0.25

@@ -12,7 +12,7 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.locate import Located, PartitionLocator
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 
 
 class Copied(NamedTuple):

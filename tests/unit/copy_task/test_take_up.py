@@ -20,7 +20,7 @@ from drkit.errors import Failed
 from drkit.offset_map.look import Look
 from drkit.offsets import History, Intent, PartitionMap, Reign, SegmentMap
 from drkit.offsets.map_record import Mode
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from drkit.wire import Chunk, How, OffsetRun
 
 HISTORY = History(7, 0)
