@@ -26,7 +26,7 @@ from drkit.kafka.security.jaas import parse_jaas
 from drkit.kafka.security.keystores import StoreError, read_store
 from drkit.kafka.security.oauth import read_answer
 from drkit.masking import scrubbed
-from drkit.offsets import map_codec, spark_state
+from drkit.offsets import map_codec, map_record, spark_state
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, group_of, is_checkpoint
 from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, UnreadableLog
 from drkit.watch.agent_state import find_state
@@ -171,12 +171,12 @@ ENTRY: Final = JournalEntry(
 ENDED: Final = JournalEntry("r-1", 1, "t", 3, EntryKind.END, None, "", 2, {"state": "done"})
 STEP: Final = JournalEntry("r-1", 2, "t", 3, EntryKind.INTENT, StepName.FENCE, "", 2, {})
 JSON: Final = '{"orders":{"0":5,"1":-2}}'
-MAP_KEY: Final = map_codec.MapKey(UUID(int=5), UUID(int=6), 3)
-HISTORY: Final = map_codec.History(5, 1)
+MAP_KEY: Final = map_record.MapKey(UUID(int=5), UUID(int=6), 3)
+HISTORY: Final = map_record.History(5, 1)
 MAP: Final = (
-    map_codec.Intent(map_codec.Mode.LIVE, 9, HISTORY, 3, 10, 10, 2, ((100, 5), (107, 2))),
-    map_codec.Mark(9, HISTORY, 100, 10, 15, 8, 2, live=True),
-    map_codec.Turn(9, 1, HISTORY, 8, HISTORY, 100, 10, 15, 2, 3),
+    map_record.Intent(map_record.Mode.LIVE, 9, HISTORY, 3, 10, 10, 2, ((100, 5), (107, 2))),
+    map_record.Mark(9, HISTORY, 100, 10, 15, 8, 2, live=True),
+    map_record.Turn(9, 1, HISTORY, 8, HISTORY, 100, 10, 15, 2, 3),
 )
 OFFSETS: Final = (
     (OffsetSync("orders", 0, 5, 7), OffsetSync.decode),
