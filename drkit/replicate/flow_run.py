@@ -159,7 +159,7 @@ class FlowRun:
         """The syncs of the source's topics and ACLs, by the flow's current settings."""
         world = self._source, self._target, self._flow, self._state
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
-        explained = partial(self._opposite.explain_records, here=self._job.both_ways)
+        explained = partial(self._opposite.explain_records, both_ways=self._job.both_ways)
         topics = TopicSync(*world, claims=self._opposite.claims, explained=explained)
         return topics, AclSync(*world, opposite=partial(self._opposite.records, AclsRecord), writer=writer)
 

@@ -63,9 +63,9 @@ class InternalTopics:
         """
         found = self._described()
         self._refuse_other(self._state.name, found.get(self._state.name), self._state_id, "the flow's state")
-        ours = self._state.get(OffsetMapRecord)
-        assert ours is not None  # noqa: S101  created or refused at the start
-        self._refuse_other(self._map, found.get(self._map), ours.topic_id, "the offset map")
+        recorded = self._state.get(OffsetMapRecord)
+        assert recorded is not None  # noqa: S101  created or refused at the start
+        self._refuse_other(self._map, found.get(self._map), recorded.topic_id, "the offset map")
 
     def restore(self) -> None:
         """Report records that are not drkit's; where one hides a record of drkit, write that again.

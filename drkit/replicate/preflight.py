@@ -130,8 +130,8 @@ def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
 
 def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
     """Groups that exist; where none is visible and some may exist, what their names begin with."""
-    there = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
-    found = {g for g in there | _plain(flow.groups) if flow.group_filter.accepts(g)}
+    existing = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
+    found = {g for g in existing | _plain(flow.groups) if flow.group_filter.accepts(g)}
     if not found and missing(source.settings, [_SEE_GROUPS]):
         found = {_beginning(p) or _ALL for p in flow.groups}
     return tuple(sorted(found))

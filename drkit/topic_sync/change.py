@@ -77,12 +77,12 @@ class TopicChanges:
             by_topic.setdefault(change.topic, []).append(change)
         kept: list[tuple[str, ConfigsRecord]] = []
         for pair in fit:
-            ours = by_topic.get(pair.target_name, [])
-            if ours:
+            of_copy = by_topic.get(pair.target_name, [])
+            if of_copy:
                 name = pair.source.name
-                done.actions[name] = "; ".join(filter(None, [done.actions.get(name), in_short(ours)]))
+                done.actions[name] = "; ".join(filter(None, [done.actions.get(name), in_short(of_copy)]))
             if pair.target_name in configs and pair.source.name not in done.left_out:
-                kept += self._compared_with(pair, configs[pair.target_name], ours)
+                kept += self._compared_with(pair, configs[pair.target_name], of_copy)
         self._state.put_all(kept)
         for name, deletion in gone.items():
             if deletion in changes:
@@ -139,10 +139,10 @@ class TopicChanges:
                               hint="give the target more brokers and set replication_factor")  # fmt: skip
         return WantedTopic(pair.target_name, len(source.partitions), replicas, configs)
 
-    def _name_larger(self, name: str, theirs: int, ours: int) -> None:
-        if ours > theirs:
-            self._events.once("target_has_more_partitions", name, f"{ours}>{theirs}", level="warning",
-                              source_partitions=theirs, target_partitions=ours)  # fmt: skip
+    def _name_larger(self, name: str, on_source: int, on_target: int) -> None:
+        if on_target > on_source:
+            self._events.once("target_has_more_partitions", name, f"{on_target}>{on_source}", level="warning",
+                              source_partitions=on_source, target_partitions=on_target)  # fmt: skip
 
     def _compared_with(
         self, pair: Pair, configs: Configs, changes: Sequence[TopicChange]

@@ -53,7 +53,7 @@ class SourceGone:
             return {}
         deleted = self._surely_deleted(missing)
         self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
-        return self._ours({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
+        return self._own_copies({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
 
     def _missing(self, done: Round, listed: Collection[str]) -> dict[str, GenerationRecord]:
         return {
@@ -79,13 +79,13 @@ class SourceGone:
             if name not in found and name not in refused and entry.source_cluster == cluster_id
         ]
 
-    def _ours(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
+    def _own_copies(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
         """Deletions of the copies that this flow wrote and that are not promoted, by source topic."""
         roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
         passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
-        here, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
+        existing, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
         return {
             name: DeleteTopic(entry.target, "deleted on the source", str(entry.target_id))
             for name, entry in passive.items()
-            if entry.target in here and here[entry.target].topic_id == entry.target_id
+            if entry.target in existing and existing[entry.target].topic_id == entry.target_id
         }

@@ -78,7 +78,7 @@ def _looks(settings: Settings, flows: Sequence[FlowSettings]) -> Iterator[tuple[
             opposite = OppositeFlows(source, target, flow, state, 0.0)
             try:
                 opposite.find()
-                explained = partial(opposite.explain_records, here=flow.has_opposite_in(flows))
+                explained = partial(opposite.explain_records, both_ways=flow.has_opposite_in(flows))
                 claims = opposite.claims
                 world = source, target, flow, state
                 yield flow, TopicSync(*world, effects=False, claims=claims, explained=explained).look()

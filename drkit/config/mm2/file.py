@@ -232,12 +232,12 @@ class _Reader:
 
     def without_comment(self, key: str) -> None:
         """Remove a comment after a value: Kafka's documentation has them, but the format does not."""
-        ours = (
+        is_setting = (
             key == "clusters"
             or key.partition("->")[2].partition(".")[2] in {*_KEYS, "enabled"}
             or key in _KEYS
         )
-        if ours and (value := _COMMENT.sub("", self.values[key])) != self.values[key]:
+        if is_setting and (value := _COMMENT.sub("", self.values[key])) != self.values[key]:
             self.values[key] = value
             self.note(key, KeySupport.NOTHING, f"what stands behind #: {_NO_COMMENT}")
 

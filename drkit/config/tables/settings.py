@@ -200,10 +200,10 @@ class Settings(Strict):
 
     def _unsafe(self) -> list[tuple[str, str, str]]:
         """Why mode auto is not allowed, if it is configured."""
-        ours = {alias for flow in self.flows for alias in (flow.source, flow.target)}
+        aliases = {alias for flow in self.flows for alias in (flow.source, flow.target)}
         if not self._is_auto:
             return []
-        found = list(unsafe(self.watch, self.fence_agent, ours))
+        found = list(unsafe(self.watch, self.fence_agent, aliases))
         return found or list(rpo_unmet(self.failover.rpo_seconds, self._times))
 
     def _unknown_aliases(self) -> list[tuple[str, str, str]]:

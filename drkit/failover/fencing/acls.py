@@ -55,25 +55,25 @@ def may_write(
     :param is_open: whether a topic without ACLs is open to all principals; None: unknown
     :returns: None for a topic without ACLs if `is_open` is unknown
     """
-    there = _on(topic, existing)
-    if not there:
+    of_topic = _on(topic, existing)
+    if not of_topic:
         return is_open
     who = {*principals, EVERYBODY}
-    return any(not a.denies and a.operation in _WRITES and a.principal in who for a in there)
+    return any(not a.denies and a.operation in _WRITES and a.principal in who for a in of_topic)
 
 
 def _of_topic(
     topic: str, existing: Collection[Acl], *, is_open: bool, own: Collection[str], spare: bool
 ) -> Iterator[Acl]:
-    there = _on(topic, existing)
-    if not there:
+    of_topic = _on(topic, existing)
+    if not of_topic:
         if is_open:
             # Any ACL closes the topic, so all principals get their read access back.
             yield from (topic_acl(topic, EVERYBODY, o, Permission.ALLOW) for o in _STILL_ALLOWED)
             if spare:
                 yield from (topic_acl(topic, p, AclOperation.ALL, Permission.ALLOW) for p in own)
         return
-    writers = {a.principal for a in there if not a.denies and a.operation in _WRITES}
+    writers = {a.principal for a in of_topic if not a.denies and a.operation in _WRITES}
     fenced = writers - set(own) if spare else writers | set(own)
     yield from (topic_acl(topic, p, AclOperation.WRITE, Permission.DENY) for p in sorted(fenced))
 

@@ -125,9 +125,9 @@ async def _node(
             await _mark(cluster, node, behind)
             behind = await _behind(cluster, node, writers)
         found = {at: f"producer {w.producer_id} is not fenced" for w, some in behind.items() for at in some}
-        for at, ours in writers.items():
+        for at, own in writers.items():
             if at not in found:
-                found[at] = await _sing(cluster, node, topics, at, ours)
+                found[at] = await _sing(cluster, node, topics, at, own)
     except RawError as error:
         return dict.fromkeys(writers, f"broker {node} does not answer ({type(error).__name__})")
     return found

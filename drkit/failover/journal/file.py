@@ -109,9 +109,9 @@ class JournalFile:
         :raises Refused: other entries are missing, so the target's journal lost acknowledged entries
         """
         known = {(e.by, e.number): e for e in log}
-        ours = self.entries()
-        last = {e.by: e.number for e in ours}
-        for entry in ours:
+        written = self.entries()
+        last = {e.by: e.number for e in written}
+        for entry in written:
             if known.get((entry.by, entry.number)) == entry or entry.number == last[entry.by]:
                 continue
             raise Refused(
