@@ -17,7 +17,7 @@ from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import ensure_canary
-from drkit.detect.marks import MOST_ADDRESSES, KnownBrokers
+from drkit.detect.note_kinds import MOST_ADDRESSES, KnownBrokers
 from drkit.detect.prober import Met, Prober, stranger
 from drkit.detect.seen import Address, Probe, SightRules, SourceView, Track, see
 from drkit.errors import DrkitError

@@ -74,7 +74,7 @@ class OppositeFlows:
         self._named = {state_topic(alias) for alias in flow.opposite_flows or ()}
         self._unnamed = UnnamedFlows(source.alias, flow)
         self._unanswered_since: float | None = None
-        self._told = False
+        self._has_reported = False
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -180,12 +180,12 @@ class OppositeFlows:
             return True
         waiting = [other for other in self._others.values() if not other.allows(ids)]
         if not waiting:
-            self._unanswered_since, self._told = None, False
+            self._unanswered_since, self._has_reported = None, False
             return True
         now = monotonic()
         self._unanswered_since = since = self._unanswered_since or now
-        if now - since > _SAY_AFTER_SECONDS and not self._told:
-            self._told = True
+        if now - since > _SAY_AFTER_SECONDS and not self._has_reported:
+            self._has_reported = True
             observe.event("waiting_for_opposite_flow", level="warning", flow=self._flow.name,
                           opposite=waiting[0].state.name, hint=_HINT)  # fmt: skip
         return False

@@ -107,14 +107,14 @@ class MapBucket:
         if isinstance(found.record, Reign):
             self._reign(found.record)
             return
-        standing = self.keys.setdefault(where, {})
+        names = self.keys.setdefault(where, {})
         if found.record is None:
-            standing.pop(name, None)
+            names.pop(name, None)
             return
         if found.kind is MapRecordKind.MARK:
             self.marked.add(where)
         else:
-            standing[name] = None
+            names[name] = None
         try:
             self.partitions.setdefault(where, PartitionMap()).apply(found.record)
         except OverflowError as error:

@@ -45,7 +45,7 @@ class InternalTopics:
     def __init__(self, target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
         self._target, self._flow, self._state = target, flow, state
         self._map = offset_map_topic(flow.source)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         state.records.refuse_damaged()
         if state.get(OffsetMapRecord) is None:
             self._refuse_lost_state()
@@ -74,11 +74,11 @@ class InternalTopics:
         """
         records = self._state.records
         found = [*records.unreadable.items(), *records.forged.items()]
-        new = [(key, why) for key, why in found if f"{key} {why}" not in self._told]
+        new = [(key, why) for key, why in found if f"{key} {why}" not in self._reported]
         if not new or self._is_hidden():
             return
         for key, why in new:
-            self._told.add(f"{key} {why}")
+            self._reported.add(f"{key} {why}")
             restored = not _is_of_others(key) and restore(self._state, key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,

@@ -18,7 +18,7 @@ from drkit.topic_sync.apply import TopicApply
 from drkit.topic_sync.rules import (
     Configs,
     Pair,
-    Round,
+    TopicSyncResult,
     drifted,
     in_short,
     replication_factor,
@@ -50,7 +50,9 @@ class TopicChanges:
         self.limits: dict[UUID, int] = {}
         """Target topic id → its largest batch in bytes; of topics whose settings were compared."""
 
-    def make(self, done: Round, pairs: Iterable[Pair], gone: Mapping[str, DeleteTopic] = _NONE_GONE) -> None:
+    def make(
+        self, done: TopicSyncResult, pairs: Iterable[Pair], gone: Mapping[str, DeleteTopic] = _NONE_GONE
+    ) -> None:
         """Plan what these topics need, do it, and enter it into the round.
 
         :param gone: source topic → the copy to delete
@@ -88,7 +90,7 @@ class TopicChanges:
             if deletion in changes:
                 self._deleted(done, name, deletion)
 
-    def _compared(self, done: Round, pairs: Sequence[Pair]) -> dict[str, Configs]:
+    def _compared(self, done: TopicSyncResult, pairs: Sequence[Pair]) -> dict[str, Configs]:
         """The settings of the copies that were not compared recently."""
         due = {
             p.target_name: p.source.name for p in pairs if p.target and p.target.topic_id not in self.limits
@@ -107,7 +109,7 @@ class TopicChanges:
         return configs
 
     def _all_wanted(
-        self, done: Round, pairs: Sequence[Pair], configs: Mapping[str, Configs]
+        self, done: TopicSyncResult, pairs: Sequence[Pair], configs: Mapping[str, Configs]
     ) -> list[WantedTopic]:
         wanted = []
         for pair in pairs:
@@ -169,7 +171,7 @@ class TopicChanges:
         if now != recorded:
             yield name, ConfigsRecord(now)
 
-    def _deleted(self, done: Round, name: str, deletion: DeleteTopic) -> None:
+    def _deleted(self, done: TopicSyncResult, name: str, deletion: DeleteTopic) -> None:
         done.actions[name] = in_short([deletion])
         if self._effects:
             done.left_out[name] = "source_deleted: the copy was deleted too"

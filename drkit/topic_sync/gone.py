@@ -16,7 +16,7 @@ from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.connect import identity
 from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import describe_topics
-from drkit.topic_sync.rules import Round
+from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_plan import DeleteTopic
 
 GONE_ROUNDS: Final = 2
@@ -36,7 +36,7 @@ class SourceGone:
         self._events = events
         self._rounds: dict[str, int] = {}
 
-    def look(self, done: Round, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
+    def look(self, done: TopicSyncResult, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
         """Report what is missing; returns what is to be deleted on the target, by source topic.
 
         :param listed: the topics that the source shows
@@ -55,7 +55,7 @@ class SourceGone:
         self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
         return self._own_copies({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
 
-    def _missing(self, done: Round, listed: Collection[str]) -> dict[str, GenerationRecord]:
+    def _missing(self, done: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
         return {
             name: entry
             for name, entry in self._state.records.readable(GenerationRecord).items()

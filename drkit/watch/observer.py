@@ -12,7 +12,7 @@ from drkit.config.tables.auto_proof import fenced_within_seconds
 from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.awake import AwakeClock
-from drkit.detect.marks import LOOK, Automatic, KnownBrokers
+from drkit.detect.note_kinds import LOOK, Automatic, KnownBrokers
 from drkit.detect.notes import Note
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.picture import AutoFacts, Picture

@@ -12,9 +12,9 @@ from typing import Any
 
 def shallow_dict(record: Any) -> dict[str, Any]:
     """The fields of a dataclass by name; the values are the record's own."""
-    return {name: getattr(record, name) for name in _names(type(record))}
+    return {name: getattr(record, name) for name in _names(record.__class__)}
 
 
 @cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
+def _names(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))

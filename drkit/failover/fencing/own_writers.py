@@ -75,22 +75,22 @@ async def fence(
     :param effects: False: only prove
     :raises NotAuthorized: drkit may not write markers
     """
-    standing = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
+    progress = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
     while True:
-        await _round(cluster, writers, standing, effects=effects)
-        on_round(standing)
-        if not standing.waiting or clock() >= deadline:
-            return standing
+        await _round(cluster, writers, progress, effects=effects)
+        on_round(progress)
+        if not progress.waiting or clock() >= deadline:
+            return progress
         await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
-async def _round(cluster: RawCluster, writers: Writers, standing: FenceProgress, *, effects: bool) -> None:
+async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress, *, effects: bool) -> None:
     """Ask every leader once about its unproven partitions."""
-    missing = standing.waiting
+    missing = progress.waiting
     try:
         topics = await metadata(cluster, sorted({at.topic for at in missing}))
     except RawError as error:
-        standing.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
+        progress.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
         return
     by_node: dict[int, list[TopicPartition]] = {}
     for at in missing:
@@ -107,7 +107,7 @@ async def _round(cluster: RawCluster, writers: Writers, standing: FenceProgress,
                 missing[at] = reason
             else:
                 missing.pop(at)
-                standing.proven.add(at)
+                progress.proven.add(at)
 
 
 async def _node(

@@ -18,7 +18,7 @@ from drkit.failover.core.words import first_of
 from drkit.failover.loss.tail import Passed, Take, read_tail
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import FenceDebt, RoleRecord
+from drkit.flow_state.records import PendingFence, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
@@ -158,8 +158,8 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
             evidence="the flow copies: drkit verify compares what it has copied",
             hint="drkit divergence is for the time after drkit failover",
         )
-    debt = context.state.get(FenceDebt)
-    owed = debt.why if debt is not None else ""
+    pending = context.state.get(PendingFence)
+    owed = pending.why if pending is not None else ""
     source = context.source()
     if source is None:
         return Divergence(context.flow.name, (), context.source_error or "no answer", owed)

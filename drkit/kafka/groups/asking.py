@@ -35,7 +35,7 @@ class Answered(NamedTuple, Generic[T]):
     value: T | None = None
 
 
-Round = Callable[[int, list[str]], Awaitable[Mapping[str, Answered[T]]]]
+AskNode = Callable[[int, list[str]], Awaitable[Mapping[str, Answered[T]]]]
 """Asks one broker about some groups."""
 
 
@@ -49,7 +49,7 @@ class Coordinators:
     async def ask(
         self,
         groups: Iterable[str],
-        ask: Round[T],
+        ask: AskNode[T],
         *,
         per_request: int,
         in_flight: int = 5,
@@ -94,7 +94,7 @@ class Coordinators:
         for node, names in by_node.items():
             yield node, [names[i : i + size] for i in range(0, len(names), size)]
 
-    async def _lane(self, ask: Round[T], node: int, batches: list[list[str]]) -> dict[str, Answered[T]]:
+    async def _lane(self, ask: AskNode[T], node: int, batches: list[list[str]]) -> dict[str, Answered[T]]:
         out: dict[str, Answered[T]] = {}
         for names in batches:
             try:
