@@ -1,10 +1,11 @@
 #!/bin/sh
 # The image that all others are made from, where none can be pulled: Debian by debootstrap, imported as IMAGE. Run as root.
-#   docker/base.sh [IMAGE [MIRROR]]          (default: drkit-base http://deb.debian.org/debian)
+#   docker/base.sh [IMAGE [MIRROR]]          (default: drkit-base, and Debian's own archive)
 # Nothing of this machine is in the image: neither MIRROR, nor resolv.conf, host name, machine id, logs, package lists.
 set -eu
 image=${1:-drkit-base}
-mirror=${2:-http://deb.debian.org/debian}
+archive=http://deb.debian.org/debian
+mirror=${2:-$archive}
 suite=bookworm
 
 work=$(mktemp -d)
@@ -12,11 +13,11 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" "$mirror" >&2
 
-# Debian's own addresses, as in its official image.
+# Debian's own archive, as in its official image, whatever the mirror was.
 cat > "$root/etc/apt/sources.list" <<SOURCES
-deb http://deb.debian.org/debian $suite main
-deb http://deb.debian.org/debian $suite-updates main
-deb http://deb.debian.org/debian-security $suite-security main
+deb $archive $suite main
+deb $archive $suite-updates main
+deb $archive-security $suite-security main
 SOURCES
 # A container starts no services when a package is installed.
 printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"

@@ -11,6 +11,18 @@ TargetOffset = NewType("TargetOffset", int)
 """An offset in a partition of the target cluster (MM2: *downstream*)."""
 
 
+class FlowAliases(NamedTuple):
+    """The aliases of the two clusters of a flow."""
+
+    source: str
+    target: str
+
+    @property
+    def name(self) -> str:
+        """``source->target``, as on the command line."""
+        return f"{self.source}->{self.target}"
+
+
 class TopicPartition(NamedTuple):
     """A topic name and a partition number of one cluster."""
 

@@ -40,10 +40,6 @@ LATE_IMPORTS = {
 MAX_LINES = 300
 MAX_FUNCTION_LINES = 50
 LONG_FILES: dict[str, str] = {
-    "drkit.offsets.map_record": "one record kind after the other, each with its bytes in both formats",
-    "drkit.offsets.partition_map": "what each record kind does to the map: to be read together",
-    "drkit.offsets.resolve": "one decision: numbers, the log, or a lost tail",
-    "drkit.copy_task.core.context": "what the parts of a copy task share",
     "drkit.copy_task.core.partition": "the cursor of a partition, with all that moves it",
     "tests.model.task": "every step of a copy task of the model",
 }

@@ -26,7 +26,7 @@ STATE_KEYS = {kind.KEY for kind in KINDS if set(kind.KEY) & set("/-")}
 """Keys of one word are words of other formats too."""
 KEYS_OF_NOTES = {
     "drkit.detect.agents": "a note of the watch topic, which only drkit/detect/ reads",
-    "drkit.detect.marks": "likewise",
+    "drkit.detect.note_kinds": "likewise",
     "drkit.detect.votes": "likewise",
 }
 

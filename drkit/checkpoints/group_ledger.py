@@ -93,20 +93,20 @@ class GroupLedger:
         :param look_seconds: within this time every group is looked at, whatever is known of it
         :param sync: the round writes positions on the target
         """
-        there = frozenset(groups)
-        for name in self._entries.keys() - there:
+        existing = frozenset(groups)
+        for name in self._entries.keys() - existing:
             del self._entries[name]
         for entry in self._entries.values():
             entry.fresh = False
-        self._changed = frozenset() if changed is None else changed & there
-        self._pending |= there if changed is None else self._changed | there.difference(self._entries)
+        self._changed = frozenset() if changed is None else changed & existing
+        self._pending |= existing if changed is None else self._changed | existing.difference(self._entries)
         whole: set[str] = set()
         if sync:
             whole, self._unsynced = self._unsynced, set()
         passed = max(0.0, now - self._planned_at) if self._planned_at is not None else 0.0
         self._planned_at = now
-        whole |= self._oldest(len(there), now, passed, look_seconds)
-        self._pending = (self._pending | whole | self._due_soon(passed)) & there
+        whole |= self._oldest(len(existing), now, passed, look_seconds)
+        self._pending = (self._pending | whole | self._due_soon(passed)) & existing
         quick = () if changed is None else self._pending & self._entries.keys() - whole
         self.quick = frozenset(name for name in quick if not self._entries[name].open)
         return sorted(self._pending)

@@ -36,13 +36,13 @@ class Terms(NamedTuple):
 
     def widened(self, later: Terms) -> bool:
         """Whether `later` only has more topics: a group's known offsets in the others stay valid."""
-        mine, theirs = self.known, later.known
-        own = theirs.producers.own
+        known, wanted = self.known, later.known
+        own = wanted.producers.own
         return (
-            self._replace(known=theirs) == later
-            and mine.topics.items() <= theirs.topics.items()
-            and mine.producers._replace(own=own) == theirs.producers
-            and mine.producers.own <= own
+            self._replace(known=wanted) == later
+            and known.topics.items() <= wanted.topics.items()
+            and known.producers._replace(own=own) == wanted.producers
+            and known.producers.own <= own
         )
 
 
@@ -124,13 +124,13 @@ class FrameLook:
         if not self._refresh_ms:
             minutes = min(int(broker_config(target, b.id)[_RETENTION].value or 0) for b in target.brokers)
             self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
-        theirs = listed_groups(self._clusters[0])
+        on_source = listed_groups(self._clusters[0])
         accepted = flow.group_filter.accepts
-        groups = frozenset(g for g, x in theirs.items() if is_consumer(x) and accepted(g))
+        groups = frozenset(g for g, x in on_source.items() if is_consumer(x) and accepted(g))
         gone: list[str] = []
         if flow.on_source_group_deleted == "mirror":
-            gone = sorted(g for g in listed_groups(self._clusters[1]) if g not in theirs and accepted(g))
+            gone = sorted(g for g in listed_groups(self._clusters[1]) if g not in on_source and accepted(g))
         promoted = frozenset(promoted_topics(state))
         topic_id = str(self._topic_id or "")
         terms = Terms(flow.source, known, topic, topic_id, self._refresh_ms, promoted)
-        return GroupsFrame(terms, groups, tuple(gone), other_groups(theirs, accepted))
+        return GroupsFrame(terms, groups, tuple(gone), other_groups(on_source, accepted))

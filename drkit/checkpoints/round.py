@@ -47,9 +47,9 @@ class RoundLinks(NamedTuple):
     places: PositionReader
     topic: CheckpointTopic | None
     """Where checkpoints go; None when none are wanted."""
-    theirs: Groups
+    source_groups: Groups
     """The source's groups; knows their coordinators from round to round."""
-    ours: Groups
+    target_groups: Groups
     """The target's."""
 
 
@@ -67,9 +67,9 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
     again: set[str] = set()
     positions = await _positions(shard, links, memory, report, again)
     if shard.sync:
-        await sync_groups(shard, links.ours, links.target.loop, positions, report)
+        await sync_groups(shard, links.target_groups, links.target.loop, positions, report)
         if shard.gone:
-            report.deleted = await follow_deleted(shard, links.ours)
+            report.deleted = await follow_deleted(shard, links.target_groups)
     if links.topic is not None:
         try:
             changed = _emit(links.topic, positions, memory)
@@ -89,22 +89,22 @@ async def _positions(
     shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, again: set[str]
 ) -> dict[str, Positions]:
     """The positions of the shard's groups; adds to `again` the groups that the copy has not fully passed."""
-    theirs = await _committed(shard, links.theirs, memory, report)
-    for group, offsets in theirs.items():
+    committed = await _committed(shard, links.source_groups, memory, report)
+    for group, offsets in committed.items():
         memory.groups[group].keep(offsets)
-    pairs = {at: shard.known.pair(*at) for at in set().union(*theirs.values())}
+    pairs = {at: shard.known.pair(*at) for at in set().union(*committed.values())}
     if not pairs:
         return {}
     places = await links.places.look(pairs.values(), shard.known.producers, links.source)
     out: dict[str, Positions] = {}
-    for group, offsets in theirs.items():
+    for group, offsets in committed.items():
         remembered, positions = memory.groups[group], out.setdefault(group, {})
-        for at, committed in offsets.items():
-            place, stored = places[at], StoredOffset(*committed)
-            theirs_now, found = _newest(remembered, at, stored, place)
+        for at, newest in offsets.items():
+            place, stored = places[at], StoredOffset(*newest)
+            used, found = _newest(remembered, at, stored, place)
             known = place if isinstance(place, PartitionPosition) else None
-            positions[at] = GroupPosition(theirs_now, pairs[at].target, found, known)
-            if (isinstance(found, Unavailable) or theirs_now is not stored) and stored.mark is None:
+            positions[at] = GroupPosition(used, pairs[at].target, found, known)
+            if (isinstance(found, Unavailable) or used is not stored) and stored.mark is None:
                 again.add(group)
     return out
 
@@ -126,18 +126,18 @@ async def _committed(shard: Shard, groups: Groups, memory: Memory, report: Shard
 
 
 def _newest(
-    group: Remembered, at: TopicPartition, theirs: StoredOffset, place: PartitionPosition | Unavailable
+    group: Remembered, at: TopicPartition, stored: StoredOffset, place: PartitionPosition | Unavailable
 ) -> tuple[StoredOffset, Translation]:
     """The group's offset and its translation; an earlier offset until the copy has passed the newest."""
-    seen = group.newest_first(at, theirs.offset)
+    seen = group.newest_first(at, stored.offset)
     if isinstance(place, Unavailable):
-        return theirs, place
-    if theirs.mark is None and place.waits_for(theirs.offset):
+        return stored, place
+    if stored.mark is None and place.waits_for(stored.offset):
         for earlier in seen:
             found = place.forward(earlier)
             if not isinstance(found, Unavailable):
                 return StoredOffset(earlier), found
-    return theirs, place.forward(theirs.offset)
+    return stored, place.forward(stored.offset)
 
 
 def _emit(topic: CheckpointTopic, positions: Mapping[str, Positions], memory: Memory) -> Counter[str]:
@@ -146,10 +146,10 @@ def _emit(topic: CheckpointTopic, positions: Mapping[str, Positions], memory: Me
     for group, of_group in positions.items():
         emitted = memory.groups[group].emitted
         for at, p in of_group.items():
-            if isinstance(p.found, Unavailable) or p.theirs.mark is not None:
+            if isinstance(p.found, Unavailable) or p.on_source.mark is not None:
                 continue
-            if emitted.get(at) != (p.theirs.offset, p.found.offset):
-                found = Checkpoint(group, *p.at, p.theirs.offset, p.found.offset, p.theirs.metadata)
+            if emitted.get(at) != (p.on_source.offset, p.found.offset):
+                found = Checkpoint(group, *p.at, p.on_source.offset, p.found.offset, p.on_source.metadata)
                 changed.append((at, found))
     topic.write(found for _, found in changed)
     for at, found in changed:

@@ -30,7 +30,7 @@ Less than a lease lasts, so that no other run has written these groups since the
 class GroupPosition(NamedTuple):
     """A group's offset on the source, and where that is on the target."""
 
-    theirs: StoredOffset
+    on_source: StoredOffset
     at: TopicPartition
     """On the target."""
     found: Translation
@@ -55,22 +55,21 @@ async def sync_groups(
         for group_names in some[first::_LANES]:
             await _sync_some(shard, groups, {g: positions[g] for g in group_names}, report)
 
-    for running in [loop.spawn(lane, first) for first in range(min(_LANES, len(some)))]:
-        await running
+    await loop.together(lane, range(min(_LANES, len(some))))
 
 
 async def _sync_some(
     shard: Shard, groups: Groups, mine: Mapping[str, Positions], report: ShardReport
 ) -> None:
     """Look at some groups on the target, write what the table allows, and read it back."""
-    states, there = await groups.describe(mine), await groups.committed(mine)
+    states, on_target = await groups.describe(mine), await groups.committed(mine)
     until = boottime() + _DECIDED_SECONDS
     copies = {target for target, _, _ in shard.known.topics.values()}
     now = wall_ms()
     decided: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: dict[str, dict[TopicPartition, Committed]] = {}
     for group, positions in mine.items():
-        state, stored = states[group].value, there[group].value
+        state, stored = states[group].value, on_target[group].value
         told = None if state is None or stored is None else state.state
         kept = in_copies(stored, copies)
         has_worked = worked(shard.source, kept.values())
@@ -78,10 +77,10 @@ async def _sync_some(
         for at, p in positions.items():
             case = Case(
                 source=shard.source,
-                theirs=p.theirs,
+                on_source=p.on_source,
                 position=p.found,
                 state=told,
-                there=kept.get(p.at),
+                on_target=kept.get(p.at),
                 worked=has_worked,
                 start=p.place.start if p.place else 0,
                 end=p.place.end if p.place else -1,
@@ -142,12 +141,12 @@ async def _write(
     stored = await groups.committed(writes)
     failed: dict[str, dict[TopicPartition, str]] = {}
     for group, wanted in writes.items():
-        codes, there = answers[group].value or {}, stored[group].value or {}
+        codes, on_target = answers[group].value or {}, stored[group].value or {}
         for at, offset in wanted.items():
             if code := codes.get(at, answers[group].error):
                 failed.setdefault(group, {})[at] = _reason(code)
-            elif there.get(at) != offset:
-                failed.setdefault(group, {})[at] = f"read back: {there.get(at)}"
+            elif on_target.get(at) != offset:
+                failed.setdefault(group, {})[at] = f"read back: {on_target.get(at)}"
     return failed
 
 
@@ -157,11 +156,11 @@ def _reason(code: int) -> str:
 
 async def follow_deleted(shard: Shard, groups: Groups) -> list[str]:
     """Delete the groups that are gone from the source, where only this flow wrote them; returns these."""
-    states, there = await groups.describe(shard.gone), await groups.committed(shard.gone)
+    states, on_target = await groups.describe(shard.gone), await groups.committed(shard.gone)
     until = boottime() + _DECIDED_SECONDS
     doomed = []
     for group in shard.gone:
-        state, stored = states[group].value, there[group].value
+        state, stored = states[group].value, on_target[group].value
         kept: list[Any] = [StoredOffset(*c) for c in (stored or {}).values()]
         if may_delete(shard.source, state.state if state else None, kept):
             doomed.append(group)

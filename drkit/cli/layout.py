@@ -34,9 +34,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def pairs(values: Mapping[str, Any], console: Console, width: int) -> RenderableType:
     """Names and values: tables beside their names where the width allows it, else below them."""
-    beside = _beside(values)
-    if Measurement.get(console, console.options.update(width=_UNBOUNDED), beside).maximum <= width:
-        return beside
+    side_by_side = _side_by_side(values)
+    if Measurement.get(console, console.options.update(width=_UNBOUNDED), side_by_side).maximum <= width:
+        return side_by_side
     parts: list[RenderableType] = []
     short: dict[str, Any] = {}
     for key, value in values.items():
@@ -44,12 +44,12 @@ def pairs(values: Mapping[str, Any], console: Console, width: int) -> Renderable
             short[key] = value
             continue
         if short:
-            parts.append(_beside(short))
+            parts.append(_side_by_side(short))
             short = {}
         inner = pairs(value, console, width - _INDENT) if isinstance(value, dict) else table(value)
         parts += [_name(key, "bold"), Padding(inner, (0, 0, 0, _INDENT))]
     if short:
-        parts.append(_beside(short))
+        parts.append(_side_by_side(short))
     return Group(*parts)
 
 
@@ -68,7 +68,7 @@ def cell(value: object) -> Text:
     return Text(visible(str(value)))
 
 
-def _beside(values: Mapping[str, Any]) -> Table:
+def _side_by_side(values: Mapping[str, Any]) -> Table:
     made = Table(box=None, pad_edge=False, show_header=False)
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
@@ -80,7 +80,7 @@ def _beside(values: Mapping[str, Any]) -> Table:
 def _nested(value: Any) -> Table | Text:
     if not _has_parts(value):
         return cell(value)
-    return _beside(value) if isinstance(value, dict) else table(value)
+    return _side_by_side(value) if isinstance(value, dict) else table(value)
 
 
 def _has_parts(value: object) -> bool:

@@ -51,7 +51,7 @@ class AppliedChange(NamedTuple):
     """New values of a flow's settings, and a line about each."""
 
     values: dict[str, Any]
-    told: tuple[str, ...]
+    lines: tuple[str, ...]
 
 
 class Changes(NamedTuple):
@@ -72,22 +72,22 @@ def changes(running: Settings, names: Iterable[str], wanted: Settings) -> Change
     """
     live: dict[str, AppliedChange] = {}
     restart: list[str] = []
-    theirs = {f.name: f for f in wanted.flows}
-    ours = [running.flow(name) for name in names]
-    for flow in ours:
-        if flow.name not in theirs:
+    in_file = {f.name: f for f in wanted.flows}
+    flows = [running.flow(name) for name in names]
+    for flow in flows:
+        if flow.name not in in_file:
             restart.append(f"flows.{flow.name}: it is no longer in the file")
             continue
-        values = {n: getattr(theirs[flow.name], n) for n in FlowSettings.model_fields}
-        told = {n: _told(n, getattr(flow, n), v) for n, v in values.items() if getattr(flow, n) != v}
-        if taken := [n for n in told if n in LIVE]:
-            live[flow.name] = AppliedChange({n: values[n] for n in taken}, tuple(told[n] for n in taken))
-        restart += [f"flows.{flow.name}.{line}" for n, line in told.items() if n not in LIVE]
+        values = {n: getattr(in_file[flow.name], n) for n in FlowSettings.model_fields}
+        changed = {n: _line(n, getattr(flow, n), v) for n, v in values.items() if getattr(flow, n) != v}
+        if taken := [n for n in changed if n in LIVE]:
+            live[flow.name] = AppliedChange({n: values[n] for n in taken}, tuple(changed[n] for n in taken))
+        restart += [f"flows.{flow.name}.{line}" for n, line in changed.items() if n not in LIVE]
     known = {f.name for f in running.flows}
-    restart += [f"flows.{name}: it is new in the file" for name in theirs if name not in known]
-    restart += _clusters(running, ours, wanted)
+    restart += [f"flows.{name}: it is new in the file" for name in in_file if name not in known]
+    restart += _clusters(running, flows, wanted)
     restart += [
-        f"{table}.{_told(name, before, after)}"
+        f"{table}.{_line(name, before, after)}"
         for table, name in _AT_START
         if (before := getattr(getattr(running, table), name))
         != (after := getattr(getattr(wanted, table), name))
@@ -106,23 +106,23 @@ def combined(running: Settings, found: Changes) -> Settings:
 
 
 def _clusters(running: Settings, flows: Iterable[FlowSettings], wanted: Settings) -> list[str]:
-    told = []
+    changed = []
     for alias in dict.fromkeys(a for f in flows for a in (f.source, f.target)):
-        ours, theirs = running.clusters[alias], wanted.clusters.get(alias)
-        if theirs is None:
+        before, after = running.clusters[alias], wanted.clusters.get(alias)
+        if after is None:
             continue  # its flows are gone too, and that is reported
-        if ours.bootstrap_servers != theirs.bootstrap_servers:
-            servers = _told("bootstrap_servers", ours.bootstrap_servers, theirs.bootstrap_servers)
-            told.append(f"clusters.{alias}.{servers}")
-        told += [f"clusters.{alias}.client.{name}" for name in _different(ours.client, theirs.client)]
-    return told
+        if before.bootstrap_servers != after.bootstrap_servers:
+            servers = _line("bootstrap_servers", before.bootstrap_servers, after.bootstrap_servers)
+            changed.append(f"clusters.{alias}.{servers}")
+        changed += [f"clusters.{alias}.client.{name}" for name in _different(before.client, after.client)]
+    return changed
 
 
-def _different(ours: dict[str, str], theirs: dict[str, str]) -> list[str]:
-    return sorted(n for n in {*ours, *theirs} if ours.get(n) != theirs.get(n))
+def _different(running: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    return sorted(n for n in {*running, *wanted} if running.get(n) != wanted.get(n))
 
 
-def _told(name: str, before: Any, after: Any) -> str:
+def _line(name: str, before: Any, after: Any) -> str:
     """One changed setting; of client properties only the names, as values may be secret."""
     if name in ROLES:
         return f"{name}: {', '.join(_different(before, after))}"

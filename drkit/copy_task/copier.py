@@ -6,6 +6,7 @@ everything else is resolved from the target again, so the previous worker does n
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 import math
 from typing import Any
@@ -15,7 +16,8 @@ from drkit.clock import boottime
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.control import follow_control, until_renewed
 from drkit.copy_task.core.assignment import TaskAssignment
-from drkit.copy_task.core.context import TaskContext, WorkerLinks
+from drkit.copy_task.core.context import TaskContext
+from drkit.copy_task.core.links import WorkerLinks
 from drkit.copy_task.core.map_writer import MapTaken, MapWriter
 from drkit.copy_task.core.marks import write_marks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
@@ -143,13 +145,10 @@ class CopyTask:
         task = self.task
         # Renewals of the lease are seen from the begin on: to read a large map takes longer than a lease.
         self._parts.append(task.loop.spawn(follow_control, task))
-        starts = [task.loop.spawn(t.begin_epoch) for t in task.transactions.values()]
-        starts += [task.loop.spawn(w.take) for w in task.maps.values()]
-        starts.append(task.loop.spawn(self._source.ask))
-        for future in starts:
-            await future
-        for future in [task.loop.spawn(self._take_map, bucket) for bucket in task.maps]:
-            await future
+        fences: list[Callable[[], Awaitable[Any]]] = [t.begin_epoch for t in task.transactions.values()]
+        fences += [w.take for w in task.maps.values()]
+        await task.loop.together(lambda start: start(), [*fences, self._source.ask])
+        await task.loop.together(self._take_map, task.maps)
         resolver = PartitionResolver(task)
         await resolver.begin()
         for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
@@ -238,10 +237,7 @@ class CopyTask:
         await self.task.loop.together(self._mark, self.task.maps)
 
     async def _mark(self, bucket: int) -> None:
-        await write_marks(self.task, bucket, self._in_bucket(bucket))
-
-    def _in_bucket(self, bucket: int) -> list[PartitionCopy]:
-        return [p for p in self.task.partitions if p.lease.bucket == bucket]
+        await write_marks(self.task, bucket, self.task.in_bucket[bucket])
 
     async def _drain(self) -> None:
         """Wait for in-flight batches, confirm them in the map, and let the coroutines end."""
@@ -263,5 +259,5 @@ class CopyTask:
     async def _let_go(self, bucket: int) -> None:
         """Write the last marks, and that nothing of this task is in flight: the next need not fence it."""
         await self._mark(bucket)
-        if not any(p.in_flight or p.ready or p.lost for p in self._in_bucket(bucket)):
+        if not any(p.in_flight or p.ready or p.lost for p in self.task.in_bucket[bucket]):
             await self.task.maps[bucket].end()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 import resource
-from typing import Any, Final
+from typing import Any
 
 from drkit.clock import boottime
 from drkit.copy_task.core.context import TaskContext
+from drkit.copy_task.core.shallow import shallow_dict
 from drkit.copy_task.source.health import SourceHealth
 from drkit.min_max_mean import MinMaxMean
 
@@ -30,6 +31,10 @@ class PartitionReport:
     """How old batches were when they were fetched."""
     latency_ms: MinMaxMean = field(default_factory=MinMaxMean)
     """How old batches were when they were on the target."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return shallow_dict(self) | {"age_ms": self.age_ms.as_dict(), "latency_ms": self.latency_ms.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +63,7 @@ class TaskReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""
-        # Not `asdict`, which copies each value: with thousands of partitions nothing is copied meanwhile.
-        plain = {name: getattr(self, name) for name in _NAMES}
-        plain["partitions"] = [_plain(p) for p in self.partitions]
-        return plain
-
-
-_NAMES: Final = tuple(f.name for f in fields(TaskReport))
-_PARTITION_NAMES: Final = tuple(f.name for f in fields(PartitionReport))
-
-
-def _plain(p: PartitionReport) -> dict[str, Any]:
-    found = {name: getattr(p, name) for name in _PARTITION_NAMES}
-    found["age_ms"], found["latency_ms"] = p.age_ms.as_dict(), p.latency_ms.as_dict()
-    return found
+        return shallow_dict(self) | {"partitions": [p.as_dict() for p in self.partitions]}
 
 
 def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskReport:

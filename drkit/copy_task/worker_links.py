@@ -7,7 +7,8 @@ from typing import Final
 
 from drkit.allocator import keep_memory
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.copy_task.core.context import WorkerLinks, reason_of
+from drkit.copy_task.core.context import reason_of
+from drkit.copy_task.core.links import WorkerLinks
 from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
 from drkit.kafka.raw import RawCluster, RawError

@@ -201,23 +201,23 @@ class BothSides:
         """Read everything on both sides."""
         stage.screen.say("An ordinary consumer reads everything from both clusters.")
         settings = stage.settings
-        theirs = read_all(settings.cluster("primary"), list(TOPICS))
-        ours = read_all(settings.cluster("standby"), list(TOPICS))
-        missing = len(set(theirs.orders) - set(ours.orders))
+        primary = read_all(settings.cluster("primary"), list(TOPICS))
+        standby = read_all(settings.cluster("standby"), list(TOPICS))
+        missing = len(set(primary.orders) - set(standby.orders))
         stage.measured |= {
-            "megabytes": round(theirs.size / 1e6, 1),
+            "megabytes": round(primary.size / 1e6, 1),
             "lost": missing,
-            "twice": ours.twice,
-            "identical": theirs.fingerprints == ours.fingerprints,
+            "twice": standby.twice,
+            "identical": primary.fingerprints == standby.fingerprints,
         }
-        if theirs.fingerprints != ours.fingerprints or theirs.records != stage.shop.records:
+        if primary.fingerprints != standby.fingerprints or primary.records != stage.shop.records:
             raise Failed(
                 "a consumer sees other records on the standby than on the primary",
-                evidence=f"primary {theirs.records}, standby {ours.records},"
-                f" lost {missing}, twice {ours.twice}",
+                evidence=f"primary {primary.records}, standby {standby.records},"
+                f" lost {missing}, twice {standby.twice}",
             )
         stage.screen.fact(
-            f"{theirs.records:,} records on the primary, {ours.records:,} on the standby:"
+            f"{primary.records:,} records on the primary, {standby.records:,} on the standby:"
             f" none lost, none twice, all in order"
         )
 

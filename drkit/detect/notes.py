@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from drkit.detect.agents import AgentNote
-from drkit.detect.marks import LOOK, Automatic, KnownBrokers, Pause
+from drkit.detect.note_kinds import LOOK, Automatic, KnownBrokers, Pause
 from drkit.detect.speakers import ANYBODY, NO_DOUBT, Doubt, Speakers, Speaking
 from drkit.detect.votes import Vote
 from drkit.flow_state.codec.fields import Malformed

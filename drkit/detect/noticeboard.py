@@ -18,7 +18,7 @@ from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import Headers, signed, verify
 from drkit.detect.awake import AwakeClock
-from drkit.detect.marks import Automatic
+from drkit.detect.note_kinds import Automatic
 from drkit.detect.notes import Note, Notes, R
 from drkit.detect.speakers import ANYBODY, Speakers
 from drkit.errors import DrkitError, Failed

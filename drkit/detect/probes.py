@@ -17,7 +17,7 @@ from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.canary import ensure_canary
-from drkit.detect.marks import MOST_ADDRESSES, KnownBrokers
+from drkit.detect.note_kinds import MOST_ADDRESSES, KnownBrokers
 from drkit.detect.prober import Met, Prober, stranger
 from drkit.detect.seen import Address, Probe, SightRules, SourceView, Track, see
 from drkit.errors import DrkitError
@@ -110,15 +110,15 @@ class Probes:
     def remember(self, notes: Iterable[KnownBrokers]) -> None:
         """Take the addresses in the newest notes of all topics; what a broker says itself wins."""
         with self._lock:
-            ours = [n for n in notes if self.cluster_id in {None, n.cluster_id}]
-            wanted = {a for n in ours for a in n.brokers if self._may_exist(a)}
+            of_cluster = [n for n in notes if self.cluster_id in {None, n.cluster_id}]
+            wanted = {a for n in of_cluster for a in n.brokers if self._may_exist(a)}
             for gone in self._from_notes - wanted:
                 self._remove(gone)
-            there = {(a.listener, a.broker) for a in self._tracks if a not in self._from_notes}
+            own = {(a.listener, a.broker) for a in self._tracks if a not in self._from_notes}
             servers = {(a.listener, a.server) for a in self._tracks if a.broker >= 0}
             for address in sorted(wanted - set(self._tracks)):
                 listener, server, broker = address
-                taken = (listener, broker) in there or (listener, server) in servers
+                taken = (listener, broker) in own or (listener, server) in servers
                 if not taken and len(self._from_notes) < MOST_ADDRESSES:
                     servers.add((listener, server))
                     self._from_notes.add(address)

@@ -141,16 +141,16 @@ def _from_the_past(seen: Sighting, *times: int | None) -> list[int]:
 
 def _copied_ms(seen: Sighting, records: int | None, held: HeldRecords | None) -> int | str:
     """Time before which everything is known to be copied; else why that is unknown."""
-    theirs = [] if seen.ahead_seconds else _from_the_past(seen, seen.heartbeat_ms)
-    if theirs and records == 0:
+    source_times = [] if seen.ahead_seconds else _from_the_past(seen, seen.heartbeat_ms)
+    if source_times and records == 0:
         # What the source had when its ends were noted last is copied, if no record up to them is missing.
-        theirs += _from_the_past(seen, seen.ends_seen_ms)
-    known = max(theirs) - seen.margin_ms if theirs else None
+        source_times += _from_the_past(seen, seen.ends_seen_ms)
+    known = max(source_times) - seen.margin_ms if source_times else None
     why = "no heartbeat of this flow ever reached the target"
-    if seen.ahead_seconds or (seen.heartbeat_ms is not None and not theirs):
+    if seen.ahead_seconds or (seen.heartbeat_ms is not None and not source_times):
         why = "the newest heartbeat is from the future: one of two clocks is wrong"
     if held is not None and held.acknowledged and known is not None:  # a heartbeat passes while they wait
         why = "open transactions held records back, since when is not known"
         known = min(known, held.oldest_ms) if held.oldest_ms is not None else None
-    ours = [t for t in (known, seen.copied_ms) if t is not None]
-    return max(ours) if ours else why
+    copied_times = [t for t in (known, seen.copied_ms) if t is not None]
+    return max(copied_times) if copied_times else why

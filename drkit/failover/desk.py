@@ -23,7 +23,7 @@ from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.interpreter import Interpreter, Planned, refuse_late_abort, rehearse
 from drkit.failover.journal.entries import RunLog
-from drkit.failover.journal.file import JournalFile, folder_of, path_of, private
+from drkit.failover.journal.file import JournalFile, folder_of, open_kept, path_of
 from drkit.failover.journal.journal import Journal, NoJournal, open_run, refuse_open
 from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.failover.report import report_of
@@ -259,9 +259,8 @@ class FailoverService:
         """Write a copy of the report to this machine's disk; a failed write is only logged."""
         path = path_of(self._folder, run.run_id, "report.json")
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             text = json.dumps(report_of(run, self._flow.name), indent=2, ensure_ascii=False)
-            with open(path, "w", encoding="utf-8", opener=private) as file:
+            with open_kept(path, "w") as file:
                 file.write(text + "\n")
         except OSError as error:
             observe.event("failover_report_not_kept", level="warning", path=str(path), evidence=str(error))

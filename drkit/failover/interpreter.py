@@ -76,7 +76,7 @@ class Interpreter:
             row, wanted = TABLE[at], None
             if row.looks_again and not self._opened and self._is_unfenced():
                 wanted = StepName.FENCE
-            elif row.step in ended and row.standing and not self._still_holds(row):
+            elif row.step in ended and row.must_hold and not self._still_holds(row):
                 wanted = row.step
             if wanted is not None:
                 self._guarded(row, self._refuse_flapping)
@@ -144,7 +144,7 @@ class Interpreter:
         if self._opened:
             return {to}
         for row in reversed(TABLE):
-            if row.step in again and row.step is not to and row.standing and self._is_done(row.step):
+            if row.step in again and row.step is not to and row.must_hold and self._is_done(row.step):
                 self._guarded(row, self._undo)
         return again
 

@@ -21,8 +21,8 @@ from drkit.failover.fencing.proof import Proof, prove, worth_of
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.steps.fence import FenceStep
 from drkit.flow_state.copied_topics import promoted_of
-from drkit.flow_state.fence_debt import settle
-from drkit.flow_state.records import FenceDebt, PendingLift
+from drkit.flow_state.pending_fence import settle
+from drkit.flow_state.records import PendingFence, PendingLift
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
@@ -47,7 +47,7 @@ class Fences(NamedTuple):
     flow: str
     cluster: str
     topics: tuple[TopicFence, ...]
-    debt: FenceDebt | None
+    debt: PendingFence | None
     lift: PendingLift | None
     """Fences to lift at the first contact with the cluster."""
     unanswered: str
@@ -96,7 +96,7 @@ def shown(desk: FailoverService) -> Fences:
     :raises DrkitError: the target cannot be read
     """
     context = _context(desk)
-    debt = context.state.get(FenceDebt)
+    debt = context.state.get(PendingFence)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
     owed = set(debt.topics) if debt is not None else set()
     promoted = promoted_of(context.state.records) & context.known.topics.keys()
@@ -213,7 +213,7 @@ def lift(desk: FailoverService, topics: Collection[str], reason: str) -> list[st
     wanted = set(liftable(desk, topics, reason))
     context = _context(desk)
     lift_fences(context, wanted)
-    settle(context.state, FenceDebt, wanted)
+    settle(context.state, PendingFence, wanted)
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),
                   reason=reason)  # fmt: skip
     return sorted(wanted)
@@ -234,7 +234,7 @@ def _for(desk: FailoverService, context: Context, topics: Collection[str]) -> Co
     return desk.beside(Scope(names, (), whole_flow=False), _Beside())
 
 
-def _due(desk: FailoverService, context: Context) -> tuple[FenceDebt | None, PendingLift | None]:
+def _due(desk: FailoverService, context: Context) -> tuple[PendingFence | None, PendingLift | None]:
     """Return the pending fence and the pending lift.
 
     :raises Refused: a run that can still be aborted owns the fence
@@ -248,7 +248,7 @@ def _due(desk: FailoverService, context: Context) -> tuple[FenceDebt | None, Pen
             hint="drkit failover --resume fences the old primary if it answers; drkit failover --abort"
             " lifts what stands",
         )
-    return context.state.get(FenceDebt), context.state.get(PendingLift)
+    return context.state.get(PendingFence), context.state.get(PendingLift)
 
 
 def _asked(context: Context, topics: list[str]) -> dict[str, str]:

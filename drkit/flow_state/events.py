@@ -22,16 +22,16 @@ class TopicEvents:
         self._flow = flow
         self._state = state
         self._effects = effects
-        self._told: set[tuple[str, str, str]] = set()
+        self._reported: set[tuple[str, str, str]] = set()
 
     def once(self, kind: str, topic: str, identity: str, *, level: Level = "info", **fields: Any) -> None:
         """Log a finding once per run, and write it once.
 
         :param identity: separates this finding from a later one of the same kind
         """
-        if (kind, topic, identity) in self._told:
+        if (kind, topic, identity) in self._reported:
             return
-        self._told.add((kind, topic, identity))
+        self._reported.add((kind, topic, identity))
         observe.event(kind, level=level, flow=self._flow.name, topic=topic, **fields)
         written = self._state.get(EventRecord, EventRecord.name_of(kind, topic))
         if self._effects and (written is None or written.fields.get("identity") != identity):

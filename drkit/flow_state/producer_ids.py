@@ -75,16 +75,25 @@ def own_ids(target: ClusterSettings, flow: FlowSettings, state: StateTopic) -> P
     return ProducerIds(known.current, known.ids, _ids(state.all(BulkProducerRecord)))
 
 
+async def take_bulk_ids(
+    cluster: RawCluster, flow: FlowSettings, buckets: Iterable[int]
+) -> dict[int, ProducerIdentity]:
+    """The ids that the transactional ids of some buckets have: what they left open is aborted, and fenced.
+
+    :raises Failed: the target gives none
+    """
+    names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in buckets}
+    ids = await cluster.loop.together(lambda n: Transactions(cluster, n).begin_epoch(), names.values())
+    return dict(zip(names, ids, strict=True))
+
+
 def _ask(
     target: ClusterSettings, flow: FlowSettings, buckets: Iterable[int], *, live: bool
 ) -> tuple[ProducerIdentity | None, dict[int, ProducerIdentity]]:
     """A new live id, and the ids that some buckets' transactional ids have."""
 
     async def ask(cluster: RawCluster) -> tuple[ProducerIdentity | None, dict[int, ProducerIdentity]]:
-        spawn = cluster.loop.spawn
         first = await new_producer_id(cluster) if live else None
-        names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in buckets}
-        asked = {b: spawn(Transactions(cluster, name).begin_epoch) for b, name in names.items()}
-        return first, {bucket: await future for bucket, future in asked.items()}
+        return first, await take_bulk_ids(cluster, flow, buckets)
 
     return ask_once(target, "driver", ask, what="ask for producer ids")

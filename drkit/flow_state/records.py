@@ -9,8 +9,8 @@ from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.kinds.failover import (
     AclsRecord,
     FenceAclsRecord,
-    FenceDebt,
     FenceSizesRecord,
+    PendingFence,
     PendingLift,
     PromotionRecord,
 )
@@ -51,7 +51,6 @@ __all__ = [
     "ControlRecord",
     "EventRecord",
     "FenceAclsRecord",
-    "FenceDebt",
     "FenceSizesRecord",
     "GenerationRecord",
     "LeaseRecord",
@@ -59,6 +58,7 @@ __all__ = [
     "NotedEnds",
     "NotedHeld",
     "OffsetMapRecord",
+    "PendingFence",
     "PendingLift",
     "Process",
     "ProducerIdsRecord",
@@ -78,7 +78,7 @@ __all__ = [
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
-    TakeoverRecord, VerifiedRecord, EventRecord, PromotionRecord, FenceDebt, FenceSizesRecord,
+    TakeoverRecord, VerifiedRecord, EventRecord, PromotionRecord, PendingFence, FenceSizesRecord,
     FenceAclsRecord, AclsRecord, PendingLift, ControlKeyRecord, StandbyRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}

@@ -41,10 +41,10 @@ def restore(state: Written, key: str) -> bool:
             since.clear()
             state.write(key, value)
             state.load()
-            theirs = [v for v in since if v != value]
-            if not theirs or since[-1] != value:
+            others = [v for v in since if v != value]
+            if not others or since[-1] != value:
                 break
-            value = theirs[-1]
+            value = others[-1]
     finally:
         del state.followed[key]
     return True

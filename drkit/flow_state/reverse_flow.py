@@ -68,27 +68,27 @@ class OppositeFlows:
         self._flow = flow
         self._state = state
         self._writes_for = writes_for_seconds
-        self._ours = ClustersRecord(source.cluster_id, target.cluster_id)
+        self._clusters = ClustersRecord(source.cluster_id, target.cluster_id)
         self._others: dict[str, _Opposite] = {}
         self._strangers: set[str] = set()
         self._named = {state_topic(alias) for alias in flow.opposite_flows or ()}
         self._unnamed = UnnamedFlows(source.alias, flow)
         self._unanswered_since: float | None = None
-        self._told = False
+        self._has_reported = False
 
     @property
     def ids(self) -> tuple[int, ...]:
         """All known producer ids that opposite flows ever used on this flow's source."""
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
-    def explain_records(self, *, here: bool) -> bool:
+    def explain_records(self, *, both_ways: bool) -> bool:
         """Whether records on the target may be those that a flow in the other direction copies from there.
 
         With prefixed names a copy has no other writer.
 
-        :param here: this process runs such a flow, which may not be recorded yet
+        :param both_ways: this process runs such a flow, which may not be recorded yet
         """
-        return (here or bool(self._others)) and self._flow.naming != "prefix"
+        return (both_ways or bool(self._others)) and self._flow.naming != "prefix"
 
     def records(self, kind: type[R]) -> list[R]:
         """The records of this kind in the opposite flows' states, as far as they were read."""
@@ -103,8 +103,8 @@ class OppositeFlows:
 
     def introduce(self) -> None:
         """Record the clusters of this flow; to be called before its lease is taken."""
-        if self._state.get(ClustersRecord) != self._ours:
-            self._state.put(self._ours)
+        if self._state.get(ClustersRecord) != self._clusters:
+            self._state.put(self._clusters)
 
     def read_all(self) -> None:
         """Find the opposite flows and read what they have decided; this flow's lease must be held.
@@ -157,7 +157,7 @@ class OppositeFlows:
             state = FlowState.of(records, f"{name} on {self._source.alias}", records.refused)
             is_named = name in self._named
             said = state.get(ClustersRecord) if is_named else state.readable(ClustersRecord).get("")
-            is_opposite = said == ClustersRecord(self._ours.target, self._ours.source)
+            is_opposite = said == ClustersRecord(self._clusters.target, self._clusters.source)
             if is_opposite and is_named:
                 self._others[name] = other = _Opposite(self._source, name)
                 other.read()
@@ -180,12 +180,12 @@ class OppositeFlows:
             return True
         waiting = [other for other in self._others.values() if not other.allows(ids)]
         if not waiting:
-            self._unanswered_since, self._told = None, False
+            self._unanswered_since, self._has_reported = None, False
             return True
         now = monotonic()
         self._unanswered_since = since = self._unanswered_since or now
-        if now - since > _SAY_AFTER_SECONDS and not self._told:
-            self._told = True
+        if now - since > _SAY_AFTER_SECONDS and not self._has_reported:
+            self._has_reported = True
             observe.event("waiting_for_opposite_flow", level="warning", flow=self._flow.name,
                           opposite=waiting[0].state.name, hint=_HINT)  # fmt: skip
         return False

@@ -46,8 +46,8 @@ class UnnamedFlows:
 
     def keep(self, names: Iterable[str]) -> None:
         """Forget states that no longer exist."""
-        there = set(names)
-        self._copies = {name: copies for name, copies in self._copies.items() if name in there}
+        existing = set(names)
+        self._copies = {name: copies for name, copies in self._copies.items() if name in existing}
 
     def claims(self, topics: Mapping[str, UUID]) -> dict[str, DrkitError]:
         """Topics of the source that such a flow claims to write, each with what to do about it.
@@ -61,11 +61,11 @@ class UnnamedFlows:
             if topics.get(entry.target) == entry.target_id
         }
 
-    def _claimed(self, topic: str, state: str, theirs: str) -> Refused:
+    def _claimed(self, topic: str, state: str, upstream: str) -> Refused:
         return Refused(
             "a flow in the other direction that opposite_flows does not name copies into this topic",
             where=f"topic {topic}, flow {self._flow.name}: {state} on {self._source}",
-            evidence=f"by that state topic it is the copy of {theirs} on {self._flow.target}",
+            evidence=f"by that state topic it is the copy of {upstream} on {self._flow.target}",
             hint=f"if that flow is yours: opposite_flows = {_listed((), state)} leaves out what it wrote;"
             " if there is none: opposite_flows = [] copies everything",
         )

@@ -22,12 +22,10 @@ async def listed(
     by_node: dict[int, dict[TopicPartition, int]] = {}
     for at in partitions:
         by_node.setdefault(leader_of(topics, at), {})[at] = which
-    asked = [
-        cluster.loop.spawn(_list_at, cluster, node, wanted) for node, wanted in by_node.items() if node >= 0
-    ]
+    asked = [(node, wanted) for node, wanted in by_node.items() if node >= 0]
     out: dict[TopicPartition, int] = {}
-    for future in asked:
-        out |= await future
+    for answers in await cluster.loop.together(lambda each: _list_at(cluster, *each), asked):
+        out |= answers
     return out
 
 

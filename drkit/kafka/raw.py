@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import logging
 import selectors
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka.errors import IncompatibleBrokerVersion as IncompatibleBrokerVersion
 from kafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailedError, UnknownBrokerIdError
@@ -24,6 +24,7 @@ from drkit.kafka.connect import refused_credentials, why_not
 from drkit.kafka.permit import may_send
 from drkit.kafka.transport import SendGate, WideManager
 
+T = TypeVar("T")
 _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
 _LAST_WORD_MS = 2000
@@ -62,8 +63,8 @@ class EventLoop:
         """Start a coroutine; returns the future of its result."""
         return self.net.call_soon_with_future(coroutine, *args)
 
-    async def together(self, coroutine: Callable[..., Awaitable[None]], each: Iterable[Any]) -> None:
-        """Run a coroutine for each of some things, side by side, until all have ended.
+    async def together(self, coroutine: Callable[[Any], Awaitable[T]], each: Iterable[Any]) -> list[T]:
+        """Run a coroutine for each of some things, side by side, until all have ended; what each returned.
 
         :raises BaseException: what the first of them has raised
         """
@@ -72,8 +73,7 @@ class EventLoop:
             ended = Future()
             future.add_both(ended.success)
             await ended
-        for future in running:
-            await future
+        return [await future for future in running]
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for some seconds."""

@@ -69,9 +69,19 @@ async def metadata(
     :param node: the broker to ask; None: any
     """
     wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
-    answer = await cluster.send(
-        MetadataRequest(topics=wanted, allow_auto_topic_creation=False), node, timeout_ms=timeout_ms
-    )
+    return await _metadata(cluster, wanted, node, timeout_ms)
+
+
+async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
+    """The same of every topic that drkit's principal may see."""
+    return await _metadata(cluster, None, None, 10_000)
+
+
+async def _metadata(
+    cluster: RawCluster, topics: list[Any] | None, node: int | None, timeout_ms: int
+) -> dict[str, TopicMetadata]:
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
     return {
         t.name: TopicMetadata(
             t.error_code,

@@ -14,6 +14,7 @@ from drkit import observe
 from drkit.clock import Seconds, monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.model import FlowAliases
 from drkit.monitoring.metrics import FlowCollector, FlowFigures, Labelled
 from drkit.status.groups import worst_first
 from drkit.status.lag.hanging import HANGING, hanging
@@ -81,9 +82,14 @@ class FlowWatch:
         self._hanging: set[tuple[str, str, int, int, int]] = set()
 
     @property
+    def aliases(self) -> FlowAliases:
+        """Source and target of the flow."""
+        return self._job.flow.aliases
+
+    @property
     def name(self) -> str:
         """The flow's name."""
-        return self._job.flow.name
+        return self.aliases.name
 
     @property
     def rpo_seconds(self) -> float:
@@ -215,17 +221,19 @@ class Board:
         """Everything in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def faults(self) -> dict[str, tuple[Fault, ...]]:
-        """Current faults of each flow: the same for the health check, the page and the metrics."""
-        now = self._clock()
-        return {w.name: w.faults(now) for w in self.watches}
+    def faults(self, now: float) -> dict[FlowAliases, tuple[Fault, ...]]:
+        """Current faults of each flow: the same for the health check, the page and the metrics.
+
+        :param now: by the board's clock
+        """
+        return {w.aliases: w.faults(now) for w in self.watches}
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Whether every flow is healthy, and each one's faults."""
-        found = self.faults()
+        found = self.faults(self._clock())
         told = {
-            name: {"health": "fault" if faults else "ok", "faults": [f._asdict() for f in faults]}
-            for name, faults in found.items()
+            flow.name: {"health": "fault" if faults else "ok", "faults": [f._asdict() for f in faults]}
+            for flow, faults in found.items()
         }
         return not any(found.values()), {"flows": told}
 
@@ -235,8 +243,8 @@ class Board:
         :param find: by flow, a part of the names of the groups to show
         """
         now = self._clock()
-        faults = self.faults()
-        return {"flows": [_shown(w, faults[w.name], now, find.get(w.name, "")) for w in self.watches]}
+        faults = self.faults(now)
+        return {"flows": [_shown(w, faults[w.aliases], now, find.get(w.name, "")) for w in self.watches]}
 
     def group(self, flow: str, group: str) -> dict[str, Any] | None:
         """A group of a flow with all of its partitions; None when the group is unknown."""

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from drkit import observe
 from drkit.min_max_mean import MinMaxMean
-from drkit.model import TopicPartition
+from drkit.model import FlowAliases, TopicPartition
 from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
 from drkit.observe import MOST_PARTITIONS, OTHERS
 from drkit.status.model import Fault, FlowStatus, Loss
@@ -25,6 +25,7 @@ _TOPIC: Final = (*_FLOW, "topic")
 _PARTITION: Final = (*_TOPIC, "partition")
 MM2: Final = "kafka_connect_mirror_mirrorsourceconnector_"
 """The JMX exporter's prefix for MirrorMaker 2's MBeans, as in existing dashboards."""
+_Faults = Mapping[FlowAliases, Iterable[Fault]]
 _NO_LOSS: Final = Loss(None, None, None, exact=False, source_seen_seconds=None)
 
 _UNITS: Final = (
@@ -142,14 +143,14 @@ class FlowCollector(Collector):
 
     :param figures: the current flows
     :param clock: the steady clock of the figures
-    :param faults: of each flow by its name, the same as in the health check and on the page
+    :param faults: of each flow at a time of that clock, the same as in the health check and on the page
     """
 
     def __init__(
         self,
         figures: Callable[[], Iterable[FlowFigures]],
         clock: Callable[[], float],
-        faults: Callable[[], Mapping[str, Iterable[Fault]]] = dict,
+        faults: Callable[[float], _Faults] = lambda _now: {},
     ) -> None:
         self._figures, self._faults = figures, faults
         self._clock = clock
@@ -162,7 +163,8 @@ class FlowCollector(Collector):
             )
             for row in _TABLE
         }
-        samples = [_health(self._faults()), *(self._samples(figures) for figures in self._figures())]
+        now = self._clock()
+        samples = [_health(self._faults(now)), *(_samples(figures, now) for figures in self._figures())]
         for each in samples:
             for name, labels, value in each:
                 if value is not None:
@@ -173,49 +175,47 @@ class FlowCollector(Collector):
         """Nothing: registering must not send requests."""
         return iter(())
 
-    def _samples(self, figures: FlowFigures) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
-        status, totals = figures.status, figures.totals
-        loss = status.loss_now or _NO_LOSS
-        flow = (status.source, status.target)
-        beat = status.heartbeat
-        yield from (
-            ("drkit_status_age_seconds", flow, self._clock() - figures.looked_at),
-            ("drkit_rpo_records", flow, loss.records),
-            ("drkit_rpo_bytes", flow, loss.bytes),
-            ("drkit_rpo_seconds", flow, loss.seconds),
-            ("drkit_source_seen_age_seconds", flow, loss.source_seen_seconds),
-            ("drkit_heartbeat_age_seconds", flow, beat.age_seconds if beat else None),
-            ("drkit_heartbeat_delay_seconds", flow, beat.delay_seconds if beat else None),
-            ("drkit_fence_owed_topics", flow, len(status.fence_debt.topics) if status.fence_debt else 0),
-            ("drkit_map_segments", flow, status.map_segments),
-        )
-        for cluster in (status.source, status.target):
-            ages = [t.age_seconds or 0.0 for t in status.open_transactions if t.cluster == cluster]
-            yield "drkit_open_transaction_seconds", (*flow, cluster), max(ages, default=0.0)
-        if totals is not None:
-            yield "drkit_epoch_gap_seconds", flow, totals.epoch_gap_seconds
-            yield "drkit_stopped_partitions", flow, len(totals.stopped)
-            yield "drkit_appends_total", flow, totals.requests
-            yield "drkit_resyncs_total", flow, totals.resyncs
-        for topic in _topics(status):
-            name = (*flow, topic.topic)
-            yield "drkit_lag_records", name, topic.records
-            yield "drkit_lag_bytes", name, topic.bytes
-            yield "drkit_lag_seconds", name, topic.seconds
-            yield "drkit_held_back_records", name, topic.held_back
-        yield from group_samples(flow, status.groups, totals.groups if totals is not None else None)
-        yield from _as_mm2(figures, flow)
+
+def _samples(figures: FlowFigures, now: float) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
+    status, totals = figures.status, figures.totals
+    loss = status.loss_now or _NO_LOSS
+    flow = (status.source, status.target)
+    beat = status.heartbeat
+    yield from (
+        ("drkit_status_age_seconds", flow, now - figures.looked_at),
+        ("drkit_rpo_records", flow, loss.records),
+        ("drkit_rpo_bytes", flow, loss.bytes),
+        ("drkit_rpo_seconds", flow, loss.seconds),
+        ("drkit_source_seen_age_seconds", flow, loss.source_seen_seconds),
+        ("drkit_heartbeat_age_seconds", flow, beat.age_seconds if beat else None),
+        ("drkit_heartbeat_delay_seconds", flow, beat.delay_seconds if beat else None),
+        ("drkit_fence_owed_topics", flow, len(status.fence_debt.topics) if status.fence_debt else 0),
+        ("drkit_map_segments", flow, status.map_segments),
+    )
+    for cluster in (status.source, status.target):
+        ages = [t.age_seconds or 0.0 for t in status.open_transactions if t.cluster == cluster]
+        yield "drkit_open_transaction_seconds", (*flow, cluster), max(ages, default=0.0)
+    if totals is not None:
+        yield "drkit_epoch_gap_seconds", flow, totals.epoch_gap_seconds
+        yield "drkit_stopped_partitions", flow, len(totals.stopped)
+        yield "drkit_appends_total", flow, totals.requests
+        yield "drkit_resyncs_total", flow, totals.resyncs
+    for topic in _topics(status):
+        name = (*flow, topic.topic)
+        yield "drkit_lag_records", name, topic.records
+        yield "drkit_lag_bytes", name, topic.bytes
+        yield "drkit_lag_seconds", name, topic.seconds
+        yield "drkit_held_back_records", name, topic.held_back
+    yield from group_samples(flow, status.groups, totals.groups if totals is not None else None)
+    yield from _as_mm2(figures, flow)
 
 
-def _health(
-    faults: Mapping[str, Iterable[Fault]],
-) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
-    for name, found in faults.items():
-        source, _, target = name.partition("->")
+def _health(faults: _Faults) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
+    for flow, found in faults.items():
         codes = {f.code for f in found}
-        yield "drkit_flow_healthy", (source, target), not codes
+        yield "drkit_flow_healthy", flow, not codes
         for code in sorted(codes):
-            yield "drkit_fault", (source, target, code), 1
+            yield "drkit_fault", (*flow, code), 1
 
 
 class Labelled(Collector):

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from drkit.control_key import NO_KEY, ControlKeys, raw_headers
 from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
-from drkit.offsets.map_record import MapRecordKind, Reign, about
+from drkit.offsets.map_codec import about
+from drkit.offsets.map_record import MapRecordKind, Reign
 from drkit.wire import Record, encode
 
 Pair = tuple[bytes, bytes | None]
@@ -106,14 +107,14 @@ class MapBucket:
         if isinstance(found.record, Reign):
             self._reign(found.record)
             return
-        standing = self.keys.setdefault(where, {})
+        names = self.keys.setdefault(where, {})
         if found.record is None:
-            standing.pop(name, None)
+            names.pop(name, None)
             return
         if found.kind is MapRecordKind.MARK:
             self.marked.add(where)
         else:
-            standing[name] = None
+            names[name] = None
         try:
             self.partitions.setdefault(where, PartitionMap()).apply(found.record)
         except OverflowError as error:

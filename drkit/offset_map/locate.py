@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -14,13 +15,13 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import LATEST, TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, UnreadableRecord
-from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders, look_beside
+from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders, look_while_copying
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import settle_one
 from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, Unavailable
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 
 NO_ID: Final = UUID(int=0)
 """Id of a topic that does not exist."""
@@ -63,7 +64,7 @@ class PartitionLocator:
         *,
         map_id: str = "",
         scan_up_to: int | None = None,
-        beside: bool = True,
+        is_copying: bool = True,
     ) -> dict[TopicPartition, Located]:
         """Where partitions are now, by source partition.
 
@@ -74,7 +75,7 @@ class PartitionLocator:
         :param map_id: id of the map topic; empty: any topic of that name
         :param scan_up_to: how many target offsets may be read from a log where numbers do not settle the
             map; None: as many as it takes
-        :param beside: a replicator may be appending; False asks fewer bytes of the leaders
+        :param is_copying: a replicator may be appending; False asks fewer bytes of the leaders
         :raises RawError: the target stopped answering
         :raises Failed: the offset map cannot be read
         """
@@ -88,8 +89,8 @@ class PartitionLocator:
             if (why := _gone(self.topics[w.target.topic], w))
         }
         asked = [w for w in wanted if w.source not in out]
-        looks = await self._look([w.target for w in asked], beside=beside)
-        await self.read(asked, undecided=beside)
+        looks = await self._look([w.target for w in asked], is_copying=is_copying)
+        await self.read(asked, undecided=is_copying)
         await self._grown(asked, looks)
         settling = {
             w.source: self.target.loop.spawn(self._settle, w, looks[w.target], own_ids, scan_up_to)
@@ -103,9 +104,9 @@ class PartitionLocator:
                 out[w.source] = Located(Unavailable(self._silent(w)))
         return out
 
-    async def _look(self, targets: list[TopicPartition], *, beside: bool) -> dict[TopicPartition, Look]:
-        if beside:
-            return await look_beside(self.target, self.topics, targets)
+    async def _look(self, targets: list[TopicPartition], *, is_copying: bool) -> dict[TopicPartition, Look]:
+        if is_copying:
+            return await look_while_copying(self.target, self.topics, targets)
         return await look_at_leaders(self.target, self.topics, map(PartitionQuery, targets))
 
     async def read(self, wanted: Iterable[CopiedPartition], *, undecided: bool = True) -> None:
@@ -116,14 +117,8 @@ class PartitionLocator:
         count = len(topic.leaders)
         numbers = sorted({bucket_of(*w.source, count) for w in wanted}) if count else ()
         # Together: each may have to wait for a transaction of bulk mode.
-        reading = [
-            self.target.loop.spawn(
-                _read, self.target, topic, self._buckets.setdefault(n, MapBucket(n, self.name)), undecided
-            )
-            for n in numbers
-        ]
-        for bucket in reading:
-            await bucket
+        buckets = [self._buckets.setdefault(n, MapBucket(n, self.name)) for n in numbers]
+        await self.target.loop.together(partial(read_on, self.target, topic, undecided=undecided), buckets)
 
     def state(self, w: CopiedPartition) -> PartitionMap:
         """What the map says of a partition, as it was read last."""
@@ -188,10 +183,6 @@ class PartitionLocator:
     def _silent(self, w: CopiedPartition, code: int = 0) -> str:
         evidence = f" (Kafka error code {code})" if code else ""
         return f"the leader of {w.target} on {self.target.alias} does not answer{evidence}"
-
-
-async def _read(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket, undecided: bool) -> None:  # noqa: FBT001
-    await read_on(cluster, topic, bucket, undecided=undecided)
 
 
 def _gone(topic: TopicMetadata, w: CopiedPartition) -> str:

@@ -2,8 +2,8 @@
 
 A task that is about to append asks `look_at_leaders`: what its own producer ids wrote is in the answer, and
 no transaction of drkit is undecided. A reader beside a running replicator, which may append thousands of
-records between two requests, asks `look_beside`: the last batch in the log has a sequence number and its
-offset at once.
+records between two requests, asks `look_while_copying`: the last batch in the log has a sequence number and
+its offset at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from drkit.kafka.requests import (
 from drkit.model import TopicPartition
 from drkit.offsets import History, PartitionMap
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.offsets.resolve import LogLook
+from drkit.offsets.resolution import LogLook
 from drkit.wire import read_header
 from drkit.wire.header import HEADER_SIZE
 
@@ -173,7 +173,7 @@ async def _written(
     return failed
 
 
-async def look_beside(
+async def look_while_copying(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], targets: Iterable[TopicPartition]
 ) -> dict[TopicPartition, Look]:
     """Starts and last stable offsets, and the last batch of each log; what has no answer is left out."""

@@ -9,7 +9,7 @@ from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import EARLIEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
-from drkit.offsets.resolve import LogBatch
+from drkit.offsets.resolution import LogBatch
 from drkit.wire import BatchHeader, split
 from drkit.wire.aborted import AbortedTransactions
 

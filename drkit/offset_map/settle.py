@@ -15,7 +15,7 @@ from drkit.model import TopicPartition
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
 from drkit.offset_map.scan import scan
 from drkit.offset_map.settling import LookAt, ReadMap, Scan, Settled, Wanted, looking, settling
-from drkit.offsets.resolve import LogBatch
+from drkit.offsets.resolution import LogBatch
 
 
 async def settle(

@@ -14,7 +14,8 @@ from drkit.kafka import codes
 from drkit.model import TopicPartition
 from drkit.offset_map.look import Look
 from drkit.offsets import PartitionMap, Unavailable
-from drkit.offsets.resolve import LogBatch, NeedLog, Resolution, resolve
+from drkit.offsets.resolution import LogBatch, NeedLog, Resolution
+from drkit.offsets.resolve import resolve
 
 _ROUNDS: Final = 4
 _SCANS: Final = 12

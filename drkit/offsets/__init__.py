@@ -4,21 +4,8 @@ Segments, the records of the map topic in both formats, their settlement against
 positions, and the formats of MirrorMaker 2's and Spark's offsets. Pure: no cluster, no clock, no file.
 """
 
-from drkit.offsets.map_record import (
-    Decoded,
-    History,
-    Intent,
-    MapKey,
-    MapRecord,
-    Mark,
-    Pack,
-    Reign,
-    Turn,
-    decode_record,
-    encode_intent,
-    encode_map_record,
-    encode_mark,
-)
+from drkit.offsets.map_codec import Decoded, decode_record, encode_intent, encode_map_record, encode_mark
+from drkit.offsets.map_record import History, Intent, MapKey, MapRecord, Mark, Pack, Reign, Turn
 from drkit.offsets.partition_map import PartitionMap
 from drkit.offsets.segments import SegmentMap, Unavailable
 

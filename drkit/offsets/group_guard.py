@@ -105,13 +105,13 @@ class Case(NamedTuple):
 
     source: str
     """Alias of the source."""
-    theirs: StoredOffset
+    on_source: StoredOffset
     """What the group has committed on the source."""
     position: Translation
     """The group's position on the target."""
     state: str | None
     """The group's state on the target; empty when it does not exist, None when the target did not answer."""
-    there: StoredOffset | None
+    on_target: StoredOffset | None
     """What the target keeps for it now."""
     worked: bool
     """The group has committed something by itself in a copied topic there, be it in another partition."""
@@ -130,25 +130,25 @@ class Case(NamedTuple):
         return -1 if isinstance(self.position, Unavailable) else self.position.offset
 
     @property
-    def ours(self) -> OffsetMark | None:
+    def own_mark(self) -> OffsetMark | None:
         """The mark of this flow on what the target keeps."""
-        mark = self.there.mark if self.there is not None else None
+        mark = self.on_target.mark if self.on_target is not None else None
         return mark if mark is not None and mark.source == self.source else None
 
     @property
     def unchanged(self) -> bool:
         """What the target keeps is what would be written."""
-        ours = self.ours
-        return ours is not None and (ours.upstream, ours.downstream) == (self.theirs.offset, self.offset)
+        mark = self.own_mark
+        return mark is not None and (mark.upstream, mark.downstream) == (self.on_source.offset, self.offset)
 
 
 TABLE: Final[tuple[tuple[GuardVerdict, Callable[[Case], bool]], ...]] = (
-    (GuardVerdict.ECHO, lambda c: c.theirs.mark is not None),
+    (GuardVerdict.ECHO, lambda c: c.on_source.mark is not None),
     (GuardVerdict.NO_POSITION, lambda c: isinstance(c.position, Unavailable)),
     (GuardVerdict.PROMOTED, lambda c: c.promoted),
     (GuardVerdict.NOT_TOLD, lambda c: c.state is None),
     (GuardVerdict.LIVE, lambda c: c.state not in _IDLE),
-    (GuardVerdict.MOVED, lambda c: c.worked or (c.there is not None and c.ours is None)),
+    (GuardVerdict.MOVED, lambda c: c.worked or (c.on_target is not None and c.own_mark is None)),
     (GuardVerdict.OUT_OF_RANGE, lambda c: not c.start <= c.offset <= c.end),
     (GuardVerdict.REFRESH, lambda c: c.unchanged and _age_ms(c) >= c.refresh_ms),
     (GuardVerdict.UNCHANGED, lambda c: c.unchanged),
@@ -166,17 +166,17 @@ def judge(case: Case) -> GuardVerdict:
 
 def to_write(case: Case) -> StoredOffset:
     """The offset with its mark."""
-    mark = OffsetMark(case.source, case.theirs.offset, case.offset, case.now_ms)
+    mark = OffsetMark(case.source, case.on_source.offset, case.offset, case.now_ms)
     return StoredOffset(case.offset, mark.text())
 
 
-def may_delete(source: str, state: str | None, there: list[StoredOffset]) -> bool:
+def may_delete(source: str, state: str | None, stored: list[StoredOffset]) -> bool:
     """Whether a group that is gone from the source may be deleted here: only this flow wrote to it."""
-    if state is None or state not in _IDLE or not there:
+    if state is None or state not in _IDLE or not stored:
         return False
-    marks = [s.mark for s in there]
+    marks = [s.mark for s in stored]
     return all(m is not None and m.source == source for m in marks)
 
 
 def _age_ms(case: Case) -> int:
-    return case.now_ms - case.ours.written_ms if case.ours is not None else 0
+    return case.now_ms - case.own_mark.written_ms if case.own_mark is not None else 0

@@ -6,8 +6,7 @@ leaves no more: a record may be replaced only by one that says what it said (dec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from drkit.offsets.history import Anchor, Broken, HistoryClaims, Stretch, steps, stretches
 from drkit.offsets.map_record import (
@@ -23,24 +22,8 @@ from drkit.offsets.map_record import (
     Reign,
     Turn,
 )
+from drkit.offsets.map_tail import MapTail, after, is_overruled, known_to, upstream_end, without_first
 from drkit.offsets.segments import SegmentMap
-
-
-@dataclass(frozen=True, slots=True)
-class MapTail:
-    """The point up to which the map is true without a look at the target's log."""
-
-    history: History
-    upstream: int
-    downstream: int
-    copied_end: int
-    """Target offset after the last record of this flow, at or before `downstream`."""
-    sequence: int
-    leader_epoch: int
-    live: bool
-    """The last segment was appended in live mode and is open while no claim says otherwise."""
-    target_epoch: int = -1
-    """Leader epoch of the target partition under which this was seen, −1 if unknown."""
 
 
 @dataclass(slots=True)
@@ -117,13 +100,13 @@ class PartitionMap:
             return
         if record.legacy:
             # Its writer saw the log end here: claims further on were not appended by then.
-            self.pending = [p for p in self.pending if not _overruled(p, record)]
+            self.pending = [p for p in self.pending if not is_overruled(p, record)]
         tail = self.tail
         known = tail is not None and tail.history in {record.history, NO_HISTORY}
         if tail is None or not known:
             self.pending.append(record)
         else:
-            self.pending += _after([record], tail)
+            self.pending += after([record], tail)
 
     def _bulk(self, record: Intent) -> None:
         """Committed with its records. What was claimed before it and not appended never will be."""
@@ -135,7 +118,7 @@ class PartitionMap:
         self._append(record)
         down = record.downstream + record.count
         self.tail = MapTail(
-            history, _upstream_end(record), down, down, sequence, record.leader_epoch, live=False,
+            history, upstream_end(record), down, down, sequence, record.leader_epoch, live=False,
             target_epoch=record.target_epoch,
         )  # fmt: skip
         self.segments.close(down)
@@ -156,7 +139,7 @@ class PartitionMap:
         if record.previous_end != NO_ANCHOR:
             self._confirm(record.history, record.base_sequence, record.previous_end)
         if record.count and self.tail is not None:
-            known = _known(record, self.tail)
+            known = known_to(record, self.tail)
             if known >= record.count:
                 return
             if known > 0:
@@ -164,10 +147,10 @@ class PartitionMap:
         self._append(record)
         sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
         self.tail = MapTail(
-            record.history, _upstream_end(record), down, down, sequence, record.leader_epoch, live=True,
+            record.history, upstream_end(record), down, down, sequence, record.leader_epoch, live=True,
             target_epoch=record.target_epoch,
         )  # fmt: skip
-        self.pending = _after(self.pending, self.tail)
+        self.pending = after(self.pending, self.tail)
 
     def _append(self, record: Intent) -> None:
         end = record.previous_end if record.previous_end != NO_ANCHOR else record.downstream
@@ -195,7 +178,7 @@ class PartitionMap:
             live=live,
             target_epoch=mark.target_epoch,
         )
-        self.pending = _after(self.pending, self.tail)
+        self.pending = after(self.pending, self.tail)
 
     def _writer_of(self, mark: Mark) -> History:
         """The history of a mark of format 1: that of its writer's claims, else the current one."""
@@ -269,50 +252,3 @@ class PartitionMap:
         for piece in pieces:
             self.segments.append(piece.upstream, piece.downstream, previous_end=end)
             end = piece.downstream + piece.records
-
-
-def _overruled(claim: Intent, by: Intent) -> bool:
-    """Whether a claim of format 1 was not appended when another task made its own."""
-    if not claim.legacy or claim.nonce == by.nonce or claim.history != by.history:
-        return False
-    return steps(claim.base_sequence, by.base_sequence) >= 0
-
-
-def _known(record: Intent, tail: MapTail) -> int:
-    """How many of the first records of a repair the tail has passed already."""
-    if record.legacy:  # of two tasks that ran at once one may have written down what the other had passed
-        return tail.downstream - record.downstream
-    return steps(tail.sequence, record.base_sequence) if tail.history == record.history and tail.live else 0
-
-
-def _upstream_end(record: Intent) -> int:
-    up, count = record.runs[-1]
-    return up + count
-
-
-def _after(claims: Sequence[Intent], tail: MapTail) -> list[Intent]:
-    """The claims that say something of records after the tail."""
-    return [c for c in claims if c.history != tail.history or _reaches(c, tail)]
-
-
-def _reaches(claim: Intent, tail: MapTail) -> bool:
-    if claim.legacy and not tail.live:  # the sequence of such a tail in format 1 is not that of the history
-        return claim.downstream >= tail.downstream
-    return steps(claim.base_sequence, tail.sequence) + claim.count > 0
-
-
-def without_first(record: Intent, known: int, previous_end: int) -> Intent:
-    """An intent without its first `known` records, of which it has more."""
-    runs: list[tuple[int, int]] = []
-    skip = known
-    for upstream, n in record.runs:
-        if skip < n:
-            runs.append((upstream + skip, n - skip))
-        skip = max(0, skip - n)
-    return replace(
-        record,
-        base_sequence=(record.base_sequence + known) % SEQUENCE_MODULUS,
-        downstream=record.downstream + known,
-        previous_end=previous_end,
-        runs=tuple(runs),
-    )

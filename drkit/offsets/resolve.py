@@ -8,110 +8,14 @@ doubt there is no answer, with the reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
 
 from drkit.offsets.history import HistoryClaims, Piece, steps
+from drkit.offsets.lost_tail import has_moved, lost_tail, truncated
 from drkit.offsets.map_record import NO_ANCHOR, NO_HISTORY, SEQUENCE_MODULUS, History
-from drkit.offsets.partition_map import MapTail, PartitionMap
-from drkit.offsets.segments import OPEN, SegmentMap, Unavailable
-
-_WIDER: Final = 8
-_FAR: Final = 100_000
-"""How a log is searched backwards for the last record that is left: target offsets."""
-
-
-_UNREACHED: Final = 1 << 29
-"""Sequence numbers ahead of any that a history reaches meanwhile."""
-
-
-class LogBatch(NamedTuple):
-    """What the header of one batch in the target's log says."""
-
-    base: int
-    records: int
-    """Offsets it takes (last offset delta + 1)."""
-    producer_id: int
-    producer_epoch: int
-    sequence: int
-    transactional: bool
-    control: bool
-    aborted: bool
-
-    @property
-    def end(self) -> int:
-        """Target offset after it."""
-        return self.base + self.records
-
-
-class Foreign(NamedTuple):
-    """A batch on the target that this flow did not write."""
-
-    base: int
-    records: int
-    producer_id: int
-
-
-class NeedLog(NamedTuple):
-    """The claims cannot be settled without the target's batch headers from `start` on."""
-
-    start: int
-
-
-@dataclass(slots=True)
-class Resolution:
-    """Where a partition is."""
-
-    segments: SegmentMap
-    history: History | None
-    """In which the records before `sequence` were appended; None: none ever was."""
-    upstream: int | None
-    """Next source offset to copy; None: nothing was ever copied."""
-    downstream: int
-    """The target's end: the offset of the next record."""
-    copied_end: int
-    """Target offset after the last record of this flow."""
-    sequence: int
-    leader_epoch: int
-    """Of the source at the last record copied, or a later one. With an older one the source would say that
-    its history ended there, and all after it would be copied again (KIP-320)."""
-    repairs: list[Piece] = field(default_factory=list)
-    """Confirmed only by this look at the log: to be written down before the next append."""
-    foreign: list[Foreign] = field(default_factory=list)
-    truncated_from: int | None = None
-    """The target once reached to here, and its log does not hold that any more."""
-    repair_from: int = 0
-    """Target offset after the last record before the first repair; NO_ANCHOR: retention removed some."""
-    passed: bool = False
-    """Retention has removed what was appended last: the leader's number alone says that it was."""
-    first_foreign: bool = False
-    """The target held records before the first copied one."""
-    anchored: bool = True
-    """The record before `sequence` is the one that ends at `copied_end`."""
-    live: bool = False
-    """The last record of this flow was appended in live mode, in `history`."""
-    unappended: bool = False
-    """Claims speak of records that the log does not hold: another task may still append them."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogLook:
-    """What the leader of a target partition said at one moment."""
-
-    end: int
-    """End of its log; everything before it is replicated and visible."""
-    next_sequence: int | None
-    """Last sequence of the current history + 1 (DescribeProducers, KIP-664); None: the leader has forgotten
-    it, or knows a newer epoch."""
-    own_ids: frozenset[int]
-    """Live producer ids of the flow, for maps of format 1, whose marks name no history."""
-    bulk_ids: frozenset[int] = frozenset()
-    """Producer ids of the flow's transactions; empty: unknown, every transaction may be one of them."""
-    start: int = 0
-    """First offset left in its log, as far as it was asked."""
-    same_leader: bool = False
-    """Its leader epoch is that of the tail: nothing can have been truncated since."""
-
+from drkit.offsets.map_tail import MapTail
+from drkit.offsets.partition_map import PartitionMap
+from drkit.offsets.resolution import Foreign, LogBatch, LogLook, NeedLog, Resolution
+from drkit.offsets.segments import SegmentMap, Unavailable
 
 Answer = Resolution | NeedLog | Unavailable
 
@@ -131,9 +35,9 @@ def resolve(  # noqa: PLR0911  one answer for each way to settle it
         if len(state.segments):
             return Unavailable("the offset map is being packed: the mark of the pack is not read yet")
         return _untouched(look)
-    if tail is not None and (lost := _lost(state, tail, look, log, log_from)) is not None:
-        return lost if isinstance(lost, NeedLog) else _truncated(state, tail, lost, look, log)
-    settled = tail is not None and look.end == tail.downstream and not _moved(tail, look)
+    if tail is not None and (lost := lost_tail(state, tail, look, log, log_from)) is not None:
+        return lost if isinstance(lost, NeedLog) else truncated(state, tail, lost, look, log)
+    settled = tail is not None and look.end == tail.downstream and not has_moved(tail, look)
     if settled and tail is not None and not state.claims():
         return _resolution(state, [], look.end, tail.sequence)
     if log is None and _proven_by_numbers(state, look):
@@ -156,133 +60,6 @@ def _untouched(look: LogLook) -> Resolution:
     )
     found.first_foreign = look.end > 0
     return found
-
-
-# -- a target that lost its tail ------------------------------------------------------------------------
-
-
-class _Left(NamedTuple):
-    """Where the log ends of what the map says is there."""
-
-    end: int
-    sequence: int | None
-    """The next one of the tail's history at that offset; None: unknown."""
-
-
-def _lost(  # noqa: PLR0911  as above
-    state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
-) -> _Left | NeedLog | None:
-    """Where the log ends of what the map says is there; None: nothing of it is missing."""
-    behind = 0
-    if tail.live and look.next_sequence is not None:
-        behind = max(0, steps(tail.sequence, look.next_sequence))
-    if not behind and look.end >= tail.downstream and not _moved(tail, look):
-        return None
-    if tail.copied_end <= look.start:
-        return None  # retention has removed all that was copied: nothing speaks against the map
-    if look.end == 0:
-        return _Left(0, None)
-    if behind and tail.copied_end - behind == look.end and _is_unbroken(state, look.end, tail.copied_end):
-        return _Left(look.end, look.next_sequence)  # as many offsets as sequence numbers are missing
-    high = min(look.end, tail.copied_end - behind)
-    if high <= 0:
-        return NeedLog(0) if log is None else _last_left(state, tail, look, log)
-    if log is None:
-        return NeedLog(high - 1)
-    if log_from == high - 1 and log and log[0].base > log_from:
-        return None  # retention or the cleaner has removed that batch: nothing speaks against the map
-    cut = _last_left(state, tail, look, log)
-    if cut.end == 0 and log_from > look.start:
-        return NeedLog(max(look.start, high - _WIDER * (high - log_from) - _FAR))
-    cut = cut._replace(end=max(cut.end, look.start))
-    return cut if cut.end < tail.copied_end else None
-
-
-def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch]) -> _Left:
-    """The last batch in the log that the map knows; its end is 0 where none is there."""
-    known = [b for b in log if b.end <= tail.copied_end and _is_known(b, tail, look) and _is_mapped(state, b)]
-    end = known[-1].end if known else 0
-    own = [b for b in log if _in_history(b, tail.history)]
-    before = [b for b in own if b.end <= end]
-    if before:
-        return _Left(end, (before[-1].sequence + before[-1].records) % SEQUENCE_MODULUS)
-    # What was appended after it in the tail's history is not the map's, and its numbers say nothing of it.
-    return _Left(end, None if own else look.next_sequence)
-
-
-def _is_unbroken(state: PartitionMap, start: int, end: int) -> bool:
-    """Whether the map names a record at each offset of a part of the log that reaches to its last one."""
-    for _, down, length in reversed(state.segments.triples()):
-        if length != OPEN and down + length < end:
-            return False
-        if down <= start:
-            return True
-        end = down
-    return False
-
-
-def _in_history(batch: LogBatch, history: History) -> bool:
-    if batch.transactional or batch.control or batch.aborted:
-        return False
-    return history == (batch.producer_id, batch.producer_epoch)
-
-
-def _is_known(batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
-    if batch.aborted or batch.control:
-        return False
-    if batch.transactional:
-        return not look.bulk_ids or batch.producer_id in look.bulk_ids
-    if tail.history not in {NO_HISTORY, History(batch.producer_id, batch.producer_epoch)}:
-        return batch.producer_id in look.own_ids  # of an older history
-    sequence = (batch.sequence + batch.records) % SEQUENCE_MODULUS
-    before = steps(tail.sequence, sequence)
-    if not tail.live:
-        return batch.producer_id in look.own_ids and before >= 0
-    # Foreign records, markers and transactions between it and the tail take offsets, and no sequence numbers.
-    return 0 <= before <= tail.copied_end - batch.end
-
-
-def _is_mapped(state: PartitionMap, batch: LogBatch) -> bool:
-    """Whether the map names a record at the end of a batch."""
-    record = state.segments.record_before(batch.end)
-    return record is not None and record[1] == batch.end - 1
-
-
-def _moved(tail: MapTail, look: LogLook) -> bool:
-    """Another leader leads than when the tail was seen: numbers alone prove nothing across that."""
-    return tail.target_epoch >= 0 and not look.same_leader
-
-
-def _truncated(
-    state: PartitionMap, tail: MapTail, left: _Left, look: LogLook, log: Sequence[LogBatch] | None
-) -> Resolution:
-    state.segments.cut(left.end)
-    upstream = state.segments.frontier(left.end)
-    # Where the log does not say it, nothing that is appended in the history may count any more.
-    anchored = left.sequence is not None
-    sequence = left.sequence if left.sequence is not None else (tail.sequence + _UNREACHED) % SEQUENCE_MODULUS
-    end = state.segments.copied_end(left.end)
-    out = Resolution(
-        segments=state.segments,
-        history=state.history,
-        upstream=upstream,
-        downstream=look.end,
-        copied_end=end,
-        sequence=sequence,
-        leader_epoch=tail.leader_epoch,
-        truncated_from=tail.downstream,
-    )
-    out.repair_from, out.live, out.anchored = end, tail.live, anchored
-    state.segments.close(end)
-    out.foreign = [
-        Foreign(b.base, b.records, b.producer_id)
-        for b in log or ()
-        if b.base >= left.end and not b.control and not b.aborted
-    ]
-    return out
-
-
-# -- numbers, or the log --------------------------------------------------------------------------------
 
 
 def _proven_by_numbers(state: PartitionMap, look: LogLook) -> bool:
@@ -434,7 +211,7 @@ def _start(tail: MapTail | None, look: LogLook) -> int:
     if tail is None:
         return 0
     # Only foreign records and markers lie between the two, and another leader may have lost them.
-    return tail.copied_end if _moved(tail, look) or look.end < tail.downstream else tail.downstream
+    return tail.copied_end if has_moved(tail, look) or look.end < tail.downstream else tail.downstream
 
 
 def _of_history(batch: LogBatch, history: History | None, look: LogLook) -> bool:

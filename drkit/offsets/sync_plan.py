@@ -61,9 +61,9 @@ def holds(sync: Sync, segments: SegmentMap, end: int) -> bool:
     """
     if not len(segments):
         return sync.downstream < end
-    here = segments.translate(SourceOffset(sync.upstream), end)
+    translated = segments.translate(SourceOffset(sync.upstream), end)
     behind = segments.translate(SourceOffset(sync.upstream + 1), end)
-    return (isinstance(here, Unavailable) or sync.downstream <= here) and (
+    return (isinstance(translated, Unavailable) or sync.downstream <= translated) and (
         isinstance(behind, Unavailable) or sync.downstream + 1 <= behind
     )
 

@@ -22,7 +22,7 @@ from drkit.offsets.map_record import (
     Mode,
     Turn,
 )
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 
 FROZEN_EPOCH: Final = (1 << 15) - 1
 """The producer epoch with which FREEZE fences drkit's writers: no task ever writes with it."""

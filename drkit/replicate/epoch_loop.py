@@ -14,7 +14,7 @@ from drkit.copy_task.copier import copy_task
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError, Failed
 from drkit.replicate.epochs import Epochs
-from drkit.spark.jobs import SparkJobs, cause_of
+from drkit.spark.jobs import NO_TASKS, SparkJobs, cause_of
 from drkit.spark.session import SharedSpark
 
 Report = dict[str, Any]
@@ -52,7 +52,7 @@ class EpochLoop:
         self._jobs = SparkJobs(workshop, f"drkit {flow.name}", _DIED, flow.name)
         self._error: BaseException | None = None
         self._pause, self._next_look, self._was_partly_over = _PAUSE_SECONDS, float("-inf"), False
-        self._failed, self._next_count, self._restarts_until = 0, float("-inf"), float("-inf")
+        self._tasks, self._next_count, self._restarts_until = NO_TASKS, float("-inf"), float("-inf")
         self._thread = threading.Thread(target=self._run, name=f"epochs {flow.name}", daemon=True)
 
     def start(self) -> None:
@@ -78,9 +78,10 @@ class EpochLoop:
         now = monotonic()
         if now < self._next_look:
             return False
-        count = self._jobs.tasks
-        before, self._was_partly_over = self._was_partly_over, bool(count.ended and count.at_work)
-        found = before and self._was_partly_over
+        self._count(now)
+        is_partly_over = bool(self._tasks.ended and self._tasks.at_work)
+        before, self._was_partly_over = self._was_partly_over, is_partly_over
+        found = before and is_partly_over
         if found:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
         self._next_look = now + self._pause
@@ -93,13 +94,17 @@ class EpochLoop:
         only a renewal that follows its first look, and the driver does not see when that is.
         """
         now = monotonic()
+        return self._count(now) and now < self._restarts_until
+
+    def _count(self, now: float) -> bool:
+        """Ask Spark for the tasks, at most twice a second; False when it was asked just before."""
         if now < self._next_count:
             return False
         self._next_count = now + _COUNT_SECONDS
-        before, self._failed = self._failed, self._jobs.tasks.failed
-        if self._failed > before:
+        before, self._tasks = self._tasks, self._jobs.tasks
+        if self._tasks.failed > before.failed:
             self._restarts_until = now + _RESTART_SECONDS
-        return now < self._restarts_until
+        return True
 
     def wait(self, seconds: float) -> None:
         """Wait for the end of the last epoch, once the epochs are held."""

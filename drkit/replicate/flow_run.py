@@ -25,7 +25,7 @@ from drkit.replicate.frame import task_frame
 from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
 from drkit.replicate.planner import PlacedPartition, Rates, placed_of
-from drkit.replicate.side_jobs import Beside
+from drkit.replicate.side_jobs import SideJobs
 from drkit.replicate.supervisor import survives
 from drkit.replicate.task_events import TaskEvents
 from drkit.spark.session import SharedSpark
@@ -33,7 +33,7 @@ from drkit.status.progress import Progress
 from drkit.takeover.start import Takeover
 from drkit.time_limit import within
 from drkit.topic_sync.acl_sync import AclSync
-from drkit.topic_sync.rules import Round, refuse_promoted
+from drkit.topic_sync.rules import TopicSyncResult, refuse_promoted
 from drkit.topic_sync.sync import TopicSync
 
 _WATCH_SECONDS: Final = 0.1
@@ -49,6 +49,7 @@ class FlowMemory:
     :param run_id: of this process; the lease on the target carries it
     :param once: end when everything that was on the source at the start is copied
     :param standby: wait for the lease for as long as another run holds it
+    :param both_ways: the process runs the flow in the other direction, too
     """
 
     def __init__(
@@ -60,14 +61,14 @@ class FlowMemory:
         *,
         once: bool = False,
         standby: bool = False,
+        both_ways: bool = False,
     ) -> None:
         self.flow, self.clusters = flow, clusters
         self.workshop, self.run_id = workshop, run_id
-        self.once, self.standby, self.both_ways = once, standby, False
-        """Both ways: the process runs the flow in the other direction, too."""
+        self.once, self.standby, self.both_ways = once, standby, both_ways
         self.rates = Rates()
         self.events = TaskEvents(flow.name, self._stopped)
-        self.found = Round()
+        self.found = TopicSyncResult()
         self.bound: Bound | None = None
         """With `once`: where to end, as seen at the first attempt's start."""
         self.groups: dict[str, Any] = {}
@@ -114,9 +115,9 @@ class FlowRun:
         self._epochs = Epochs(frame, job.flow.tasks, job.rates, until=lambda: lease.until)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
-        self._beside = Beside(job.workshop, (source, target), state, self._progress, lambda: job.flow)
+        self._side_jobs = SideJobs(job.workshop, (source, target), state, self._progress, lambda: job.flow)
         self._finished = threading.Event()
-        self._told_nothing = self._untold = False
+        self._nothing_reported = self._plan_unreported = False
         """Untold: the plan changed, and the running tasks do not know it yet."""
 
     def run(self, stop: threading.Event) -> None:
@@ -139,7 +140,7 @@ class FlowRun:
         if not (self._job.once and self._job.all_copied()):
             self._copy(stop)
         if self._job.once and not stop.is_set():
-            self._job.groups = self._beside.finish(stop)
+            self._job.groups = self._side_jobs.finish(stop)
 
     def _copy(self, stop: threading.Event) -> None:
         job = self._job
@@ -147,7 +148,7 @@ class FlowRun:
         self._lease.outlive_orphans(stop)
         loop.start()
         try:
-            with self._beside.running(once=job.once):
+            with self._side_jobs.running(once=job.once):
                 self._watch(loop, stop)
         finally:
             self._end(loop)
@@ -158,7 +159,7 @@ class FlowRun:
         """The syncs of the source's topics and ACLs, by the flow's current settings."""
         world = self._source, self._target, self._flow, self._state
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
-        explained = partial(self._opposite.explain_records, here=self._job.both_ways)
+        explained = partial(self._opposite.explain_records, both_ways=self._job.both_ways)
         topics = TopicSync(*world, claims=self._opposite.claims, explained=explained)
         return topics, AclSync(*world, opposite=partial(self._opposite.records, AclsRecord), writer=writer)
 
@@ -176,21 +177,21 @@ class FlowRun:
         placed = list(placed_of(job.found, job.flow.buckets))
         if job.once:
             placed = self._bounded(placed)
-        if not placed and not self._told_nothing:
-            self._told_nothing = True
+        if not placed and not self._nothing_reported:
+            self._nothing_reported = True
             observe.event("nothing_to_copy", level="warning", flow=job.flow.name,
                           topics=list(job.flow.topics), left_out=len(job.found.left_out))  # fmt: skip
         if self._epochs.update(placed):
-            self._untold = True
+            self._plan_unreported = True
         self._tell_plan()
 
     def _tell_plan(self) -> None:
-        if self._untold:
+        if self._plan_unreported:
             partitions, left_out = len(self._epochs.leases), len(self._job.found.left_out)
             observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
                           partitions=partitions, left_out=left_out)  # fmt: skip
             self._control("run")
-            self._untold = False
+            self._plan_unreported = False
 
     def _bounded(self, placed: list[PlacedPartition]) -> list[PlacedPartition]:
         """With `once`: up to the last stable offsets of the start."""
@@ -219,7 +220,7 @@ class FlowRun:
             if loop.waits_for_renewal():
                 self._lease.renew_soon()
             if self._epochs.fit(self._job.workshop.slots) or (loop.is_partly_over() and self._epochs.anew()):
-                self._untold = True
+                self._plan_unreported = True
                 survives(self._tell_plan, flow.name)
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
             due |= self._frozen.changed(self._state.records)

@@ -45,7 +45,7 @@ class InternalTopics:
     def __init__(self, target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
         self._target, self._flow, self._state = target, flow, state
         self._map = offset_map_topic(flow.source)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         state.records.refuse_damaged()
         if state.get(OffsetMapRecord) is None:
             self._refuse_lost_state()
@@ -63,9 +63,9 @@ class InternalTopics:
         """
         found = self._described()
         self._refuse_other(self._state.name, found.get(self._state.name), self._state_id, "the flow's state")
-        ours = self._state.get(OffsetMapRecord)
-        assert ours is not None  # noqa: S101  created or refused at the start
-        self._refuse_other(self._map, found.get(self._map), ours.topic_id, "the offset map")
+        recorded = self._state.get(OffsetMapRecord)
+        assert recorded is not None  # noqa: S101  created or refused at the start
+        self._refuse_other(self._map, found.get(self._map), recorded.topic_id, "the offset map")
 
     def restore(self) -> None:
         """Report records that are not drkit's; where one hides a record of drkit, write that again.
@@ -74,11 +74,11 @@ class InternalTopics:
         """
         records = self._state.records
         found = [*records.unreadable.items(), *records.forged.items()]
-        new = [(key, why) for key, why in found if f"{key} {why}" not in self._told]
+        new = [(key, why) for key, why in found if f"{key} {why}" not in self._reported]
         if not new or self._is_hidden():
             return
         for key, why in new:
-            self._told.add(f"{key} {why}")
+            self._reported.add(f"{key} {why}")
             restored = not _is_of_others(key) and restore(self._state, key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,

@@ -29,8 +29,10 @@ class FlowJob(FlowMemory):
 
         :raises DrkitError: an error that ends this attempt
         """
-        ours = (self.flow.source_admin, self.flow.target_admin)
-        source, target = (Cluster.connect(c.with_client(o)) for c, o in zip(self.clusters, ours, strict=True))
+        overrides = (self.flow.source_admin, self.flow.target_admin)
+        source, target = (
+            Cluster.connect(c.with_client(o)) for c, o in zip(self.clusters, overrides, strict=True)
+        )
         refuse_same_cluster(source, target)
         ensure_state_topic(target, self.flow)
         with StateTopic(target.settings, self.flow.source) as state:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
-from drkit.topic_sync.rules import CopiedTopic, Round
+from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
 
 IDLE_BYTES_PER_SECOND: Final = 4096.0
 """Minimum weight of a partition: an idle one still takes part in every fetch."""
@@ -30,7 +30,7 @@ class PlacedPartition(NamedTuple):
     leader: int
 
 
-def placed_of(found: Round, buckets: int) -> Iterator[PlacedPartition]:
+def placed_of(found: TopicSyncResult, buckets: int) -> Iterator[PlacedPartition]:
     """All partitions of the topics that can be copied."""
     for topic in found.copied.values():
         for partition, at in topic.source.partitions.items():

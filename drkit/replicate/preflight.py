@@ -70,7 +70,7 @@ def refuse_missing(
         else:
             lacking += _lacking(sides, copying) + _lacking(tasks, moving)
         if strict:
-            for setting, found in _beside(clusters, flow, once=False).items():
+            for setting, found in _for_settings(clusters, flow, once=False).items():
                 lacking += found
                 without.append(setting)
     if lacking:
@@ -99,7 +99,7 @@ def tell_missing(clusters: Mapping[str, Cluster], flows: Iterable[FlowSettings],
     :param once: a copy with an end writes no heartbeats
     """
     for flow in flows:
-        for setting, lacking in _beside(clusters, flow, once=once).items():
+        for setting, lacking in _for_settings(clusters, flow, once=once).items():
             observe.event("permissions_missing", level="warning", flow=flow.name, lacks=_lines(lacking),
                           hint="\n".join([*_commands(lacking), f"or {setting}"]))  # fmt: skip
 
@@ -108,11 +108,13 @@ def _sides(clusters: Mapping[str, Cluster], flow: FlowSettings) -> _Both:
     return clusters[flow.source].settings, clusters[flow.target].settings
 
 
-def _beside(clusters: Mapping[str, Cluster], flow: FlowSettings, *, once: bool) -> dict[str, list[Lack]]:
+def _for_settings(
+    clusters: Mapping[str, Cluster], flow: FlowSettings, *, once: bool
+) -> dict[str, list[Lack]]:
     """What is missing for settings, by those with which drkit does without."""
     source = clusters[flow.source]
     seen = SourceNames(_topics(source, flow), _groups(source, flow))
-    wanted = rights.beside(flow, seen, once=once)
+    wanted = rights.for_settings(flow, seen, once=once)
     needs = zip(*wanted.values(), strict=True) if wanted else ((), ())
     all_needs = Sides(*(tuple(dict.fromkeys(n for group in side for n in group)) for side in needs))
     lacking = _lacking(_sides(clusters, flow), all_needs)
@@ -130,8 +132,8 @@ def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
 
 def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
     """Groups that exist; where none is visible and some may exist, what their names begin with."""
-    there = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
-    found = {g for g in there | _plain(flow.groups) if flow.group_filter.accepts(g)}
+    existing = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
+    found = {g for g in existing | _plain(flow.groups) if flow.group_filter.accepts(g)}
     if not found and missing(source.settings, [_SEE_GROUPS]):
         found = {_beginning(p) or _ALL for p in flow.groups}
     return tuple(sorted(found))

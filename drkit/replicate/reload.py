@@ -98,7 +98,7 @@ class Reload:
             if job.flow.name in found.live:
                 taken = found.live[job.flow.name]
                 job.flow = job.flow.model_copy(update=taken.values)
-                observe.event("config_changed", flow=job.flow.name, changed=list(taken.told))
+                observe.event("config_changed", flow=job.flow.name, changed=list(taken.lines))
         if found.restart:
             observe.event("config_needs_restart", level="warning", changed=list(found.restart),
                           hint="start drkit replicate again to take these")  # fmt: skip

@@ -148,7 +148,7 @@ def together(one: Sides, other: Sides) -> Sides:
     return Sides(*(tuple(dict.fromkeys((*a, *b))) for a, b in zip(one, other, strict=True)))
 
 
-def beside(flow: FlowSettings, seen: SourceNames, *, once: bool = False) -> dict[str, Sides]:
+def for_settings(flow: FlowSettings, seen: SourceNames, *, once: bool = False) -> dict[str, Sides]:
     """What settings need beside the copy, by the settings with which drkit does without.
 
     :param once: a copy with an end writes no heartbeats, and asks for all groups

@@ -80,8 +80,10 @@ def replicate(
     def begin(workshop: SharedSpark) -> None:
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
-            job = FlowJob(clusters, flow, workshop, run_id, once=options.once, standby=options.standby)
-            job.both_ways = any((f.target, f.source) == (flow.source, flow.target) for f in flows)
+            job = FlowJob(
+                clusters, flow, workshop, run_id,
+                once=options.once, standby=options.standby, both_ways=flow.has_opposite_in(flows),
+            )  # fmt: skip
             runs.append(FlowThread(job, stop, once=options.once))
         for run in runs:
             run.thread.start()
@@ -152,8 +154,8 @@ def _start(
     clusters_now = check(settings, flows)
     refuse_missing(settings, clusters_now, flows)
     tell_missing(clusters_now, flows, once=options.once)
-    held = [refuse_unready(clusters_now[flow.target], flow) for flow in flows]
-    if held and not options.standby and all(held) and held[0] is not None:
+    held = [refusal for flow in flows if (refusal := refuse_unready(clusters_now[flow.target], flow))]
+    if held and len(held) == len(flows) and not options.standby:
         raise held[0]
     if stop.is_set():
         return

@@ -23,7 +23,7 @@ _PAUSE_SECONDS: Final = 0.5
 """Between two of them: coordinators of a new cluster load for a moment."""
 
 
-class Beside:
+class SideJobs:
     """Runs both for as long as a copy runs, or once when a copy with an end is complete.
 
     :param now: returns the flow's current settings, which may change

@@ -14,6 +14,7 @@ from typing import Final
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
 from drkit.next_command import typed
+from drkit.private_file import open_private
 from drkit.repoint.contract import RepointEffect, TryAgain, judge
 
 _MODE: Final = 0o644
@@ -119,7 +120,7 @@ def _only_one(file: Path) -> Iterator[None]:
 def _locked(lock: Path) -> int:
     """The open file, locked; not one that its last holder has removed meanwhile. Raises OSError."""
     while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        handle = open_private(lock, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(handle), lock.lstat()):

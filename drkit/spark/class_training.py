@@ -75,8 +75,8 @@ def _command_of(pid: int) -> list[str] | None:
         return None
     if _SUBMIT not in words:
         return None
-    ours = {*QUICK_JVM.split()}
-    return [w for w in words[1 : words.index(_SUBMIT)] if w not in ours and not w.startswith(_OURS)]
+    added = {*QUICK_JVM.split()}
+    return [w for w in words[1 : words.index(_SUBMIT)] if w not in added and not w.startswith(_OURS)]
 
 
 def _use(workshop: SharedSpark) -> None:

@@ -79,11 +79,11 @@ def other_versions(packages: Mapping[str, tuple[str, str]]) -> list[str]:
         if not wanted:
             continue  # any will do
         try:
-            here = version(name)
+            installed = version(name)
         except PackageNotFoundError:
             continue  # a module without metadata, as Debian's: it is there
-        if here.partition(".")[0] != wanted.partition(".")[0]:
-            found.append(f"{name} {here} instead of {wanted}")
+        if installed.partition(".")[0] != wanted.partition(".")[0]:
+            found.append(f"{name} {installed} instead of {wanted}")
     return found
 
 

@@ -36,7 +36,7 @@ class TaskCount(NamedTuple):
     """Attempts that failed; Spark starts their tasks again."""
 
 
-_NO_TASKS: Final = TaskCount(0, 0, 0)
+NO_TASKS: Final = TaskCount(0, 0, 0)
 
 
 class SparkJobs:
@@ -111,7 +111,7 @@ class SparkJobs:
                 sum(stage.numFailedTasks for stage in known),
             )
         except BROKEN:
-            return _NO_TASKS  # Spark is gone, and its tasks with it
+            return NO_TASKS  # Spark is gone, and its tasks with it
 
     def gone(self, error: BaseException | None = None) -> SparkGone:
         """The error for the end of Spark."""

@@ -142,12 +142,12 @@ def _start(
     jvm: SparkJvm | None = None,
 ) -> SparkContext:
     prepare_environment(plan.python)
-    ours = {
+    defaults = {
         "spark.driver.memory": MEMORY,
         "spark.local.dir": str(folder / "local"),
         "spark.driver.extraJavaOptions": jvm_options(folder, java_options),
     }
-    settings = ours | spark_settings(plan.master, plan.route, plan.tasks, plan.conf, shipped)
+    settings = defaults | spark_settings(plan.master, plan.route, plan.tasks, plan.conf, shipped)
     settings |= {"spark.master": plan.master.url, "spark.app.name": name}
     silence_py4j()
     interrupt = signal.getsignal(signal.SIGINT)

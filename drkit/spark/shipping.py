@@ -87,10 +87,10 @@ def unfit_worker(text: str) -> ConfigError | None:
         said = json.loads(found[-1])
         return ConfigError(said["what"], where=said["where"], evidence=said["evidence"], hint=_INSTALL)
     if found := _OTHER_PYTHON.findall(text):
-        theirs, ours = found[-1]
-        hint = f"name a Python {ours} of the workers with --conf spark.pyspark.python=…, see {_DOCS}"
+        worker, driver = found[-1]
+        hint = f"name a Python {driver} of the workers with --conf spark.pyspark.python=…, see {_DOCS}"
         what = "a Spark worker runs another Python than drkit"
-        return ConfigError(what, where=host, evidence=f"Python {theirs} there, {ours} here", hint=hint)
+        return ConfigError(what, where=host, evidence=f"Python {worker} there, {driver} here", hint=hint)
     if found := _NO_PYTHON.findall(text):
         hint = f"name the workers' Python with --conf spark.pyspark.python=…, see {_DOCS}"
         what = "a Spark worker has no Python of this name"

@@ -53,10 +53,10 @@ class GroupFacts(NamedTuple):
     at: TopicPartition
     target: TopicPartition
     place: PartitionPosition | Unavailable
-    theirs: StoredOffset | None
+    on_source: StoredOffset | None
     """Committed offset on the source; None where it does not answer."""
     checkpoint: CheckpointSeen | None
-    there: StoredOffset | None
+    on_target: StoredOffset | None
     """Committed offset on the target."""
     target_state: str | None
     """Empty: the group does not exist; None: unknown."""
@@ -68,13 +68,13 @@ class GroupFacts(NamedTuple):
 
 def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
     """Position and readiness of a group in one partition."""
-    ours, checkpoint = _ours(flow, facts), facts.checkpoint
-    theirs = facts.theirs or _last_known(ours, checkpoint)
+    own_mark, checkpoint = _own_mark(flow, facts), facts.checkpoint
+    on_source = facts.on_source or _last_known(own_mark, checkpoint)
     place = facts.place if isinstance(facts.place, PartitionPosition) else None
-    stored = facts.there.offset if facts.there is not None else None
-    written = max(ours.written_ms if ours else 0, checkpoint.at_ms if checkpoint else 0) or None
+    stored = facts.on_target.offset if facts.on_target is not None else None
+    written = max(own_mark.written_ms if own_mark else 0, checkpoint.at_ms if checkpoint else 0) or None
     at = (facts.at.topic, facts.target.topic, facts.at.partition)
-    if theirs is None:
+    if on_source is None:
         why = "nobody knows what the group has committed on the source"
         return GroupPartition(
             *at,
@@ -87,19 +87,19 @@ def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
             state=Readiness.UNKNOWN,
             reason=why,
         )
-    case = _case(flow, facts, theirs, place)
-    held = ours.upstream if ours is not None else None
+    case = _case(flow, facts, on_source, place)
+    held = own_mark.upstream if own_mark is not None else None
     if held is None and checkpoint is not None and not flow.sync:
         held = checkpoint.upstream
     state, reason = _readiness(flow, facts, case, held)
     if facts.unread or (flow.stale and state is not Readiness.THERE):
         state, reason = Readiness.UNKNOWN, facts.unread or flow.stale
-    position = _position(case, ours, checkpoint)
-    repeats = None if held is None or facts.theirs is None else max(0, theirs.offset - held)
+    position = _position(case, own_mark, checkpoint)
+    repeats = None if held is None or facts.on_source is None else max(0, on_source.offset - held)
     left = None if place is None or position is None else max(0, place.end - position)
     return GroupPartition(
         *at,
-        committed=theirs.offset,
+        committed=on_source.offset,
         position=position,
         stored=stored,
         repeats=repeats,
@@ -110,35 +110,37 @@ def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
     )
 
 
-def _ours(flow: FlowFacts, facts: GroupFacts) -> OffsetMark | None:
-    mark = facts.there.mark if facts.there is not None else None
+def _own_mark(flow: FlowFacts, facts: GroupFacts) -> OffsetMark | None:
+    mark = facts.on_target.mark if facts.on_target is not None else None
     return mark if mark is not None and mark.source == flow.source else None
 
 
-def _last_known(ours: OffsetMark | None, checkpoint: CheckpointSeen | None) -> StoredOffset | None:
+def _last_known(own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) -> StoredOffset | None:
     """The group's last recorded committed offset on the source."""
-    if checkpoint is not None and (ours is None or checkpoint.at_ms >= ours.written_ms):
+    if checkpoint is not None and (own_mark is None or checkpoint.at_ms >= own_mark.written_ms):
         return StoredOffset(checkpoint.upstream)
-    return StoredOffset(ours.upstream) if ours is not None else None
+    return StoredOffset(own_mark.upstream) if own_mark is not None else None
 
 
-def _position(case: Case, ours: OffsetMark | None, checkpoint: CheckpointSeen | None) -> int | None:
+def _position(case: Case, own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) -> int | None:
     """The exact position; while the copy has not reached it, the previous one."""
     if isinstance(case.position, Exact):
         return case.position.offset
-    return ours.downstream if ours else checkpoint.downstream if checkpoint else None
+    return own_mark.downstream if own_mark else checkpoint.downstream if checkpoint else None
 
 
-def _case(flow: FlowFacts, facts: GroupFacts, theirs: StoredOffset, place: PartitionPosition | None) -> Case:
+def _case(
+    flow: FlowFacts, facts: GroupFacts, on_source: StoredOffset, place: PartitionPosition | None
+) -> Case:
     """The row for the guard's table."""
     found: Translation
-    found = facts.place if isinstance(facts.place, Unavailable) else facts.place.forward(theirs.offset)
+    found = facts.place if isinstance(facts.place, Unavailable) else facts.place.forward(on_source.offset)
     return Case(
         source=flow.source,
-        theirs=theirs,
+        on_source=on_source,
         position=found,
         state=facts.target_state,
-        there=facts.there,
+        on_target=facts.on_target,
         worked=facts.worked,
         start=place.start if place else 0,
         end=place.end if place else -1,
@@ -152,8 +154,9 @@ def _readiness(flow: FlowFacts, facts: GroupFacts, case: Case, held: int | None)
     verdict = judge(case)
     if verdict is GuardVerdict.ECHO:
         # The source's offset came from the target: the group is active there, if it still has an own offset.
-        there = case.there is not None and case.ours is None
-        return (Readiness.THERE, verdict.value) if there else (Readiness.UNKNOWN, "no offset on either side")
+        if case.on_target is not None and case.own_mark is None:
+            return Readiness.THERE, verdict.value
+        return Readiness.UNKNOWN, "no offset on either side"
     if verdict is GuardVerdict.NO_POSITION:
         return _without_position(facts, case, held)
     if verdict is GuardVerdict.WRITE:
@@ -170,18 +173,18 @@ def _refused(verdict: GuardVerdict, case: Case) -> tuple[Readiness, str] | None:
 
 def _at_hold(case: Case, checkpoint: CheckpointSeen | None, upstream: int) -> Case:
     """The case for the position that the group has, while its newest one is not copied yet."""
-    ours = case.ours
-    downstream = ours.downstream if ours else checkpoint.downstream if checkpoint else -1
-    return case._replace(theirs=StoredOffset(upstream), position=Exact(downstream))
+    own_mark = case.own_mark
+    downstream = own_mark.downstream if own_mark else checkpoint.downstream if checkpoint else -1
+    return case._replace(on_source=StoredOffset(upstream), position=Exact(downstream))
 
 
 def _without_position(facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
     why = case.position.reason if isinstance(case.position, Unavailable) else ""
     if not isinstance(facts.place, PartitionPosition):
         return Readiness.REFUSED, why
-    if facts.place.waits_for(case.theirs.offset):
+    if facts.place.waits_for(case.on_source.offset):
         # An active group is always ahead of the copy: it keeps its previous position.
-        if held is None or held > case.theirs.offset:
+        if held is None or held > case.on_source.offset:
             return Readiness.WAITING, why
         # A refusal of the current position would also apply to the newer one.
         return _refused(judge(_at_hold(case, facts.checkpoint, held)), case) or (Readiness.READY, "")
@@ -192,7 +195,7 @@ def _unwritten(flow: FlowFacts, facts: GroupFacts, case: Case, held: int | None)
     """The position is exact, and the target has another one, or none."""
     if why := flow.not_stored.get((facts.group, str(facts.at))):
         return Readiness.REFUSED, f"{GuardVerdict.NOT_STORED.value}: {why}"
-    if held is not None and case.theirs.offset >= held:
+    if held is not None and case.on_source.offset >= held:
         return Readiness.READY, ""
     what = "not written yet" if held is None else "the group went back, not written yet"
     if flow.source_answers:

@@ -13,7 +13,7 @@ from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
-from drkit.flow_state.records import CheckpointsRecord, SourceSeenRecord
+from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Groups, ListedGroup, Offsets
@@ -27,14 +27,9 @@ from drkit.offsets.translation import PartitionPosition
 from drkit.status.checkpoint_tail import CheckpointTail
 from drkit.status.facts import said
 from drkit.status.group_ready import FlowFacts, GroupFacts, judged
-from drkit.status.groups import (
-    STALE_ROUNDS,
-    STALE_SECONDS,
-    GroupsSeen,
-    GroupStatus,
-    Rounds,
-)
-from drkit.status.left_out_groups import left_out_readers
+from drkit.status.groups import GroupsSeen, GroupStatus, Rounds
+from drkit.status.left_out_groups import left_out_by, left_out_readers
+from drkit.status.rounds import not_stored_of, rounds_of
 
 _CONNECT_MS: Final = 5000
 _WAIT_SECONDS: Final = 5.0
@@ -49,8 +44,8 @@ class _Asked(NamedTuple):
 
     listed: Mapping[str, ListedGroup]
     """Of the source; empty when it is gone."""
-    theirs: Mapping[str, Answered[Offsets]]
-    there: Mapping[str, Answered[Offsets]]
+    on_source: Mapping[str, Answered[Offsets]]
+    on_target: Mapping[str, Answered[Offsets]]
     states: Mapping[str, ListedGroup]
     """Of the target."""
     places: Mapping[TopicPartition, PartitionPosition | Unavailable]
@@ -194,26 +189,26 @@ class GroupLook:
     async def _ask(self, target: RawCluster, source: RawCluster | None, known: CopiedTopics) -> _Asked:
         accepted = self._flow.group_filter.accepts
         listed: dict[str, ListedGroup] = {}
-        theirs: dict[str, Answered[Offsets]] = {}
+        on_source: dict[str, Answered[Offsets]] = {}
         others: tuple[OtherGroup, ...] | None = None
         if source is not None:
-            ours = self._asking(source)
-            found = await ours.listed()
+            source_groups = self._asking(source)
+            found = await source_groups.listed()
             listed = {g: x for g, x in found.items() if is_consumer(x) and accepted(g)}
-            theirs = await ours.committed(sorted(listed))
-            others = other_groups(found, accepted) + await left_out_readers(
-                ours, found, known.topics, accepted
-            )
-        groups = self._asking(target)
-        states = await groups.listed()
+            left_out = left_out_by(accepted, found)
+            on_source = await source_groups.committed([*sorted(listed), *left_out])
+            readers = left_out_readers(found, on_source, known.topics, accepted)
+            others = other_groups(found, accepted) + readers
+        target_groups = self._asking(target)
+        states = await target_groups.listed()
         # Without the source, groups with a recorded checkpoint or offset count.
-        here = {g for g, x in states.items() if is_consumer(x)}
-        names = sorted(listed if source is not None else filter(accepted, {*here, *self._tail.newest}))
-        there = await groups.committed(names)
-        pairs = dict(self._pairs(known, names, theirs, there))
+        consumers = {g for g, x in states.items() if is_consumer(x)}
+        names = sorted(listed if source is not None else filter(accepted, {*consumers, *self._tail.newest}))
+        on_target = await target_groups.committed(names)
+        pairs = dict(self._pairs(known, names, on_source, on_target))
         assert self._places is not None  # noqa: S101  made with the target
         places = await self._places.look(pairs.values(), known.producers, source)
-        return _Asked(listed, theirs, there, states, places, others)
+        return _Asked(listed, on_source, on_target, states, places, others)
 
     def _asking(self, cluster: RawCluster) -> Groups:
         """The cached client of a cluster: it knows the coordinators of groups."""
@@ -223,51 +218,53 @@ class GroupLook:
         self,
         known: CopiedTopics,
         names: list[str],
-        theirs: Mapping[str, Answered[Offsets]],
-        there: Mapping[str, Answered[Offsets]],
+        on_source: Mapping[str, Answered[Offsets]],
+        on_target: Mapping[str, Answered[Offsets]],
     ) -> Iterator[tuple[TopicPartition, CopiedPartition]]:
         """Every copied partition in which one of the groups has an offset."""
         for group in names:
-            for at in self._partitions(group, known, theirs.get(group), there.get(group)):
+            for at in self._partitions(group, known, on_source.get(group), on_target.get(group)):
                 yield at, known.pair(*at)
 
     def _partitions(
         self,
         group: str,
         known: CopiedTopics,
-        theirs: Answered[Offsets] | None,
-        there: Answered[Offsets] | None,
+        on_source: Answered[Offsets] | None,
+        on_target: Answered[Offsets] | None,
     ) -> list[TopicPartition]:
         """Partitions of the source, from its answer, or from records on the target where that is unknown."""
-        if theirs is not None and theirs.value is not None:
-            return sorted(at for at in theirs.value if at.topic in known.topics)
+        if on_source is not None and on_source.value is not None:
+            return sorted(at for at in on_source.value if at.topic in known.topics)
         names = known.upstream
-        marked = (at for at, c in ((there.value if there else None) or {}).items() if StoredOffset(*c).mark)
+        stored = (on_target.value if on_target is not None else None) or {}
+        marked = (at for at, c in stored.items() if StoredOffset(*c).mark)
         seen = {*self._tail.newest.get(group, ()), *marked}
         return sorted(TopicPartition(names[t], p) for t, p in seen if t in names)
 
     def _groups_of(self, flow: FlowFacts, known: CopiedTopics, asked: _Asked) -> Iterator[GroupStatus]:
         copies = {target for target, _, _ in known.topics.values()}
-        for group, there in asked.there.items():
-            theirs, listed = asked.theirs.get(group), asked.listed.get(group)
+        for group, on_target in asked.on_target.items():
+            on_source, listed = asked.on_source.get(group), asked.listed.get(group)
             state = asked.states.get(group)
-            told = None if there.value is None else state.state if state is not None else ""
-            stored = in_copies(there.value, copies)
+            told = None if on_target.value is None else state.state if state is not None else ""
+            stored = in_copies(on_target.value, copies)
             has_worked = worked(flow.source, stored.values())
-            unread = f"the source does not tell its offsets: Kafka error code {theirs.error}" if (
-                theirs is not None and theirs.value is None) else ""  # fmt: skip
+            unread = f"the source does not tell its offsets: Kafka error code {on_source.error}" if (
+                on_source is not None and on_source.value is None) else ""  # fmt: skip
             found = []
-            for at in self._partitions(group, known, theirs, there):
+            for at in self._partitions(group, known, on_source, on_target):
                 target = TopicPartition(known.topics[at.topic][0], at.partition)
-                mine, kept = (theirs.value or {}).get(at) if theirs else None, stored.get(target)
+                mine, kept = (on_source.value or {}).get(at) if on_source else None, stored.get(target)
                 facts = GroupFacts(
                     group=group, at=at, target=target, place=asked.places[at],
-                    theirs=StoredOffset(*mine) if mine is not None else None,
+                    on_source=StoredOffset(*mine) if mine is not None else None,
                     checkpoint=self._tail.newest.get(group, {}).get(target),
-                    there=kept, target_state=told, worked=has_worked, unread=unread,
+                    on_target=kept, target_state=told, worked=has_worked, unread=unread,
                 )  # fmt: skip
                 found.append(judged(flow, facts))
-            outside = sorted({at.topic for at in (theirs.value or {} if theirs else {})} - set(known.topics))
+            committed = (on_source.value if on_source is not None else None) or {}
+            outside = sorted({at.topic for at in committed} - set(known.topics))
             yield GroupStatus(
                 group, listed.state if listed else "", listed.type if listed else "", told or "",
                 tuple(found), tuple(outside),
@@ -280,21 +277,3 @@ class GroupLook:
                 cluster.close()
         self._source = self._target = self._places = None
         self._groups.clear()
-
-
-def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answers: bool) -> Rounds:
-    """State of the rounds; for a lost source up to when it was last seen: no round can succeed since."""
-    last, seen = state.get(CheckpointsRecord) or CheckpointsRecord(0), state.get(SourceSeenRecord)
-    well = last.ok_ms
-    gone = 0 if source_answers or seen is None else max(0, now_ms - seen.at_ms)
-    return Rounds(
-        max(0, now_ms - well) / 1000 if well else None,
-        max(STALE_SECONDS, STALE_ROUNDS * flow.checkpoint_interval_seconds), gone / 1000,
-        last.error, last.seconds, dict(last.verdicts or {}),
-    )  # fmt: skip
-
-
-def not_stored_of(state: FlowState) -> dict[tuple[str, str], str]:
-    """What the newest round wrote and did not find on the target afterwards, and why."""
-    last = state.get(CheckpointsRecord) or CheckpointsRecord(0)
-    return {(group, at): why for group, at, verdict, why in last.refused if verdict == "NOT_STORED"}

@@ -11,8 +11,8 @@ from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import (
     EventRecord,
-    FenceDebt,
     GenerationRecord,
+    PendingFence,
     PendingLift,
     ProducerIdsRecord,
 )
@@ -158,7 +158,7 @@ class StatusCollector:
     def _from_state(self, found: Findings, state: FlowState) -> None:
         found.runner, found.standbys = runner_of(state, found.at_ms), standbys_of(state, found.at_ms)
         found.promoted = tuple(sorted(promoted_of(state)))
-        found.term, found.debt = term_of(state), state.get(FenceDebt)
+        found.term, found.debt = term_of(state), state.get(PendingFence)
         found.lift = state.get(PendingLift)
         found.taken_over = is_taken_over(state, self._flow)
         found.left_out_producers = tuple(sorted(left_out(state)))

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from drkit.flow_state.fence_debt import paid_with
-from drkit.flow_state.records import FenceDebt, PendingLift
+from drkit.flow_state.pending_fence import paid_with
+from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.status.groups import GroupsSeen, group_faults
 from drkit.status.lag.hanging import HANGING, OpenTransaction, fault_text, hanging
 from drkit.status.lag.source import NOTHING_HELD, HeldBack
@@ -141,7 +141,7 @@ class FlowStatus:
     target_answers: bool = True
     term: int = 0
     """Generation of the role: grows by one at each failover of this flow or of a part of it."""
-    fence_debt: FenceDebt | None = None
+    fence_debt: PendingFence | None = None
     """The pending fence of the source: until it is applied the source may accept writes."""
     pending_lift: PendingLift | None = None
     """The fence left by a failover that was rolled back while the source was silent: it refuses producers."""
@@ -200,7 +200,7 @@ class Findings:
     promoted: tuple[str, ...] = ()
     taken_over: bool = False
     """Failovers promoted the whole flow, at once or part by part."""
-    debt: FenceDebt | None = None
+    debt: PendingFence | None = None
     lift: PendingLift | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()

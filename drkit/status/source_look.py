@@ -9,12 +9,12 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.records import SkipsRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from
 from drkit.status.lag.hanging import OpenTransaction, open_transaction
 from drkit.status.lag.held_back import HeldInPartition, held_back, with_held
-from drkit.status.lag.source import Ends, UncopiedRange, all_topics, ends_of
+from drkit.status.lag.source import Ends, UncopiedRange, ends_of
 from drkit.status.lag.target import CopyPosition
 
 _MOST: Final = 100

@@ -68,13 +68,13 @@ def _compare(
     last = _read_target(target, bounds, CONTEXT)
     begin = list_offsets(source[0], [source[1]], "earliest")[source[1]]
     begin = begin if stored is None else max(begin, stored + 1 - CONTEXT)
-    theirs = _read_source(source, begin, stored, last, committed=committed)
+    read = _read_source(source, begin, stored, last, committed=committed)
     floor = -1 if stored is None else stored
-    behind = sum(1 for offset in theirs.offsets if offset > floor)
+    behind = sum(1 for offset in read.offsets if offset > floor)
     if behind > len(last.records) and not last.from_start:
         # Markers of transactions take offsets too: at most one for every record.
         last = _read_target(target, bounds, 2 * behind + CONTEXT)
-    answer = align(theirs, last.records, stored)
+    answer = align(read, last.records, stored)
     if isinstance(answer, NotAligned):
         return answer
     found = Compared(answer, whole=False, committed=committed)

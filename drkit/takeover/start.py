@@ -44,7 +44,7 @@ from drkit.offsets.segments import UNKNOWN
 from drkit.takeover import mm2_progress
 from drkit.takeover.look import Compared, compare
 from drkit.takeover.mm2_progress import SETTING
-from drkit.topic_sync.rules import CopiedTopic, Round
+from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
 
 _WRITE_SECONDS: Final = 30.0
 _SHOWN: Final = 5
@@ -97,7 +97,7 @@ class Takeover:
         mm2_progress.refuse_living(self._target, self._flow, pause)
         self._stored = mm2_progress.stored_offsets(self._target, self._flow)
 
-    def take(self, found: Round) -> None:
+    def take(self, found: TopicSyncResult) -> None:
         """Write where copying continues for every topic that was not looked at before.
 
         The first time, all topics or none are taken over: MM2 could still continue. Later, a new topic that

@@ -18,7 +18,7 @@ from drkit.topic_sync.apply import TopicApply
 from drkit.topic_sync.rules import (
     Configs,
     Pair,
-    Round,
+    TopicSyncResult,
     drifted,
     in_short,
     replication_factor,
@@ -50,7 +50,9 @@ class TopicChanges:
         self.limits: dict[UUID, int] = {}
         """Target topic id → its largest batch in bytes; of topics whose settings were compared."""
 
-    def make(self, done: Round, pairs: Iterable[Pair], gone: Mapping[str, DeleteTopic] = _NONE_GONE) -> None:
+    def make(
+        self, done: TopicSyncResult, pairs: Iterable[Pair], gone: Mapping[str, DeleteTopic] = _NONE_GONE
+    ) -> None:
         """Plan what these topics need, do it, and enter it into the round.
 
         :param gone: source topic → the copy to delete
@@ -77,18 +79,18 @@ class TopicChanges:
             by_topic.setdefault(change.topic, []).append(change)
         kept: list[tuple[str, ConfigsRecord]] = []
         for pair in fit:
-            ours = by_topic.get(pair.target_name, [])
-            if ours:
+            of_copy = by_topic.get(pair.target_name, [])
+            if of_copy:
                 name = pair.source.name
-                done.actions[name] = "; ".join(filter(None, [done.actions.get(name), in_short(ours)]))
+                done.actions[name] = "; ".join(filter(None, [done.actions.get(name), in_short(of_copy)]))
             if pair.target_name in configs and pair.source.name not in done.left_out:
-                kept += self._compared_with(pair, configs[pair.target_name], ours)
+                kept += self._compared_with(pair, configs[pair.target_name], of_copy)
         self._state.put_all(kept)
         for name, deletion in gone.items():
             if deletion in changes:
                 self._deleted(done, name, deletion)
 
-    def _compared(self, done: Round, pairs: Sequence[Pair]) -> dict[str, Configs]:
+    def _compared(self, done: TopicSyncResult, pairs: Sequence[Pair]) -> dict[str, Configs]:
         """The settings of the copies that were not compared recently."""
         due = {
             p.target_name: p.source.name for p in pairs if p.target and p.target.topic_id not in self.limits
@@ -107,7 +109,7 @@ class TopicChanges:
         return configs
 
     def _all_wanted(
-        self, done: Round, pairs: Sequence[Pair], configs: Mapping[str, Configs]
+        self, done: TopicSyncResult, pairs: Sequence[Pair], configs: Mapping[str, Configs]
     ) -> list[WantedTopic]:
         wanted = []
         for pair in pairs:
@@ -139,10 +141,10 @@ class TopicChanges:
                               hint="give the target more brokers and set replication_factor")  # fmt: skip
         return WantedTopic(pair.target_name, len(source.partitions), replicas, configs)
 
-    def _name_larger(self, name: str, theirs: int, ours: int) -> None:
-        if ours > theirs:
-            self._events.once("target_has_more_partitions", name, f"{ours}>{theirs}", level="warning",
-                              source_partitions=theirs, target_partitions=ours)  # fmt: skip
+    def _name_larger(self, name: str, on_source: int, on_target: int) -> None:
+        if on_target > on_source:
+            self._events.once("target_has_more_partitions", name, f"{on_target}>{on_source}", level="warning",
+                              source_partitions=on_source, target_partitions=on_target)  # fmt: skip
 
     def _compared_with(
         self, pair: Pair, configs: Configs, changes: Sequence[TopicChange]
@@ -169,7 +171,7 @@ class TopicChanges:
         if now != recorded:
             yield name, ConfigsRecord(now)
 
-    def _deleted(self, done: Round, name: str, deletion: DeleteTopic) -> None:
+    def _deleted(self, done: TopicSyncResult, name: str, deletion: DeleteTopic) -> None:
         done.actions[name] = in_short([deletion])
         if self._effects:
             done.left_out[name] = "source_deleted: the copy was deleted too"

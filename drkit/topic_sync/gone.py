@@ -16,7 +16,7 @@ from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.connect import identity
 from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import describe_topics
-from drkit.topic_sync.rules import Round
+from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_plan import DeleteTopic
 
 GONE_ROUNDS: Final = 2
@@ -36,7 +36,7 @@ class SourceGone:
         self._events = events
         self._rounds: dict[str, int] = {}
 
-    def look(self, done: Round, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
+    def look(self, done: TopicSyncResult, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
         """Report what is missing; returns what is to be deleted on the target, by source topic.
 
         :param listed: the topics that the source shows
@@ -53,9 +53,9 @@ class SourceGone:
             return {}
         deleted = self._surely_deleted(missing)
         self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
-        return self._ours({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
+        return self._own_copies({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
 
-    def _missing(self, done: Round, listed: Collection[str]) -> dict[str, GenerationRecord]:
+    def _missing(self, done: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
         return {
             name: entry
             for name, entry in self._state.records.readable(GenerationRecord).items()
@@ -79,13 +79,13 @@ class SourceGone:
             if name not in found and name not in refused and entry.source_cluster == cluster_id
         ]
 
-    def _ours(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
+    def _own_copies(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
         """Deletions of the copies that this flow wrote and that are not promoted, by source topic."""
         roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
         passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
-        here, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
+        existing, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
         return {
             name: DeleteTopic(entry.target, "deleted on the source", str(entry.target_id))
             for name, entry in passive.items()
-            if entry.target in here and here[entry.target].topic_id == entry.target_id
+            if entry.target in existing and existing[entry.target].topic_id == entry.target_id
         }

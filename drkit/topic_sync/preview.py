@@ -13,7 +13,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.topics import describe_topics
 from drkit.topic_sync.rivals import refuse_shared
-from drkit.topic_sync.rules import Round
+from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync
 from drkit.topology.topic_plan import ChangeRow
 
@@ -68,7 +68,9 @@ def topic_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[s
     return rows
 
 
-def _looks(settings: Settings, flows: Sequence[FlowSettings]) -> Iterator[tuple[FlowSettings, Round]]:
+def _looks(
+    settings: Settings, flows: Sequence[FlowSettings]
+) -> Iterator[tuple[FlowSettings, TopicSyncResult]]:
     clusters = check(settings, flows)
     for flow in flows:
         source, target = clusters[flow.source], clusters[flow.target]
@@ -78,8 +80,7 @@ def _looks(settings: Settings, flows: Sequence[FlowSettings]) -> Iterator[tuple[
             opposite = OppositeFlows(source, target, flow, state, 0.0)
             try:
                 opposite.find()
-                both_ways = any((f.target, f.source) == (flow.source, flow.target) for f in flows)
-                explained = partial(opposite.explain_records, here=both_ways)
+                explained = partial(opposite.explain_records, both_ways=flow.has_opposite_in(flows))
                 claims = opposite.claims
                 world = source, target, flow, state
                 yield flow, TopicSync(*world, effects=False, claims=claims, explained=explained).look()

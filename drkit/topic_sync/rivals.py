@@ -94,17 +94,17 @@ class Rivals:
             n: str(t.topic_id)
             for n, t in describe_topics(self._target, {e.target for e, *_ in found}).items()
         }
-        ours = {c for t, c in copies.items() if self._is_ours(t, ids.get(c))}
+        own_copies = {c for t, c in copies.items() if self._is_own(t, ids.get(c))}
         return {
             entry.target: claim
             for entry, claim, other in found
             # An entry of another id is of a topic that was deleted since. If two flows began at the same
             # moment, each finds the other's: the first by name continues.
             if ids.get(entry.target) == entry.target_id
-            and not (entry.target in ours and self._flow.source < other)
+            and not (entry.target in own_copies and self._flow.source < other)
         }
 
-    def _is_ours(self, topic: str, target_id: str | None) -> bool:
+    def _is_own(self, topic: str, target_id: str | None) -> bool:
         entry = self._state.records.readable(GenerationRecord).get(topic)
         return entry is not None and str(entry.target_id) == target_id
 

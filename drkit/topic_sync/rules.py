@@ -68,7 +68,7 @@ class CopiedTopic(NamedTuple):
 
 
 @dataclass(slots=True)
-class Round:
+class TopicSyncResult:
     """What one look at both clusters found."""
 
     copied: dict[str, CopiedTopic] = field(default_factory=dict)

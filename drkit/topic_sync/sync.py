@@ -30,7 +30,7 @@ from drkit.topic_sync.rules import (
     CopiedTopic,
     Decision,
     Pair,
-    Round,
+    TopicSyncResult,
     decide,
 )
 from drkit.topology.topic_configs import is_compacted
@@ -77,12 +77,12 @@ class TopicSync:
         self._gone = SourceGone(source, target, flow, state, self._events)
         self._earlier = EarlierRecords(target, flow, state, explained)
 
-    def look(self) -> Round:
+    def look(self) -> TopicSyncResult:
         """Compare, plan, apply; returns what can be copied now.
 
         :raises DrkitError: a cluster does not answer
         """
-        done = Round()
+        done = TopicSyncResult()
         self._forget_when_due()
         pairs, listed = self._pairs(done)
         gone = self._gone.look(done, listed, rounds=GONE_ROUNDS if self._effects else 1)
@@ -115,7 +115,7 @@ class TopicSync:
             self._configs.clear()
             self._changes.limits.clear()
 
-    def _pairs(self, done: Round) -> tuple[dict[str, Pair], set[str]]:
+    def _pairs(self, done: TopicSyncResult) -> tuple[dict[str, Pair], set[str]]:
         """The topics of the source with their copies, and all that the source shows."""
         names = [n for n in topic_names(self._source) if self._flow.copies(n)]
         sources, refused = one_by_one(describe_topics, self._source, names)
@@ -140,7 +140,7 @@ class TopicSync:
             if n not in refused and n not in beats and t.topic_id in self._configs
         }, {*sources, *refused}
 
-    def _decided(self, done: Round, pairs: dict[str, Pair]) -> dict[str, Decision]:
+    def _decided(self, done: TopicSyncResult, pairs: dict[str, Pair]) -> dict[str, Decision]:
         ready = {}
         for name, pair in pairs.items():
             try:
@@ -177,7 +177,7 @@ class TopicSync:
             time.sleep(_SETTLE_PAUSE_SECONDS)
         return found
 
-    def _take(self, done: Round, decision: Decision, pair: Pair) -> GenerationRecord | None:
+    def _take(self, done: TopicSyncResult, decision: Decision, pair: Pair) -> GenerationRecord | None:
         """Enter a topic into the round; returns what is to be remembered of it."""
         name, target = pair.source.name, pair.target
         if not self._effects:

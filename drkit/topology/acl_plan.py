@@ -12,14 +12,13 @@ from drkit.topology.acl_record import AclRecord
 from drkit.topology.acl_rules import for_own, sort_acls
 from drkit.topology.acl_scope import AclScope
 from drkit.topology.acls import (
-    ANY_HOST,
     EVERYBODY,
     Acl,
     AclOperation,
-    PatternKind,
     Permission,
     ResourceKind,
     gives,
+    topic_acl,
 )
 from drkit.topology.topic_plan import ChangeRow
 
@@ -173,21 +172,9 @@ def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozens
     found: set[Acl] = set()
     for name in map(scope.naming.downstream, scope.topics):
         if not any(a.covers(name) for a in on_topics):
-            read = _allow(name, EVERYBODY, AclOperation.READ)
+            read = topic_acl(name, EVERYBODY, AclOperation.READ, Permission.ALLOW)
             found |= {read, read._replace(operation=AclOperation.DESCRIBE), *for_own(read, target.own)}
     return frozenset(found)
-
-
-def _allow(topic: str, principal: str, operation: AclOperation) -> Acl:
-    return Acl(
-        resource=ResourceKind.TOPIC,
-        pattern=PatternKind.LITERAL,
-        name=topic,
-        principal=principal,
-        host=ANY_HOST,
-        operation=operation,
-        permission=Permission.ALLOW,
-    )
 
 
 def _leaks(

@@ -25,15 +25,15 @@ def writers(
 
     :param is_open: whether a topic without ACLs is open to all clients; None: unknown
     """
-    there = [a for a in acls if a.resource is ResourceKind.TOPIC and a.covers(topic)]
-    if not there:
+    of_topic = [a for a in acls if a.resource is ResourceKind.TOPIC and a.covers(topic)]
+    if not of_topic:
         return {True: (ANY_CLIENT,), None: (UNKNOWN,), False: ()}[is_open]
-    denies = [a for a in there if a.denies and a.operation in _WRITES and a.host == ANY_HOST]
+    denies = [a for a in of_topic if a.denies and a.operation in _WRITES and a.host == ANY_HOST]
     denied = {a.principal for a in denies}
     return tuple(
         dict.fromkeys(
             _shown(a)
-            for a in sorted(there, key=lambda a: (a.principal, a.name))
+            for a in sorted(of_topic, key=lambda a: (a.principal, a.name))
             if not a.denies
             and a.operation in _WRITES
             and a.principal not in {*own, *denied}

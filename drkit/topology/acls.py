@@ -100,6 +100,19 @@ class Acl(NamedTuple):
         return self.name in {name, ANY_NAME}
 
 
+def topic_acl(topic: str, principal: str, operation: AclOperation, permission: Permission) -> Acl:
+    """The ACL of a principal on one topic, from any host."""
+    return Acl(
+        resource=ResourceKind.TOPIC,
+        pattern=PatternKind.LITERAL,
+        name=topic,
+        principal=principal,
+        host=ANY_HOST,
+        operation=operation,
+        permission=permission,
+    )
+
+
 def meet(one: Acl, other: Acl) -> bool:
     """Whether the patterns of both can match one resource."""
     if one.resource is not other.resource:

@@ -50,8 +50,8 @@ class Mm2Topics:
 
     def is_internal(self, topic: str) -> bool:
         """Whether MM2 or one of its Connect workers keeps state there (``isMM2InternalTopic``)."""
-        ours = topic.startswith("mm2") and topic.endswith(f"{self.separator}internal")
-        return ours or self.is_checkpoints(topic) or worker_topic(topic) is not None
+        is_workers = topic.startswith("mm2") and topic.endswith(f"{self.separator}internal")
+        return is_workers or self.is_checkpoints(topic) or worker_topic(topic) is not None
 
     @property
     def _checkpoints(self) -> str:

@@ -90,15 +90,15 @@ def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | 
 
 def _colliding(copies: Mapping[str, str], on_target: set[str]) -> dict[str, Refused]:
     """Copies not made yet that brokers would refuse for a name that differs in ``.`` and ``_`` only."""
-    there = defaultdict(set)
+    existing = defaultdict(set)
     for name in on_target:
-        there[metric_name(name)].add(name)
+        existing[metric_name(name)].add(name)
     wanted = defaultdict(set)
     for copy in copies.values():
         wanted[metric_name(copy)].add(copy)
     refused = {}
     for topic, copy in copies.items():
-        others = (there[metric_name(copy)] | wanted[metric_name(copy)]) - {copy}
+        others = (existing[metric_name(copy)] | wanted[metric_name(copy)]) - {copy}
         if others and copy not in on_target:
             where = "stands on the target" if others & on_target else "is to be created too"
             refused[topic] = Refused(

@@ -180,15 +180,15 @@ def plan(
     """
     changes: list[TopicChange] = [*gone]
     for topic in wanted:
-        here = actual.get(topic.topic)
-        if here is None:
+        existing = actual.get(topic.topic)
+        if existing is None:
             explicit = {n: w for n, w in topic.configs.items() if w.value is not None and w.explicit}
             changes.append(CreateTopic(topic.topic, topic.why, topic.partitions, topic.replicas, explicit))
             continue
-        if here.partitions < topic.partitions:
+        if existing.partitions < topic.partitions:
             why = "the source has more"
-            changes.append(AddPartitions(topic.topic, why, here.partitions, topic.partitions))
-        changes += _config_changes(topic, here.configs)
+            changes.append(AddPartitions(topic.topic, why, existing.partitions, topic.partitions))
+        changes += _config_changes(topic, existing.configs)
     return tuple(sorted(changes, key=_order))
 
 
@@ -196,9 +196,9 @@ def _order(change: TopicChange) -> tuple[int, str, str]:
     return change.step, change.topic, getattr(change, "setting", "")
 
 
-def _config_changes(topic: WantedTopic, here: Mapping[str, Setting]) -> Iterator[TopicChange]:
+def _config_changes(topic: WantedTopic, existing: Mapping[str, Setting]) -> Iterator[TopicChange]:
     for name, want in topic.configs.items():
-        setting = here.get(name)
+        setting = existing.get(name)
         if setting is None:
             continue  # the target's Kafka does not know it
         if want.value is None:

@@ -108,10 +108,10 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
     source, target = settings.sides(flow)
     known = _known(target, flow)
     reached = reach(source)
-    with connections("translate", reached.settings, target) as (theirs, ours):
-        asking = _Asking(flow, known, target, None if reached.silence else theirs, ours)
+    with connections("translate", reached.settings, target) as (source_cluster, target_cluster):
+        asking = _Asking(flow, known, target, None if reached.silence else source_cluster, target_cluster)
         try:
-            found: T = ours.loop.run(question, asking)
+            found: T = target_cluster.loop.run(question, asking)
         except RawError as error:
             raise ClusterUnreachable(
                 "a cluster stopped answering", where=flow.name, evidence=repr(error)

@@ -152,12 +152,12 @@ def check_out(path: Path, out: Path) -> None:
             evidence=f"the checkpoint is {path}",
             hint="name a folder beside it with --out",
         )
-    there = sorted(p.name for p in out.iterdir()) if out.is_dir() else [out.name] if out.exists() else []
-    if there:
+    old = sorted(p.name for p in out.iterdir()) if out.is_dir() else [out.name] if out.exists() else []
+    if old:
         raise Refused(
             "the folder for the new checkpoint is not empty",
             where=str(out),
-            evidence=", ".join(there[:_SHOWN]),
+            evidence=", ".join(old[:_SHOWN]),
             hint="name another folder with --out, or remove this one",
         )
 
@@ -224,8 +224,8 @@ def _copy(folder: SparkFolder, scratch: Path, rewritten: Mapping[str, bytes], wi
             shutil.copy2(folder.path / name, scratch / name)
     for root, folders, _ in os.walk(folder.path, followlinks=True):
         for name in ("", *folders):
-            there = Path(root, name)
-            shutil.copystat(there, scratch / there.relative_to(folder.path))
+            old = Path(root, name)
+            shutil.copystat(old, scratch / old.relative_to(folder.path))
 
 
 def _sidecars(names: Iterable[str]) -> set[str]:

@@ -64,18 +64,18 @@ def compare_before(
     :param target: visible records before the offset from which the map knows every record
     :param again_from: source offset from which records exist at or after that target offset
     """
-    theirs, ours = _numbers(source), _numbers(target)
-    found = Before(Counts(source_records=len(theirs), target_records=len(ours)), [])
-    runs = list(_runs(theirs, ours))
-    copied: _Flags = np.zeros(len(theirs), bool)
+    source_hashes, target_hashes = _numbers(source), _numbers(target)
+    found = Before(Counts(source_records=len(source_hashes), target_records=len(target_hashes)), [])
+    runs = list(_runs(source_hashes, target_hashes))
+    copied: _Flags = np.zeros(len(source_hashes), bool)
     if again_from is not None:
         copied[bisect_left(source.offsets, again_from) :] = True
-    known: _Flags = np.zeros(len(ours), bool)
+    known: _Flags = np.zeros(len(target_hashes), bool)
     high = 0
     for run in runs:
-        here = slice(run.source, run.source + run.records)
+        covered = slice(run.source, run.source + run.records)
         known[run.target : run.target + run.records] = True
-        fresh = np.flatnonzero(~copied[here]) + run.source
+        fresh = np.flatnonzero(~copied[covered]) + run.source
         found.counts.repeated += run.records - len(fresh)
         late = fresh[fresh < high]
         found.counts.equal += len(fresh) - len(late)
@@ -83,14 +83,14 @@ def compare_before(
             _add(
                 found, DifferenceKind.OUT_OF_ORDER, source, int(at), target, run.target + int(at) - run.source
             )
-        copied[here] = True
+        copied[covered] = True
         high = max(high, run.source + run.records)
-    first = runs[0].target if runs else len(ours)
-    begun = min((r.source for r in runs), default=len(theirs))
+    first = runs[0].target if runs else len(target_hashes)
+    begun = min((r.source for r in runs), default=len(source_hashes))
     if trimmed.partial:  # records before the first one that both have are not lost
         copied[:begun], known[:first] = True, True
     _lone_source(found, source, np.flatnonzero(~copied), begun, trimmed)
-    _lone_target(found, target, ours, np.flatnonzero(~known), first, trimmed)
+    _lone_target(found, target, target_hashes, np.flatnonzero(~known), first, trimmed)
     return found
 
 
@@ -106,14 +106,14 @@ def _lone_source(found: Before, source: Fingerprints, lone: _Numbers, begun: int
 
 
 def _lone_target(
-    found: Before, target: Fingerprints, ours: _Numbers, lone: _Numbers, first: int, trimmed: Trimmed
+    found: Before, target: Fingerprints, target_hashes: _Numbers, lone: _Numbers, first: int, trimmed: Trimmed
 ) -> None:
     gone = np.zeros(len(lone), bool)
     if trimmed.source_compacted:
         gone[:] = True
     elif trimmed.source_start:
         # The source has lost its first records. MirrorMaker 2 may have repeated some of them, too.
-        gone = (lone < first) | np.isin(ours[lone], ours[lone[lone < first]])
+        gone = (lone < first) | np.isin(target_hashes[lone], target_hashes[lone[lone < first]])
     found.counts.deleted_at_source += int(gone.sum())
     for at in lone[~gone]:
         _add(found, DifferenceKind.EXTRA, None, None, target, int(at))
@@ -123,20 +123,20 @@ def _add(
     found: Before,
     kind: DifferenceKind,
     source: Fingerprints | None,
-    theirs: int | None,
+    source_index: int | None,
     target: Fingerprints | None,
-    ours: int | None,
+    target_index: int | None,
 ) -> None:
     found.counts.count(kind)
     if len(found.findings) >= FINDINGS:
         return
-    up = source.offsets[theirs] if source is not None and theirs is not None else None
-    down = target.offsets[ours] if target is not None and ours is not None else None
+    up = source.offsets[source_index] if source is not None and source_index is not None else None
+    down = target.offsets[target_index] if target is not None and target_index is not None else None
     finger = 0
-    if source is not None and theirs is not None:
-        finger = source.hashes[theirs]
-    elif target is not None and ours is not None:
-        finger = target.hashes[ours]
+    if source is not None and source_index is not None:
+        finger = source.hashes[source_index]
+    elif target is not None and target_index is not None:
+        finger = target.hashes[target_index]
     text = "in the part that MirrorMaker 2 copied"
     found.findings.append(Difference(kind, up, down, f"mm2 {finger:x}", evidence=text))
 
@@ -145,40 +145,43 @@ def _numbers(records: Fingerprints) -> _Numbers:
     return np.frombuffer(records.hashes, np.int64) if len(records) else np.zeros(0, np.int64)
 
 
-def _runs(theirs: _Numbers, ours: _Numbers) -> Iterator[RecordRun]:
+def _runs(source: _Numbers, target: _Numbers) -> Iterator[RecordRun]:
     """The target as runs of the source; records that the source does not have are in no run."""
-    order = np.argsort(theirs, kind="stable")
-    ordered = theirs[order]
-    low, high = np.searchsorted(ordered, ours, "left"), np.searchsorted(ordered, ours, "right")
+    order = np.argsort(source, kind="stable")
+    ordered = source[order]
+    low, high = (
+        np.searchsorted(ordered, target, "left"),
+        np.searchsorted(ordered, target, "right"),
+    )
     somewhere = np.flatnonzero(low < high)
     at, place = 0, 0
-    while at < len(ours):
-        if place >= len(theirs) or theirs[place] != ours[at]:
+    while at < len(target):
+        if place >= len(source) or source[place] != target[at]:
             later = int(np.searchsorted(somewhere, at))
             if later == len(somewhere):
                 return
             at = int(somewhere[later])
-            place = _nearest(theirs, ours, order[low[at] : high[at]], place, at)
-        count = _agree(theirs, ours, place, at)
+            place = _nearest(source, target, order[low[at] : high[at]], place, at)
+        count = _agree(source, target, place, at)
         yield RecordRun(place, at, count)
         at, place = at + count, place + count
 
 
-def _nearest(theirs: _Numbers, ours: _Numbers, places: _Numbers, expected: int, at: int) -> int:
+def _nearest(source: _Numbers, target: _Numbers, places: _Numbers, expected: int, at: int) -> int:
     """The source index of a record: the next or the previous one, by the number of equal successors."""
     split = int(np.searchsorted(places, expected))
     candidates = [int(p) for p in (*places[split : split + 1], *places[max(0, split - 1) : split])]
-    return max(candidates, key=lambda p: _agree(theirs, ours, p, at))
+    return max(candidates, key=lambda p: _agree(source, target, p, at))
 
 
-def _agree(theirs: _Numbers, ours: _Numbers, place: int, at: int) -> int:
+def _agree(source: _Numbers, target: _Numbers, place: int, at: int) -> int:
     """The number of equal records from here on."""
-    most = min(len(theirs) - place, len(ours) - at)
+    most = min(len(source) - place, len(target) - at)
     count = 0
     while count < most:
         step = min(_STEP, most - count)
-        here = slice(place + count, place + count + step)
-        differ = theirs[here] != ours[at + count : at + count + step]
+        following = slice(place + count, place + count + step)
+        differ = source[following] != target[at + count : at + count + step]
         if differ.any():
             return count + int(np.argmax(differ))
         count += step

@@ -164,16 +164,16 @@ class Comparison:
 
     def _moved(self, source: Stray, target: Stray) -> None:
         """Report a record that exists at another offset than the map says."""
-        here = (source.offset, target.offset)
+        offsets = (source.offset, target.offset)
         crossed = source.equal_before != target.equal_before
         if (last := self._last_moved) is not None and not crossed:
-            crossed = (here[0] - last[0]) * (here[1] - last[1]) < 0
+            crossed = (offsets[0] - last[0]) * (offsets[1] - last[1]) < 0
             if crossed and not last[2]:
                 self._recount_as_out_of_order(last)
-        self._last_moved = (*here, crossed)
+        self._last_moved = (*offsets, crossed)
         kind = DifferenceKind.OUT_OF_ORDER if crossed else DifferenceKind.MISPLACED
         belongs = "no place" if source.place is None else f"place {source.place}"
-        self._add(Difference(kind, *here, evidence=f"the map says {belongs}: {source.preview}"))
+        self._add(Difference(kind, *offsets, evidence=f"the map says {belongs}: {source.preview}"))
 
     def _recount_as_out_of_order(self, last: tuple[int, int, bool]) -> None:
         self.counts.recount(DifferenceKind.MISPLACED, DifferenceKind.OUT_OF_ORDER)

@@ -69,11 +69,11 @@ def take(
     wanted = set(chosen)
     names = [t for t in topic_names(source) if flow.copies(t) and (not wanted or t in wanted)]
     out = Snapshot()
-    theirs = describe_topics(source, names)
-    ours = describe_topics(target, [flow.naming_policy.downstream(t) for t in names])
+    on_source = describe_topics(source, names)
+    on_target = describe_topics(target, [flow.naming_policy.downstream(t) for t in names])
     pairs = []
-    for name, topic in theirs.items():
-        copy = ours.get(flow.naming_policy.downstream(name))
+    for name, topic in on_source.items():
+        copy = on_target.get(flow.naming_policy.downstream(name))
         if copy is None:
             out.absent[name] = _held(source, name, topic.partitions)
         else:

@@ -19,7 +19,7 @@ from drkit.offset_map.settle import settle_one
 from drkit.offset_map.settling import Wanted
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, SegmentMap
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from drkit.verify import checked as verify_checked
 from drkit.verify.ranges import TakenOver
 

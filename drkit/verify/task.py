@@ -71,23 +71,25 @@ def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings
     if piece.again_from is not None:
         return compare_old_range(piece, source, target)
     started = time.monotonic()
-    theirs, ours = _reader(source), _reader(target)
-    old = theirs if piece.committed else _reader(source, committed=False)
+    source_reader, target_reader = _reader(source), _reader(target)
+    old = source_reader if piece.committed else _reader(source, committed=False)
     rules = Rules(
         piece.source_compacted,
         piece.target_compacted,
-        LogStart(theirs, piece.source),
-        LogStart(ours, piece.target),
+        LogStart(source_reader, piece.source),
+        LogStart(target_reader, piece.target),
     )
     found = compare(
         old.read(piece.source, piece.source_from, piece.source_to),
-        ours.read(piece.target, piece.target_from, piece.target_to),
+        target_reader.read(piece.target, piece.target_from, piece.target_to),
         piece.segments,
         rules,
     )
     waiting = None
     if piece.lag_until is not None:
-        waiting = next((s.offset for s in theirs.read(piece.source, piece.source_to, piece.lag_until)), None)
+        waiting = next(
+            (s.offset for s in source_reader.read(piece.source, piece.source_to, piece.lag_until)), None
+        )
     return RangeResult(
         topic=piece.source.topic,
         partition=piece.source.partition,
@@ -112,18 +114,18 @@ def compare_old_range(piece: Range, source: ClusterSettings, target: ClusterSett
     begin = max(piece.target_from, piece.target_to - MOST)
     partial = begin > piece.target_from
     # Markers and aborted records take offsets too: twice as many of the source hold the same records.
-    theirs = piece.source, max(piece.source_from, piece.source_to - 2 * MOST), piece.source_to
+    source_range = piece.source, max(piece.source_from, piece.source_to - 2 * MOST), piece.source_to
     if not partial:
-        theirs = piece.source, piece.source_from, piece.source_to
-    ours, times = _with_times(_reader(target).messages(piece.target, begin, piece.target_to))
+        source_range = piece.source, piece.source_from, piece.source_to
+    copied, times = _with_times(_reader(target).messages(piece.target, begin, piece.target_to))
     trimmed = Trimmed(
         piece.source_from > 0, piece.target_from > 0, piece.source_compacted, piece.target_compacted, partial
     )
-    committed = _fingerprints(_reader(source).messages(*theirs), times=times)
-    found = best = compare_before(committed, ours, trimmed, piece.again_from)
+    committed = _fingerprints(_reader(source).messages(*source_range), times=times)
+    found = best = compare_before(committed, copied, trimmed, piece.again_from)
     if found.counts.differences:
-        written = _fingerprints(_reader(source, committed=False).messages(*theirs), times=times)
-        other = compare_before(written, ours, trimmed, piece.again_from)
+        written = _fingerprints(_reader(source, committed=False).messages(*source_range), times=times)
+        other = compare_before(written, copied, trimmed, piece.again_from)
         best = min(found, other, key=lambda b: b.counts.differences)
     return RangeResult(
         piece.source.topic, piece.source.partition, piece.source_from, best.counts, best.findings,

@@ -18,7 +18,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.agents import AgentNote
 from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.lease import Hold, Lease
-from drkit.detect.marks import KnownBrokers
+from drkit.detect.note_kinds import KnownBrokers
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
@@ -69,7 +69,7 @@ class FenceAgent:
         self._number = self._sequence = 0
         self._asked = self._tried = float("-inf")
         self._evidence = self.state.evidence
-        self._told: tuple[object, ...] = ()
+        self._reported: tuple[object, ...] = ()
 
     def run(self, stop: threading.Event) -> None:
         """Ask, listen, and fence if the lease ends, until `stop` is set.
@@ -177,8 +177,8 @@ class FenceAgent:
     def _say(self, hold: Hold) -> None:
         answered = self._lease.answered(self._boot())
         key = (hold, self.state.fenced)
-        if key != self._told:
-            self._told = key
+        if key != self._reported:
+            self._reported = key
             observe.event("fence_agent", agent=self.name, flow=self._flow.name, lease=hold.value,
                           fenced=self.state.fenced, observers=list(answered))  # fmt: skip
 

@@ -12,6 +12,7 @@ import tempfile
 from typing import Final
 
 from drkit.errors import Failed
+from drkit.private_file import open_private
 
 _LARGEST: Final = 1 << 20
 """Bytes: a larger file holds something else."""
@@ -60,7 +61,7 @@ def find_state(path: Path) -> AgentState | None:
 
 def _content(path: Path) -> bytes:
     # Without O_NONBLOCK the open would wait for a pipe of that name.
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    handle = open_private(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise ValueError("a folder, pipe or device has its name")

@@ -61,24 +61,24 @@ class Announcer:
     def __init__(self, settle: float, repeat: float) -> None:
         self._settle = settle
         self._repeat = repeat
-        self._standing: tuple[object, ...] | None = None
+        self._newest: tuple[object, ...] | None = None
         self._since = 0.0
-        self._told: tuple[object, ...] | None = None
-        self._told_at = 0.0
+        self._announced: tuple[object, ...] | None = None
+        self._announced_at = 0.0
 
     def due(self, verdict: Verdict, now: float) -> bool:
         """Whether to announce this verdict now; if so, it counts as announced."""
         key = (verdict.kind, verdict.reason, verdict.obstacles)
-        if key != self._standing:
-            self._standing, self._since = key, now
+        if key != self._newest:
+            self._newest, self._since = key, now
         if verdict.kind is VerdictKind.SUSPECT or not self._is_news(verdict, key, now):
             return False
-        self._told, self._told_at = key, now
+        self._announced, self._announced_at = key, now
         return True
 
     def _is_news(self, verdict: Verdict, key: tuple[object, ...], now: float) -> bool:
-        if key == self._told:
-            return verdict.kind >= VerdictKind.HOLD and now - self._told_at >= self._repeat
-        if self._told is None and verdict.kind is VerdictKind.UP:
+        if key == self._announced:
+            return verdict.kind >= VerdictKind.HOLD and now - self._announced_at >= self._repeat
+        if self._announced is None and verdict.kind is VerdictKind.UP:
             return False  # UP is no news before the first announcement
         return verdict.primary_lost or now - self._since >= self._settle

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from drkit import observe
 from drkit.config import FlowSettings, Settings
-from drkit.detect.marks import Automatic
+from drkit.detect.note_kinds import Automatic
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import DrkitError
 from drkit.failover.core.context import RunRequest, StepProgress

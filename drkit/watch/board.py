@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from drkit.detect.seen import WELL
 from drkit.detect.verdict import VerdictKind
+from drkit.model import FlowAliases
 from drkit.monitoring.board import Board
 from drkit.status.model import Fault
 from drkit.watch.observer import Moment
@@ -54,8 +55,7 @@ class VerdictCollector(Collector):
 def _samples(
     moment: Moment, probes: Mapping[Any, Any]
 ) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
-    source, _, target = moment.flow.partition("->")
-    flow, picture, verdict = (source, target), moment.picture, moment.verdict
+    flow, picture, verdict = moment.aliases, moment.picture, moment.verdict
     yield "drkit_verdict", (*flow, verdict.kind.name, verdict.reason.value), 1
     yield "drkit_verdict_level", flow, verdict.kind.value
     yield "drkit_phi", flow, picture.phi
@@ -84,13 +84,13 @@ class WatchBoard(Board):
         """Everything in Prometheus' text format."""
         return super().metrics() + generate_latest(self._verdicts)
 
-    def faults(self) -> dict[str, tuple[Fault, ...]]:
+    def faults(self, now: float) -> dict[FlowAliases, tuple[Fault, ...]]:
         """The faults of the status, and a verdict that is worse than a suspicion."""
-        found = super().faults()
+        found = super().faults(now)
         for moment, _ in self._moments():
             if moment.verdict.kind > VerdictKind.SUSPECT:
                 text = "; ".join([f"the primary: {moment.verdict.name}", *moment.verdict.evidence])
-                found[moment.flow] = (*found.get(moment.flow, ()), Fault("verdict", text))
+                found[moment.aliases] = (*found.get(moment.aliases, ()), Fault("verdict", text))
         return found
 
     def health(self) -> tuple[bool, dict[str, Any]]:

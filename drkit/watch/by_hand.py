@@ -6,7 +6,7 @@ from typing import Any
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.detect.marks import Automatic, Pause
+from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import put_note
 from drkit.errors import Refused
 from drkit.kafka.admin import Cluster

@@ -11,7 +11,7 @@ from typing import Final
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import signed
-from drkit.detect.marks import Automatic
+from drkit.detect.note_kinds import Automatic
 from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import ensure_board, put_note, read_notes, topic_name
 from drkit.flow_state.names import automatic_transactional_id

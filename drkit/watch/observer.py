@@ -12,13 +12,14 @@ from drkit.config.tables.auto_proof import fenced_within_seconds
 from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.awake import AwakeClock
-from drkit.detect.marks import LOOK, Automatic, KnownBrokers
+from drkit.detect.note_kinds import LOOK, Automatic, KnownBrokers
 from drkit.detect.notes import Note
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.speakers import Speakers
 from drkit.detect.verdict import Verdict, judge
 from drkit.detect.votes import Heard, Says, Tally, Vote, VoteRules, tally
+from drkit.model import FlowAliases
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.senses import Sensed, Senses
 
@@ -31,7 +32,7 @@ _SHOWN: Final = 5
 class Moment(NamedTuple):
     """One observer's conclusion at one moment."""
 
-    flow: str
+    aliases: FlowAliases
     at_ms: int
     verdict: Verdict
     picture: Picture
@@ -41,6 +42,11 @@ class Moment(NamedTuple):
     """Votes of all observers, including our own and those that do not count."""
     agents: tuple[AgentNote, ...]
     automatic: Automatic | None
+
+    @property
+    def flow(self) -> str:
+        """The flow's name."""
+        return self.aliases.name
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data: what is printed, posted and journalled."""
@@ -132,7 +138,7 @@ class Observer:
         self._share_known()
         others = {h.vote.observer: h.vote for h in heard if h.live and h.vote.observer != vote.observer}
         return Moment(
-            flow=self.flow.name,
+            aliases=self.flow.aliases,
             at_ms=self._wall(),
             verdict=judge(picture),
             picture=picture,

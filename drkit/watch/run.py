@@ -59,7 +59,7 @@ class FlowMoment(NamedTuple):
 Show = Callable[[Sequence[FlowMoment]], None]
 
 
-class _Desk:
+class _FlowWatcher:
     """One flow: its observer, and the actions on its verdicts."""
 
     def __init__(
@@ -127,48 +127,50 @@ def watch(
     settings.refuse_auto_without_key()
     clock = AwakeClock()
     ticker = Ticker(clock)
-    desks = [_Desk(settings, flow, options, clock) for flow in flows]
+    watchers = [_FlowWatcher(settings, flow, options, clock) for flow in flows]
     teller = Teller(settings.watch)
-    board = WatchBoard(lambda: _newest(desks), labels=settings.metrics.labels)
-    board.watches = [d.observer.senses.watch for d in desks]
+    board = WatchBoard(lambda: _newest(watchers), labels=settings.metrics.labels)
+    board.watches = [w.observer.senses.watch for w in watchers]
     ticker.start()
     try:
         with answering(options.listen, board):
-            for desk in desks:
-                desk.observer.start()
-            return _go_on(desks, options, teller, stop, show)
+            for watcher in watchers:
+                watcher.observer.start()
+            return _go_on(watchers, options, teller, stop, show)
     finally:
-        for desk in desks:
-            desk.automat.wait()
-            desk.payer.wait()
-            desk.observer.stop()
+        for watcher in watchers:
+            watcher.automat.wait()
+            watcher.payer.wait()
+            watcher.observer.stop()
         teller.close()
         ticker.stop()
 
 
 def _go_on(
-    desks: Sequence[_Desk], options: WatchOptions, teller: Teller, stop: threading.Event, show: Show
+    watchers: Sequence[_FlowWatcher], options: WatchOptions, teller: Teller, stop: threading.Event, show: Show
 ) -> list[FlowMoment]:
     ends = None if options.once is None else monotonic() + options.once
     # There is nothing to judge before the first answer or timeout.
-    while not all(d.observer.is_ready for d in desks) and not stop.wait(TICK_SECONDS / 5):
+    while not all(w.observer.is_ready for w in watchers) and not stop.wait(TICK_SECONDS / 5):
         pass
     while True:
-        settled = all(desk.observer.is_settled for desk in desks)
-        said = [desk.look(teller) for desk in desks]
+        settled = all(watcher.observer.is_settled for watcher in watchers)
+        said = [watcher.look(teller) for watcher in watchers]
         show(said)
         sure = settled and not any(s.moment.verdict.reason is Reason.UNCONFIRMED for s in said)
-        if stop.wait(TICK_SECONDS) or (ends is not None and _is_over(desks, monotonic() - ends, sure=sure)):
+        if stop.wait(TICK_SECONDS) or (
+            ends is not None and _is_over(watchers, monotonic() - ends, sure=sure)
+        ):
             return said
 
 
-def _is_over(desks: Sequence[_Desk], late: float, *, sure: bool) -> bool:
+def _is_over(watchers: Sequence[_FlowWatcher], late: float, *, sure: bool) -> bool:
     """Whether a look with an end may end; one that sees a failure waits until it is confirmed.
 
     :param late: seconds since the requested time; negative before it
     """
-    return late >= 0 and (sure or late > max(d.confirm_seconds for d in desks) + _SETTLING_SECONDS)
+    return late >= 0 and (sure or late > max(w.confirm_seconds for w in watchers) + _SETTLING_SECONDS)
 
 
-def _newest(desks: Sequence[_Desk]) -> list[tuple[Moment, Mapping[Any, Any]]]:
-    return [(d.newest, d.observer.senses.probes.newest()) for d in desks if d.newest is not None]
+def _newest(watchers: Sequence[_FlowWatcher]) -> list[tuple[Moment, Mapping[Any, Any]]]:
+    return [(w.newest, w.observer.senses.probes.newest()) for w in watchers if w.newest is not None]

@@ -14,8 +14,8 @@ from drkit.detect.readiness import ReadinessFinding, readiness
 from drkit.detect.risk import Sighting
 from drkit.detect.seen import SourceView
 from drkit.errors import DrkitError
-from drkit.flow_state.fence_debt import paid_with
 from drkit.flow_state.names import state_topic
+from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
@@ -186,8 +186,10 @@ class Senses:
 
 
 def _owed(status: FlowStatus | None) -> str:
-    debt = status.fence_debt if status is not None else None
-    return f"{debt.owed_by}; {paid_with(status.flow)}" if status is not None and debt is not None else ""
+    pending = status.fence_debt if status is not None else None
+    return (
+        f"{pending.owed_by}; {paid_with(status.flow)}" if status is not None and pending is not None else ""
+    )
 
 
 def readiness_of_nobody() -> list[ReadinessFinding]:

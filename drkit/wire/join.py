@@ -17,7 +17,7 @@ from pyarrow import compute
 
 from drkit.wire.chunk import Chunk, OffsetRun, Whole
 from drkit.wire.rebuild import Recipe
-from drkit.wire.records import LEAST_RECORD, close
+from drkit.wire.records import HALF_RANGE_MS, LEAST_RECORD, close
 
 Array = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
@@ -36,8 +36,6 @@ _PATIENCE: Final = 64
 many, and so on."""
 _PAD: Final = 16
 """Bytes after the records, so that reading the longest possible head of a record never passes the end."""
-_FAR: Final = 1 << 62
-"""A time of a batch; from here on its records' times may have more than 64 bits."""
 _WIDEST_HEAD: Final = 10
 """Bytes of a new head at most: three numbers of three bytes, and the attributes."""
 
@@ -110,7 +108,7 @@ def _read(data: bytearray, counts: npt.NDArray[np.int64], batches: Sequence[Whol
     if (
         not sound.all()
         or int(delta.max()) >= _LIMIT
-        or not -_FAR < int(bases.min()) <= int(bases.max()) < _FAR
+        or not -HALF_RANGE_MS < int(bases.min()) <= int(bases.max()) < HALF_RANGE_MS
     ):
         return None
     times = np.repeat(bases, counts) + (delta >> 1 ^ -(delta & 1))

@@ -41,7 +41,7 @@ _HEADS: Final = (
 
 LARGEST_JOINED: Final = 4 << 20
 """Unpacked bytes of a batch that may be joined with others; a few kilobytes can unpack to much more."""
-_FAR: Final = 1 << 62
+HALF_RANGE_MS: Final = 1 << 62
 """Milliseconds: 146 million years. The sum of two numbers below it fits the 64 bits of a time."""
 _FIRST_TIME: Final = -(1 << 63)
 _LAST_TIME: Final = (1 << 63) - 1
@@ -87,7 +87,7 @@ def unpack(codec: int, packed: bytes, base_offset: int) -> bytes:
     try:
         return decompress(codec, packed)
     except CodecError as error:
-        raise CorruptBatch(base_offset, f"records cannot be unpacked: {error}") from error
+        raise _not_packed(base_offset, error) from error
 
 
 def unpack_small(codec: int, packed: bytes, base_offset: int) -> bytes | None:
@@ -97,7 +97,11 @@ def unpack_small(codec: int, packed: bytes, base_offset: int) -> bytes | None:
     except TooLargeError:
         return None
     except CodecError as error:
-        raise CorruptBatch(base_offset, f"records cannot be unpacked: {error}") from error
+        raise _not_packed(base_offset, error) from error
+
+
+def _not_packed(base_offset: int, error: CodecError) -> CorruptBatch:
+    return CorruptBatch(base_offset, f"records cannot be unpacked: {error}")
 
 
 def scan(data: bytes, base_offset: int, base_time: int, last: int, count: int) -> list[Piece]:
@@ -113,7 +117,9 @@ def scan(data: bytes, base_offset: int, base_time: int, last: int, count: int) -
         raise CorruptBatch(base_offset, f"records cannot be read: {error}") from error
     if len(found) != count:
         raise CorruptBatch(base_offset, f"header says {count} records, {len(found)} are inside")
-    if not -_FAR < base_time < _FAR and not all(_FIRST_TIME <= time <= _LAST_TIME for _, time, _ in found):
+    if not -HALF_RANGE_MS < base_time < HALF_RANGE_MS and not all(
+        _FIRST_TIME <= time <= _LAST_TIME for _, time, _ in found
+    ):
         raise CorruptBatch(base_offset, "a record's time has more than 64 bits")
     return found
 
@@ -158,7 +164,7 @@ def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
         delta, at = (delta >> 1) ^ -(delta & 1), at + 2
     else:
         delta, at = read_varint(data, at)
-        if not -_FAR < delta < _FAR:
+        if not -HALF_RANGE_MS < delta < HALF_RANGE_MS:
             raise ValueError(f"timestamp delta of {delta} ms")
     offset = data[at]
     if offset < _MORE:
@@ -237,7 +243,7 @@ def build(records: Sequence[Piece], codec: int) -> bytearray:
     base_time = records[0][1]
     times = [time for _, time, _ in records]
     earliest, latest = min(times) - base_time, max(times)
-    if earliest <= -_FAR or latest - base_time >= _FAR:
+    if earliest <= -HALF_RANGE_MS or latest - base_time >= HALF_RANGE_MS:
         raise TimesApartError
     parts = None
     if earliest >= -_EARLIEST:  # an index below zero would read the table from its end

@@ -21,7 +21,7 @@ from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.offset_map.reading import load
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import History, MapKey, MapRecord, Mark, SegmentMap
-from drkit.offsets.map_record import encode_map_record
+from drkit.offsets.map_codec import encode_map_record
 from drkit.offsets.translation import Exact, PartitionPosition
 from tests.bench.latency import percentile
 

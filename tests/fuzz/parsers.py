@@ -26,7 +26,7 @@ from drkit.kafka.security.jaas import parse_jaas
 from drkit.kafka.security.keystores import StoreError, read_store
 from drkit.kafka.security.oauth import read_answer
 from drkit.masking import scrubbed
-from drkit.offsets import map_record, spark_state
+from drkit.offsets import map_codec, map_record, spark_state
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, group_of, is_checkpoint
 from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, UnreadableLog
 from drkit.watch.agent_state import find_state
@@ -79,12 +79,12 @@ def _read_as_consumer(data: bytes) -> None:
 
 def _map(data: bytes) -> None:
     key, value = parted(data)
-    for read_key in (map_record.about, map_record.place, map_record.turned_to):
+    for read_key in (map_codec.about, map_codec.place, map_codec.turned_to):
         try:
             read_key(key)
         except ValueError:
             continue
-    map_record.decode_record(key, value)
+    map_codec.decode_record(key, value)
 
 
 def _state(data: bytes) -> None:
@@ -214,7 +214,7 @@ PARSERS: Final[dict[str, Parser]] = {
         _journal, ValueError, [b"\n".join(b"".join(parts_of(e)) for e in (ENTRY, STEP, ENDED))]
     ),
     "offset map": Parser(
-        _map, ValueError, [pair(*map_record.encode_map_record(MAP_KEY, each)) for each in MAP]
+        _map, ValueError, [pair(*map_codec.encode_map_record(MAP_KEY, each)) for each in MAP]
     ),
     "MirrorMaker 2": Parser(_mm2, (), [pair(record.key, record.value) for record, _ in OFFSETS]),
     "properties": Parser(_texts(parse), MalformedEscape, [b"a.b=c\\u0041\\\n  d\n# x\n! y\nk : v\n"]),

@@ -21,7 +21,7 @@ from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_
 from drkit.local import jars
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.java import find_java
-from drkit.topic_sync.rules import Round
+from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync
 from tests.bench.peers.mm2 import MirrorMaker
 from tests.bench.peers.replicator import Flow as PeerFlow
@@ -69,7 +69,7 @@ class Fan:
         state.load()
         self.syncs[name] = TopicSync(self.sources[name], self.target, flow, state)
 
-    def look(self, name: str) -> Round:
+    def look(self, name: str) -> TopicSyncResult:
         return self.syncs[name].look()
 
     def refusal(self, name: str, topic: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import random
 
 from drkit.offset_map.bucket import MapBucket
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from tests.model.oracle import exact, in_order, left, named, reader, there
 from tests.model.scene import Lane, Violated, World
 from tests.model.source import Source

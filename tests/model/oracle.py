@@ -9,7 +9,7 @@ from itertools import pairwise
 from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
 from drkit.offsets import Unavailable
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from tests.model.scene import Lane, Silent, Violated, World
 from tests.model.source import Rec
 from tests.model.target import Batch

@@ -16,7 +16,7 @@ from drkit.offset_map.look import LastBatch, Look
 from drkit.offset_map.settling import FirstOffset, LookAt, Scan, Settled, Wanted, grown, looking, settling
 from drkit.offsets import History, MapKey, PartitionMap
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.offsets.resolve import LogBatch
+from drkit.offsets.resolution import LogBatch
 from tests.model.map_topic import Coordinator, MapRequest, MapTopic
 from tests.model.source import Source
 from tests.model.target import BULK_ID, LIVE_ID, Former, Leader, Target
@@ -111,8 +111,8 @@ class World:
             return Look(codes.NOT_LEADER_OR_FOLLOWER)
         return Look(0, seen.end, leader_epoch=leader.epoch, producers=known)
 
-    def look_beside(self, lane: Lane, leader: Leader) -> Generator[None, None, Look]:
-        """As look_beside does it: the start, the stable end, the batch that ends there."""
+    def look_while_copying(self, lane: Lane, leader: Leader) -> Generator[None, None, Look]:
+        """As look_while_copying does it: the start, the stable end, the batch that ends there."""
         yield
         start = lane.target.start
         yield
@@ -197,7 +197,7 @@ class World:
     def locate(self, lane: Lane, bucket: MapBucket) -> Generator[None, None, Settled]:
         """As whoever only reads does it, beside running tasks."""
         leader = self.metadata(lane)
-        look = yield from self.look_beside(lane, leader)
+        look = yield from self.look_while_copying(lane, leader)
         if look.error:
             return Settled(None, look.error, look)
         yield from self.read(bucket)

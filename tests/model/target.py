@@ -7,7 +7,7 @@ import random
 from typing import NamedTuple
 
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.offsets.resolve import LogBatch
+from drkit.offsets.resolution import LogBatch
 
 LIVE_ID, BULK_ID, FOREIGN_ID = 77, 55, 99
 

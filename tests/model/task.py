@@ -17,7 +17,7 @@ from drkit.offset_map.look import Look
 from drkit.offset_map.settling import Settled
 from drkit.offsets import History, PartitionMap, Reign, Unavailable
 from drkit.offsets.map_record import BUCKET_KEY
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from drkit.offsets.takeup import Author, Fence, Frozen, Go
 from tests.model.scene import (
     SOURCE_ID,

@@ -20,7 +20,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
 from drkit.translate.positions import EXACT, PositionQuestion, look, translate
-from tests.support.flows.beside import Beside
+from tests.support.flows.beside import SideJobs
 from tests.support.flows.both_die import die_together_again_and_again, timestamps
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import Seen, read
@@ -159,7 +159,7 @@ def same_next(theirs: Sequence[Seen], ours: Sequence[Seen], up: int, down: int, 
         assert got.content == wanted.content, where
 
 
-class Committing(Beside):
+class Committing(SideJobs):
     """Groups that commit somewhere, all the time, as long as their cluster answers."""
 
     def __init__(self, world: DrkitWorld, topic: str) -> None:

@@ -10,7 +10,7 @@ from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.failover import pending_fences
 from drkit.failover.desk import FailoverService
-from drkit.flow_state.fence_debt import paid_with
+from drkit.flow_state.pending_fence import paid_with
 
 
 def show(flow: str | None) -> None:

@@ -142,11 +142,11 @@ def _lag(of: TopicStatus | PartitionStatus) -> dict[str, Any]:
 
 
 def _owed(status: FlowStatus) -> str | None:
-    debt = status.fence_debt
-    if debt is None:
+    pending = status.fence_debt
+    if pending is None:
         return None
-    minutes = max(0, status.at_ms - debt.since_ms) / 60_000
-    return f"on {status.source} for {minutes:,.0f} min, {debt.owed_by}; {debt.why}"
+    minutes = max(0, status.at_ms - pending.since_ms) / 60_000
+    return f"on {status.source} for {minutes:,.0f} min, {pending.owed_by}; {pending.why}"
 
 
 def _left_out(status: FlowStatus) -> str | None:

@@ -20,13 +20,14 @@ from drkit.config.mm2.keys import (
     changes_copies,
     connect_reason,
 )
-from drkit.config.mm2.overrides import FlowAliases, Override, placed
+from drkit.config.mm2.overrides import Override, placed
 from drkit.config.mm2.properties import PropertyEntry
 from drkit.config.tables.client_properties import acts, exists, idle, meant, nearest
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.fields import host_and_port
 from drkit.config.tables.naming_class import is_own_class
 from drkit.config.tables.security_properties import PREFIXES, is_misspelt
+from drkit.model import FlowAliases
 from drkit.topology import split_list
 
 _KEYS: Final = {k.name: k for k in FLOW_KEYS}
@@ -231,12 +232,12 @@ class _Reader:
 
     def without_comment(self, key: str) -> None:
         """Remove a comment after a value: Kafka's documentation has them, but the format does not."""
-        ours = (
+        is_setting = (
             key == "clusters"
             or key.partition("->")[2].partition(".")[2] in {*_KEYS, "enabled"}
             or key in _KEYS
         )
-        if ours and (value := _COMMENT.sub("", self.values[key])) != self.values[key]:
+        if is_setting and (value := _COMMENT.sub("", self.values[key])) != self.values[key]:
             self.values[key] = value
             self.note(key, KeySupport.NOTHING, f"what stands behind #: {_NO_COMMENT}")
 

@@ -7,15 +7,9 @@ import re
 from typing import Final, NamedTuple, cast
 
 from drkit.config.tables.client_properties import FLOW_FIELDS, ROLES, Role
+from drkit.model import FlowAliases
 
 _ROLE: Final = re.compile(r"(?:(?P<side>source|target)\.)?(?P<role>producer|consumer|admin)\.(?P<key>.+)")
-
-
-class FlowAliases(NamedTuple):
-    """A flow by its aliases."""
-
-    source: str
-    target: str
 
 
 class Override(NamedTuple):

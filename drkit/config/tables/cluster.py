@@ -80,16 +80,16 @@ class ClusterSettings(Strict):
 
         Properties that are not about the connection are left out: they have no effect here.
         """
-        ours = {k: v for k, v in overrides.items() if acts(k)}
-        if not ours:
+        properties = {k: v for k, v in overrides.items() if acts(k)}
+        if not properties:
             return self
-        servers = host_and_port(ours.pop(_SERVERS, self.bootstrap_servers))
+        servers = host_and_port(properties.pop(_SERVERS, self.bootstrap_servers))
         # Two spellings of one property: the cluster's must not override the role's.
-        replaced = _USER if _JAAS in ours else (_JAAS,) if ours.keys() & set(_USER) else ()
+        replaced = _USER if _JAAS in properties else (_JAAS,) if properties.keys() & set(_USER) else ()
         client = {k: v for k, v in self.client.items() if k not in replaced}
         # A role with other credentials is another principal than the table's.
-        principal = None if ours.keys() & {_JAAS, *_USER} else self.own_principal
-        changed = {"bootstrap_servers": servers, "client": client | ours, "own_principal": principal}
+        principal = None if properties.keys() & {_JAAS, *_USER} else self.own_principal
+        changed = {"bootstrap_servers": servers, "client": client | properties, "own_principal": principal}
         return ClusterSettings(**dict(self) | changed).with_control(self._control)
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:

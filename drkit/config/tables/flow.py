@@ -25,6 +25,7 @@ from drkit.config.tables.client_properties import (
 from drkit.config.tables.fields import TO_DO, Alias, Patterns, Strict, listed
 from drkit.config.tables.naming_class import checked, is_own_class, own_naming
 from drkit.masking import masked
+from drkit.model import FlowAliases
 from drkit.topology import (
     DEFAULT_CONFIG_EXCLUDE,
     DEFAULT_GROUPS_EXCLUDE,
@@ -217,9 +218,18 @@ class FlowSettings(Strict):
         return self
 
     @property
+    def aliases(self) -> FlowAliases:
+        """Source and target."""
+        return FlowAliases(self.source, self.target)
+
+    @property
     def name(self) -> str:
         """``source->target``, as on the command line."""
-        return f"{self.source}->{self.target}"
+        return self.aliases.name
+
+    def has_opposite_in(self, flows: Iterable[FlowSettings]) -> bool:
+        """Whether one of some flows copies in the other direction between the same clusters."""
+        return any((f.source, f.target) == (self.target, self.source) for f in flows)
 
     @property
     def naming_policy(self) -> Naming:

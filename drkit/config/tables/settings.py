@@ -102,10 +102,9 @@ class Settings(Strict):
     @classmethod
     def _opposites_of_this_file(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
         """If this file has both directions, make each flow name the other."""
-        ways = {(f.source, f.target) for f in flows}
         return tuple(
             f.model_copy(update={"opposite_flows": (f.target,)})
-            if f.opposite_flows is None and (f.target, f.source) in ways
+            if f.opposite_flows is None and f.has_opposite_in(flows)
             else f
             for f in flows
         )
@@ -201,10 +200,10 @@ class Settings(Strict):
 
     def _unsafe(self) -> list[tuple[str, str, str]]:
         """Why mode auto is not allowed, if it is configured."""
-        ours = {alias for flow in self.flows for alias in (flow.source, flow.target)}
+        aliases = {alias for flow in self.flows for alias in (flow.source, flow.target)}
         if not self._is_auto:
             return []
-        found = list(unsafe(self.watch, self.fence_agent, ours))
+        found = list(unsafe(self.watch, self.fence_agent, aliases))
         return found or list(rpo_unmet(self.failover.rpo_seconds, self._times))
 
     def _unknown_aliases(self) -> list[tuple[str, str, str]]:

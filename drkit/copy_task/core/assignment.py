@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 import json
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
+from drkit.copy_task.core.shallow import shallow_dict
 from drkit.flow_state.lease.turn import LeaseRight
 
 
@@ -123,10 +124,7 @@ class TaskAssignment:
 
     def to_json(self) -> str:
         """The lease as JSON."""
-        # Not `asdict`, which copies each value: between two epochs nothing is copied.
-        plain = {name: getattr(self, name) for name in _NAMES}
-        plain["partitions"] = [{n: getattr(p, n) for n in _PARTITION_NAMES} for p in self.partitions]
-        return json.dumps(plain)
+        return json.dumps(shallow_dict(self) | {"partitions": [shallow_dict(p) for p in self.partitions]})
 
     @classmethod
     def from_json(cls, text: str) -> TaskAssignment:
@@ -138,7 +136,3 @@ class TaskAssignment:
         if raw["bulk_producer_ids"] is not None:
             raw["bulk_producer_ids"] = tuple(raw["bulk_producer_ids"])
         return cls(**raw)
-
-
-_NAMES: Final = tuple(f.name for f in fields(TaskAssignment))
-_PARTITION_NAMES: Final = tuple(f.name for f in fields(PartitionAssignment))

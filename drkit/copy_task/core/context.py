@@ -1,20 +1,21 @@
-"""What the parts of one copy task share: connections, partitions, signals and counters."""
+"""What the parts of one copy task share: partitions, time limits, counters, and writing to drkit's topics."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-import math
 import time
 from typing import Any
 
 from drkit.clock import boottime, wall_ms
-from drkit.config import ClusterSettings, FlowSettings
+from drkit.config import FlowSettings
 from drkit.control_key import raw_headers
 from drkit.copy_task.core.assignment import TaskAssignment
+from drkit.copy_task.core.links import WorkerLinks
 from drkit.copy_task.core.map_writer import MapTaken, MapWriter
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.core.throttle import Throttle
+from drkit.copy_task.core.wakeup import Signal
 from drkit.errors import Failed
 from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.lease.turn import LeaseRight
@@ -22,7 +23,7 @@ from drkit.flow_state.processes import boot_id
 from drkit.flow_state.records import EventRecord
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.codes import error_name as error_name
-from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions.producer import Transactions
 from drkit.model import TopicPartition
@@ -39,79 +40,6 @@ SAY_AT = frozenset({5, 20, 100, 1000})
 MARKERS_HINT = "grant ALTER on the target cluster to drkit's principal"
 QUEUE_LIMIT_BYTES = 24 << 20
 """Upper bound of the fetched but not yet acknowledged bytes of a task."""
-
-
-class Signal:
-    """Wakes every coroutine that waits for something to change."""
-
-    def __init__(self, loop: EventLoop) -> None:
-        self._loop = loop
-        self._waiters: list[Future] = []
-
-    def set(self) -> None:
-        """Wake those who wait."""
-        waiters, self._waiters = self._waiters, []
-        for future in waiters:
-            if not future.is_done:
-                future.success(None)
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for a change, at most some seconds."""
-        future = Future()
-        self._waiters.append(future)
-        timer = self._loop.net.call_later(seconds, lambda: future.is_done or future.success(None))
-        try:
-            await future
-        finally:
-            self._loop.net.cancel(timer)
-
-
-@dataclass(slots=True)
-class WorkerLinks:
-    """Connections of one worker process, kept from epoch to epoch.
-
-    Fetch and Produce have their own: a long poll or a full pipe must not hold up small requests.
-    """
-
-    loop: EventLoop
-    source: RawCluster
-    fetch: RawCluster
-    target: RawCluster
-    produce: RawCluster
-    unavailable: set[TopicPartition] = field(default_factory=set)
-    """Source partitions that an epoch has reported as unavailable and none as available since."""
-
-    @classmethod
-    def open(cls, source: ClusterSettings, target: ClusterSettings) -> WorkerLinks:
-        """Connections to both clusters, not yet connected."""
-        loop = EventLoop()
-        return cls(
-            loop,
-            RawCluster(loop, source, "source"),
-            RawCluster(loop, source, "fetch"),
-            RawCluster(loop, target, "target"),
-            RawCluster(loop, target, "append"),
-        )
-
-    async def connect(self) -> None:
-        """Connect what is not connected."""
-        futures = [self.loop.spawn(c.connected) for c in (self.source, self.fetch, self.target, self.produce)]
-        for future in futures:
-            await future
-
-    def open_gates(self) -> None:
-        """Allow requests; the task before may have closed the gates."""
-        self.produce.gate.closes_at = self.target.gate.closes_at = math.inf
-
-    def close_gates_at(self, deadline: float) -> None:
-        """Send nothing to the target after a deadline, as of :func:`drkit.clock.boottime`."""
-        self.produce.gate.closes_at = self.target.gate.closes_at = deadline
-
-    def close(self) -> None:
-        """Close everything."""
-        for cluster in (self.source, self.fetch, self.target, self.produce):
-            cluster.close()
-        self.loop.close()
 
 
 @dataclass(slots=True)
@@ -135,6 +63,8 @@ class TaskContext:
     partitions: list[PartitionCopy]
     buckets: dict[int, MapBucket]
     transactions: dict[int, Transactions]
+    in_bucket: dict[int, list[PartitionCopy]] = field(init=False)
+    """The partitions by the bucket of the map that has them."""
     maps: dict[int, MapWriter] = field(default_factory=dict)
     """The writer of each bucket of the map."""
     nonce: int = field(default_factory=new_nonce)
@@ -162,6 +92,9 @@ class TaskContext:
     """What broke inside a callback; the task ends with it."""
 
     def __post_init__(self) -> None:
+        self.in_bucket = {bucket: [] for bucket in self.buckets}
+        for p in self.partitions:
+            self.in_bucket[p.lease.bucket].append(p)
         boot = boot_id()
         self.ends = self.started + self.lease.seconds(wall_ms(), boot, self.started)
         self.changed = Signal(self.links.loop)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from drkit.clock import boottime
-from drkit.copy_task.core.context import Signal, TaskContext
+from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
+from drkit.copy_task.core.wakeup import Signal
 from drkit.copy_task.source.errors import stop_if_gone
 from drkit.copy_task.source.health import SourceHealth, UnavailablePartition
 from drkit.kafka.codes import error_name

@@ -47,7 +47,7 @@ class BulkAppender:
         self._task = task
         self._bucket = bucket
         self._transactions = transactions
-        self._partitions = [p for p in task.partitions if p.lease.bucket == bucket]
+        self._partitions = task.in_bucket[bucket]
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
         self._sent: list[Sent] = []

@@ -140,7 +140,7 @@ async def _end(task: TaskContext, left: LeftOpen, *, commits: bool) -> int:
 
 async def _has_committed_data(task: TaskContext, bucket: int, topic: TopicMetadata, left: LeftOpen) -> bool:
     """Whether records of the transaction are committed on a target partition: then its map is, too."""
-    mine = {p.key: p for p in task.partitions if p.lease.bucket == bucket}
+    mine = {p.key: p for p in task.in_bucket[bucket]}
     topics = await metadata(task.links.target, sorted({p.target.topic for p in mine.values()}))
     for key, intent in await _bulk_records(task, topic, left):
         p = mine.get(key)

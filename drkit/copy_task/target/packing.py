@@ -15,8 +15,8 @@ from drkit.offset_map.bucket import Pair, pairs
 from drkit.offset_map.topic import new_nonce
 from drkit.offsets import History, MapKey, MapRecord, Pack, PartitionMap, SegmentMap, encode_intent
 from drkit.offsets.history import steps
-from drkit.offsets.map_record import place, turned_to
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.map_codec import place, turned_to
+from drkit.offsets.resolution import Resolution
 from drkit.offsets.takeup import Author, mark_of
 
 PACK_AT = 256

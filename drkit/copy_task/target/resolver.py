@@ -28,7 +28,7 @@ from drkit.offset_map.settle import settle
 from drkit.offset_map.settling import Settled, Wanted
 from drkit.offset_map.topic import new_nonce
 from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from drkit.offsets.takeup import Author, Fence, Frozen, Go, TurnTo
 
 _IDLE_SECONDS = 0.25
@@ -45,14 +45,14 @@ class PartitionResolver:
         """Resolve until the epoch ends."""
         task = self._task
         while not task.ending:
-            due = [p for p in task.partitions if _due(p)]
-            if not due:
+            to_resolve = [p for p in task.partitions if _must_be_resolved(p)]
+            if not to_resolve:
                 await task.changed.wait(_IDLE_SECONDS)
                 continue
             try:
-                await self.resolve(due)
+                await self.resolve(to_resolve)
             except (RawError, Failed) as error:
-                self._again(due, error)
+                self._again(to_resolve, error)
 
     async def begin(self) -> None:
         """Settle all partitions for the first time; a broker that goes away meanwhile is asked again later.
@@ -64,36 +64,36 @@ class PartitionResolver:
         except RawError as error:
             self._again(self._task.partitions, error)
 
-    def _again(self, due: Sequence[PartitionCopy], error: BaseException) -> None:
-        for p in due:
+    def _again(self, to_resolve: Sequence[PartitionCopy], error: BaseException) -> None:
+        for p in to_resolve:
             p.reason = reason_of(error)
             self._task.trouble(p, pause=_PAUSE_SECONDS)
 
-    async def resolve(self, due: Sequence[PartitionCopy]) -> None:
+    async def resolve(self, to_resolve: Sequence[PartitionCopy]) -> None:
         """Settle some partitions and let them begin.
 
         :raises RawError: a broker stopped answering; all of them are to be tried again
         """
         task = self._task
-        due = await self._known_targets(due)
-        buckets = sorted({p.lease.bucket for p in due})
+        to_resolve = await self._known_targets(to_resolve)
+        buckets = sorted({p.lease.bucket for p in to_resolve})
 
         async def read_map() -> None:
             topic = await task.internal(task.lease.map_topic, refresh=True)
             some = [task.buckets[bucket] for bucket in buckets]
             await task.loop.together(partial(read_on, task.links.target, topic), some)
 
-        wanted = [self._wanted(p) for p in due]
+        wanted = [self._wanted(p) for p in to_resolve]
         settled = await settle(task.links.target, task.targets, wanted, read_map)
         if not all(task.maps[bucket].holds for bucket in buckets):
             task.finish("fenced")
             return
-        stuck = [p for p in due if settled[p.target].error == REQUEST_TIMED_OUT]
+        stuck = [p for p in to_resolve if settled[p.target].error == REQUEST_TIMED_OUT]
         if stuck:
             await end_on_targets(task, stuck)
-        due = [p for p in due if self._is_sure(p, settled[p.target])]
-        starts = await self._source_starts([p for p in due if _needs_start(p, settled[p.target])])
-        found = [t for p in due if (t := self._take_up(p, settled[p.target], starts)) is not None]
+        to_resolve = [p for p in to_resolve if self._is_sure(p, settled[p.target])]
+        starts = await self._source_starts([p for p in to_resolve if _needs_start(p, settled[p.target])])
+        found = [t for p in to_resolve if (t := self._take_up(p, settled[p.target], starts)) is not None]
         for taken in found:
             if isinstance(taken.move, TurnTo):  # the answer to an earlier fence was lost
                 await self._name_loss(taken)
@@ -127,13 +127,13 @@ class PartitionResolver:
             return False
         return True
 
-    async def _known_targets(self, due: Sequence[PartitionCopy]) -> list[PartitionCopy]:
+    async def _known_targets(self, to_resolve: Sequence[PartitionCopy]) -> list[PartitionCopy]:
         """Refresh the targets' leaders; stop partitions whose topic is no longer the assigned one."""
         task = self._task
-        found = await metadata(task.links.target, sorted({p.target.topic for p in due}))
+        found = await metadata(task.links.target, sorted({p.target.topic for p in to_resolve}))
         task.targets.update(found)
         out = []
-        for p in due:
+        for p in to_resolve:
             topic = found[p.target.topic]
             leader = topic.leaders.get(p.target.partition)
             if topic.error in NO_SUCH_TOPIC:
@@ -280,7 +280,7 @@ class PartitionResolver:
             )
 
 
-def _due(p: PartitionCopy) -> bool:
+def _must_be_resolved(p: PartitionCopy) -> bool:
     return p.state is CopyState.RESOLVING and p.answered and time.monotonic() >= p.retry_at
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.offset_map.look import Look
 from drkit.offsets import History, MapRecord, PartitionMap, Reign
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from drkit.offsets.takeup import (
     Author,
     Go,

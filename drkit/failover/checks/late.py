@@ -48,8 +48,7 @@ def too_late(context: Context) -> dict[str, str]:
     Empty if the old primary does not answer.
     """
     translated = context.result(StepName.TRANSLATE)
-    nothing: tuple[str, ...] = ()
-    now = asked_now(context, lambda source: look_outside(context, source, {}).late, nothing)
+    now: tuple[str, ...] = asked_now(context, lambda source: look_outside(context, source, {}).late, ())
     placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}
     why = "it first committed there after TRANSLATE, and has no position here; drkit translate has its place"
     return {group: why for group in now if group not in placed}

@@ -20,9 +20,8 @@ from drkit.flow_state.records import CheckpointsRecord, EventRecord, GenerationR
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.offsets.group_guard import GuardVerdict
-from drkit.status.lag.source import all_topics
 
 _LEFT_OUT: Final = "topic_left_out"
 """The event of the topic sync for a topic that it does not copy."""

@@ -77,12 +77,12 @@ def _promoted(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _members(q: PreconditionInput) -> Iterator[Refused]:
-    for group, there in sorted(q.survey.target_groups.items()):
-        if there.members and not q.request.evict_members:
+    for group, found in sorted(q.survey.target_groups.items()):
+        if found.members and not q.request.evict_members:
             yield Refused(
                 f"the group {group} has members on the target: its position there cannot be set",
-                where=f"group {group} on {q.survey.target.alias}, state {there.state}",
-                evidence=first_of(there.members),
+                where=f"group {group} on {q.survey.target.alias}, state {found.state}",
+                evidence=first_of(found.members),
                 hint="stop these consumers (a static one stays a member until its session ends), or remove "
                 "them: --evict-members",
             )
@@ -90,13 +90,13 @@ def _members(q: PreconditionInput) -> Iterator[Refused]:
 
 def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
     topics = set(q.scope.topics.values())
-    for group, there in sorted(q.survey.target_groups.items()):
-        own = there.own_work(q.survey.source.alias, topics)
+    for group, found in sorted(q.survey.target_groups.items()):
+        own = found.own_work(q.survey.source.alias, topics)
         if own and not q.request.keep_positions:
             yield Refused(
                 f"the group {group} has committed by itself on the target: its position there is its own",
                 where=f"group {group} on {q.survey.target.alias}",
-                evidence=first_of(f"{at} at {there.stored[at].offset}" for at in own),
+                evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
                 hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
                 "where it is on the source, or leave it where it is: --keep-positions",
             )

@@ -44,6 +44,6 @@ def _reasons(
             elif len(p.in_sync) < min(needed, len(p.replicas)):
                 yield f"{name}-{number} has {len(p.in_sync)} replicas in sync on the target, needs {needed}"
     for seen in partitions:
-        there = topics.get(seen.target_topic)
-        if there is not None and seen.partition not in there.partitions:
+        copy = topics.get(seen.target_topic)
+        if copy is not None and seen.partition not in copy.partitions:
             yield f"{seen.target_topic} has no partition {seen.partition} on the target, the source has"

@@ -192,11 +192,11 @@ def _replicator(context: Context, source: RawCluster | None, now: int) -> LeaseH
 
 def _identities(context: Context, source: RawCluster | None) -> tuple[ClusterIdentity, ClusterIdentity]:
     flow, ids = context.flow, context.state.get(ClustersRecord)
-    there = context.run(cluster_id, source) if source is not None else None
-    here = context.run(cluster_id, context.target)
+    source_id = context.run(cluster_id, source) if source is not None else None
+    target_id = context.run(cluster_id, context.target)
     return (
-        ClusterIdentity(flow.source, there, ids.source if ids is not None else None),
-        ClusterIdentity(flow.target, here, ids.target if ids is not None else None),
+        ClusterIdentity(flow.source, source_id, ids.source if ids is not None else None),
+        ClusterIdentity(flow.target, target_id, ids.target if ids is not None else None),
     )
 
 

@@ -97,7 +97,7 @@ class StepRow(NamedTuple):
     """Whether it changes anything but the journal; a refusal before the first such step ends the run."""
     abortable: bool
     """Whether the run may still be aborted when this step has begun or ended."""
-    standing: bool
+    must_hold: bool
     """Whether its effect must still hold later: a resumed run proves it again."""
     rests_on: tuple[Belief, ...] = (Belief.MINE,)
     looks_again: bool = False
@@ -106,43 +106,43 @@ class StepRow(NamedTuple):
     @property
     def is_finding(self) -> bool:
         """Whether its result is only an observation: `--resume` repeats it, until OPEN has begun."""
-        return not self.standing and self.step is not StepName.LOCK and is_before(self.step, StepName.OPEN)
+        return not self.must_hold and self.step is not StepName.LOCK and is_before(self.step, StepName.OPEN)
 
 
 _S: Final = StepName
 TABLE: Final[tuple[StepRow, ...]] = (
     StepRow(_S.LOCK, "take the journal, term + 1", "same run id",
-        changes=False, abortable=True, standing=False),
+        changes=False, abortable=True, must_hold=False),
     StepRow(_S.SNAPSHOT, "what is known of both clusters, and how old it is",
         "looks again until OPEN has begun",
-        changes=False, abortable=True, standing=False,
+        changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.READY)),
     StepRow(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence debt",
-        "same set of fences", changes=True, abortable=True, standing=True,
+        "same set of fences", changes=True, abortable=True, must_hold=True,
         rests_on=(_B.MINE, _B.SOURCE)),
     StepRow(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",
         "measured again",
-        changes=False, abortable=True, standing=False,
+        changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE, _B.LOSS)),
     StepRow(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
-        "compared, never moves back", changes=True, abortable=True, standing=True,
+        "compared, never moves back", changes=True, abortable=True, must_hold=True,
         rests_on=(_B.MINE, _B.SOURCE, _B.LOSS), looks_again=True),
     StepRow(_S.TRANSLATE, "every group and partition to its exact place", "pure",
-        changes=False, abortable=True, standing=False,
+        changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FROZEN, _B.POSITIONS)),
     StepRow(_S.COMMIT_OFFSETS, "write the places for the groups, read them back", "compared, then written",
-        changes=True, abortable=True, standing=False,
+        changes=True, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.POSITIONS), looks_again=True),
     StepRow(_S.OPEN, "the target's topics become writable: the point of no return", "applied again",
-        changes=True, abortable=False, standing=True,
+        changes=True, abortable=False, must_hold=True,
         rests_on=(_B.MINE, _B.SOURCE, _B.FENCE, _B.FROZEN, _B.POSITIONS, _B.READY),
         looks_again=True),
     StepRow(_S.REPOINT, "tell the clients where to go, with the term", "the newer term wins",
-        changes=True, abortable=False, standing=False),
+        changes=True, abortable=False, must_hold=False),
     StepRow(_S.VERIFY, "write and read a canary; each group has members and moves", "run again",
-        changes=False, abortable=False, standing=False),
+        changes=False, abortable=False, must_hold=False),
     StepRow(_S.DONE, "say what is unprotected now and what to do next", "nothing is done",
-        changes=False, abortable=False, standing=False),
+        changes=False, abortable=False, must_hold=False),
 )  # fmt: skip
 """The table."""
 

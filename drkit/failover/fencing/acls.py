@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, AclOperation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import EVERYBODY, Acl, AclOperation, Permission, ResourceKind, topic_acl
 
 _WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
 _STILL_ALLOWED: Final = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
@@ -55,40 +55,28 @@ def may_write(
     :param is_open: whether a topic without ACLs is open to all principals; None: unknown
     :returns: None for a topic without ACLs if `is_open` is unknown
     """
-    there = _on(topic, existing)
-    if not there:
+    of_topic = _on(topic, existing)
+    if not of_topic:
         return is_open
     who = {*principals, EVERYBODY}
-    return any(not a.denies and a.operation in _WRITES and a.principal in who for a in there)
+    return any(not a.denies and a.operation in _WRITES and a.principal in who for a in of_topic)
 
 
 def _of_topic(
     topic: str, existing: Collection[Acl], *, is_open: bool, own: Collection[str], spare: bool
 ) -> Iterator[Acl]:
-    there = _on(topic, existing)
-    if not there:
+    of_topic = _on(topic, existing)
+    if not of_topic:
         if is_open:
             # Any ACL closes the topic, so all principals get their read access back.
-            yield from (_acl(topic, EVERYBODY, o, Permission.ALLOW) for o in _STILL_ALLOWED)
+            yield from (topic_acl(topic, EVERYBODY, o, Permission.ALLOW) for o in _STILL_ALLOWED)
             if spare:
-                yield from (_acl(topic, p, AclOperation.ALL, Permission.ALLOW) for p in own)
+                yield from (topic_acl(topic, p, AclOperation.ALL, Permission.ALLOW) for p in own)
         return
-    writers = {a.principal for a in there if not a.denies and a.operation in _WRITES}
+    writers = {a.principal for a in of_topic if not a.denies and a.operation in _WRITES}
     fenced = writers - set(own) if spare else writers | set(own)
-    yield from (_acl(topic, p, AclOperation.WRITE, Permission.DENY) for p in sorted(fenced))
+    yield from (topic_acl(topic, p, AclOperation.WRITE, Permission.DENY) for p in sorted(fenced))
 
 
 def _on(topic: str, existing: Collection[Acl]) -> list[Acl]:
     return [a for a in existing if a.resource is ResourceKind.TOPIC and a.covers(topic)]
-
-
-def _acl(topic: str, principal: str, operation: AclOperation, permission: Permission) -> Acl:
-    return Acl(
-        resource=ResourceKind.TOPIC,
-        pattern=PatternKind.LITERAL,
-        name=topic,
-        principal=principal,
-        host=ANY_HOST,
-        operation=operation,
-        permission=permission,
-    )

@@ -12,7 +12,7 @@ from typing import Any
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.context import Context
 from drkit.failover.fencing.methods import ACL, SIZE, by_name, recorded_acls, recorded_sizes
-from drkit.flow_state.fence_debt import settle
+from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingLift
 from drkit.topology.acls import to_json
 

@@ -76,9 +76,9 @@ class AclFence:
         :raises NoAuthorizer: the cluster has no authorizer
         :raises Refused: an ACL could grant access to others, or would refuse drkit, which must keep it
         """
-        ours = self._recorded()
-        there = list_acls(self._settings).acls - ours
-        found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, there)
+        recorded = self._recorded()
+        others = list_acls(self._settings).acls - recorded
+        found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
         if found is None and bare:
             raise Refused(
                 "a fence by ACL could open topics to readers that nobody has let in",
@@ -89,12 +89,12 @@ class AclFence:
                 f' have it, or means = "{SIZE}" in [failover.fence]',
             )
         own = own_principals(self._settings)
-        wanted = fence_acls(topics, there, is_open=bool(found), own=own, spare_own=self._spare)
+        wanted = fence_acls(topics, others, is_open=bool(found), own=own, spare_own=self._spare)
         if self._spare and wanted:
             self._refuse_own(wanted, own)
         # Existing ACLs belong to someone else and must remain when the fence is removed.
-        wanted -= there
-        return {"acls": to_json(wanted | {a for a in ours if a.name in topics})}
+        wanted -= others
+        return {"acls": to_json(wanted | {a for a in recorded if a.name in topics})}
 
     def _refuse_own(self, wanted: Collection[Acl], own: Collection[str]) -> None:
         """Refuse a DENY on drkit: it wins over every ALLOW, so drkit could not copy back."""
@@ -147,14 +147,14 @@ class SizeFence:
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         """See :class:`FenceMethod`."""
-        there = topic_configs(Cluster.connect(self._settings), topics)
+        existing = topic_configs(Cluster.connect(self._settings), topics)
         known = self._recorded()
-        if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in there.items()):
+        if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in existing.items()):
             # Another process fenced the topic after the state was read. Its record holds the previous value.
             self._state.load()
             known = self._recorded()
         sizes = {}
-        for topic, configs in sorted(there.items()):
+        for topic, configs in sorted(existing.items()):
             found = configs[MAX_MESSAGE_BYTES]
             sizes[topic] = known.get(topic, found.value if found.is_set_on_topic else None)
         return {"sizes": sizes}
@@ -175,11 +175,11 @@ class SizeFence:
 
     def _alter(self, sizes: Mapping[str, str | None], done: str) -> None:
         cluster = Cluster.connect(self._settings)
-        there = topic_configs(cluster, sizes)
+        existing = topic_configs(cluster, sizes)
         changes = {
             topic: {MAX_MESSAGE_BYTES: value}
             for topic, value in sizes.items()
-            if topic in there and not _is(there[topic][MAX_MESSAGE_BYTES], value)
+            if topic in existing and not _is(existing[topic][MAX_MESSAGE_BYTES], value)
         }
         _judge(self._settings, alter_topic_configs(cluster, changes), done)
 
@@ -240,16 +240,16 @@ def choose(
 def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
     """Return what a cluster's authorizer decides by; None: no authorizer, or it does not show its ACLs."""
     try:
-        there = list_acls(settings).acls - recorded_acls(state)
+        existing = list_acls(settings).acls - recorded_acls(state)
     except (NoAuthorizer, NotAuthorized):
         return None
     as_canary = settings.with_client(canary)
-    return Rights(there, own_principals(as_canary), is_open(Cluster.connect(settings)))
+    return Rights(existing, own_principals(as_canary), is_open(Cluster.connect(settings)))
 
 
 def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
-    there = list_acls(settings).acls
-    return not bare_topics(topics, there) or is_open(Cluster.connect(settings)) is not None
+    existing = list_acls(settings).acls
+    return not bare_topics(topics, existing) or is_open(Cluster.connect(settings)) is not None
 
 
 def by_name(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from drkit.clock import monotonic, wall_ms
@@ -74,22 +75,22 @@ async def fence(
     :param effects: False: only prove
     :raises NotAuthorized: drkit may not write markers
     """
-    standing = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
+    progress = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
     while True:
-        await _round(cluster, writers, standing, effects=effects)
-        on_round(standing)
-        if not standing.waiting or clock() >= deadline:
-            return standing
+        await _round(cluster, writers, progress, effects=effects)
+        on_round(progress)
+        if not progress.waiting or clock() >= deadline:
+            return progress
         await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
-async def _round(cluster: RawCluster, writers: Writers, standing: FenceProgress, *, effects: bool) -> None:
+async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress, *, effects: bool) -> None:
     """Ask every leader once about its unproven partitions."""
-    missing = standing.waiting
+    missing = progress.waiting
     try:
         topics = await metadata(cluster, sorted({at.topic for at in missing}))
     except RawError as error:
-        standing.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
+        progress.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
         return
     by_node: dict[int, list[TopicPartition]] = {}
     for at in missing:
@@ -98,25 +99,24 @@ async def _round(cluster: RawCluster, writers: Writers, standing: FenceProgress,
             missing[at] = "it has no leader"
         else:
             by_node.setdefault(leader.node, []).append(at)
-    asked = [
-        cluster.loop.spawn(_node, cluster, node, {at: writers[at] for at in some}, topics, effects)
-        for node, some in by_node.items()
-    ]
-    for future in asked:
-        for at, reason in (await future).items():
+    asked = [(node, {at: writers[at] for at in some}) for node, some in by_node.items()]
+    ask = partial(_node, cluster, topics, effects=effects)
+    for answers in await cluster.loop.together(lambda each: ask(*each), asked):
+        for at, reason in answers.items():
             if reason:
                 missing[at] = reason
             else:
                 missing.pop(at)
-                standing.proven.add(at)
+                progress.proven.add(at)
 
 
 async def _node(
     cluster: RawCluster,
+    topics: Topics,
     node: int,
     writers: Writers,
-    topics: Topics,
-    effects: bool,  # noqa: FBT001  spawn passes no keywords
+    *,
+    effects: bool,
 ) -> dict[TopicPartition, str]:
     """Fence and prove the partitions of one leader; return why each is not proven, empty if it is."""
     try:
@@ -125,9 +125,9 @@ async def _node(
             await _mark(cluster, node, behind)
             behind = await _behind(cluster, node, writers)
         found = {at: f"producer {w.producer_id} is not fenced" for w, some in behind.items() for at in some}
-        for at, ours in writers.items():
+        for at, own in writers.items():
             if at not in found:
-                found[at] = await _sing(cluster, node, topics, at, ours)
+                found[at] = await _sing(cluster, node, topics, at, own)
     except RawError as error:
         return dict.fromkeys(writers, f"broker {node} does not answer ({type(error).__name__})")
     return found

@@ -20,8 +20,8 @@ def evict_members(context: Context, step: StepName, cluster: RawCluster, groups:
 
     :raises Failed: a member was not removed
     """
-    there = context.run(on_target, cluster, list(groups))
-    full = {g: t.members for g, t in there.items() if t.members}
+    found = context.run(on_target, cluster, list(groups))
+    full = {g: t.members for g, t in found.items() if t.members}
     if not full:
         return
     members: dict[str, Any] = {g: list(m) for g, m in full.items()}

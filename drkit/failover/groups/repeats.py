@@ -12,16 +12,15 @@ from drkit.model import TopicPartition
 def repeated(context: Context) -> dict[str, int]:
     """Return group → offsets committed on the old primary since TRANSLATE; empty if it does not answer."""
     placed = context.result(StepName.TRANSLATE).get("positions", {})
-    there = {target: name for name, target in context.scope.topics.items()}
-    nothing: Positions = {}
-    now = asked_now(
+    source_names = {target: name for name, target in context.scope.topics.items()}
+    now: Positions = asked_now(
         context,
         lambda source: context.run(committed_on_source, source, context.flow, context.known, sorted(placed)),
-        nothing,
+        {},
     )
     found: dict[str, int] = {}
     for group, partitions in placed.items():
-        known = {_upstream(at, there): place[0] for at, place in partitions.items()}
+        known = {_upstream(at, source_names): place[0] for at, place in partitions.items()}
         moved = (s.offset - known[at] for at, s in now.get(group, {}).items() if at in known)
         if number := sum(max(0, n) for n in moved):
             found[group] = number

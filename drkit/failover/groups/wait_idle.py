@@ -9,7 +9,7 @@ from drkit.clock import Seconds
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.groups.look import Positions, committed_on_source
-from drkit.failover.loss.standing import standing
+from drkit.failover.loss.positions import scope_positions
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import GroupDescription, Groups
 from drkit.kafka.raw import RawCluster, RawError
@@ -67,7 +67,7 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
 
 def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[str, int]]:
     """Return the lag in records of each group with members to the fenced end, and the number of members."""
-    places = standing(context, source, final=True)
+    places = scope_positions(context, source, final=True)
     # All groups: a group that began to commit after SNAPSHOT moves too.
     committed: Positions = context.run(committed_on_source, source, context.flow, context.known)
     left: dict[str, int] = {}

@@ -40,14 +40,14 @@ async def restore(
     :param source: alias in drkit's marks
     """
     groups = Groups(cluster)
-    there = await groups.committed(before)
+    committed = await groups.committed(before)
     back: dict[str, dict[TopicPartition, Committed]] = {}
     number = 0
     for group, partitions in before.items():
         gone = []
         for text, value in partitions.items():
             at = partition_of(text)
-            now = (there[group].value or {}).get(at)
+            now = (committed[group].value or {}).get(at)
             mark = StoredOffset(*now).mark if now is not None else None
             if mark is None or mark.source != source:
                 continue  # the group has committed since

@@ -6,7 +6,7 @@ the newest HOLD names its holder. Every reader of the log gets the same result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 import json
@@ -282,9 +282,3 @@ def _out_of_order(
             yield f"the end of {step} without its beginning"
     elif missing := [s for s in ORDER[: ORDER.index(step)] if s not in done]:
         yield f"{step} before {missing[0]}"
-
-
-def told(entry: JournalEntry) -> Mapping[str, Any]:
-    """Return an entry without its body, for a timeline."""
-    named = {k: v for k, v in entry._asdict().items() if k in {"at_ms", "kind", "step", "effect"} and v}
-    return {**named, "at_ms": entry.at_ms}

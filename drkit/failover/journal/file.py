@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 import os
 from pathlib import Path
+from typing import IO
 
 from drkit import observe
 from drkit.errors import Failed, Refused
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.shape import RUN_ID
-
-
-def private(path: str, flags: int) -> int:
-    """Open a file for its owner alone, following no link: a journal names topics, groups and people."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+from drkit.private_file import open_private
 
 
 def default_folder(env: Mapping[str, str] = os.environ) -> Path:
@@ -50,6 +47,12 @@ def path_of(folder: Path, run_id: str, ending: str) -> Path:
     return folder / f"{run_id}.{ending}"
 
 
+def open_kept(path: Path, mode: str) -> IO[str]:
+    """Open a file of a run for writing: a journal names topics, groups and people. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return open(path, mode, encoding="utf-8", opener=open_private)
+
+
 class JournalFile:
     """The lines of one run that this machine wrote.
 
@@ -64,8 +67,7 @@ class JournalFile:
     def append(self, entry: JournalEntry) -> None:
         """Write a line and sync it to disk; only the first failure is logged."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(self.path, "a", encoding="utf-8", opener=private) as file:
+            with open_kept(self.path, "a") as file:
                 file.write(entry.to_json() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -107,9 +109,9 @@ class JournalFile:
         :raises Refused: other entries are missing, so the target's journal lost acknowledged entries
         """
         known = {(e.by, e.number): e for e in log}
-        ours = self.entries()
-        last = {e.by: e.number for e in ours}
-        for entry in ours:
+        written = self.entries()
+        last = {e.by: e.number for e in written}
+        for entry in written:
             if known.get((entry.by, entry.number)) == entry or entry.number == last[entry.by]:
                 continue
             raise Refused(

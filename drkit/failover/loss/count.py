@@ -10,8 +10,8 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.core.words import counted
 from drkit.failover.loss.gap import Counted, count_gaps
+from drkit.failover.loss.positions import ScopePositions
 from drkit.failover.loss.risk import held_text, held_total
-from drkit.failover.loss.standing import Standing
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
@@ -62,7 +62,7 @@ class Lost(NamedTuple):
         )  # fmt: skip
 
 
-def lost_partitions(context: Context, places: Standing, source: RawCluster | None) -> list[Lost]:
+def lost_partitions(context: Context, places: ScopePositions, source: RawCluster | None) -> list[Lost]:
     """Return the loss of each partition of the scope.
 
     :raises RawError: the source stopped answering

@@ -18,14 +18,14 @@ from drkit.failover.core.words import first_of
 from drkit.failover.loss.tail import Passed, Take, read_tail
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import FenceDebt, RoleRecord
+from drkit.flow_state.records import PendingFence, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.model import TopicPartition
-from drkit.status.lag.source import Ends, all_topics, ends_of
+from drkit.status.lag.source import Ends, ends_of
 
 
 class DivergenceState(StrEnum):
@@ -158,8 +158,8 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
             evidence="the flow copies: drkit verify compares what it has copied",
             hint="drkit divergence is for the time after drkit failover",
         )
-    debt = context.state.get(FenceDebt)
-    owed = debt.why if debt is not None else ""
+    pending = context.state.get(PendingFence)
+    owed = pending.why if pending is not None else ""
     source = context.source()
     if source is None:
         return Divergence(context.flow.name, (), context.source_error or "no answer", owed)
@@ -184,13 +184,13 @@ async def _look(
     context: Context, source: RawCluster, roles: Mapping[str, RoleRecord], skip: frozenset[int], take: Take
 ) -> list[PartitionDivergence]:
     topics = await all_topics(source)
-    there = {name: topics[name] for name in sorted(roles) if name in topics}
-    ends = await ends_of(source, there, there)
+    existing = {name: topics[name] for name in sorted(roles) if name in topics}
+    ends = await ends_of(source, existing, existing)
     out = []
-    for at, frontier in _partitions(roles, there):
+    for at, frontier in _partitions(roles, existing):
         copied = context.known.topics.get(at.topic)
-        same = at.topic in there and copied is not None and _is(there[at.topic], copied[1])
-        log, leader = ends.get(at), _leader(there, at)
+        same = at.topic in existing and copied is not None and _is(existing[at.topic], copied[1])
+        log, leader = ends.get(at), _leader(existing, at)
         if log is None and leader is not None:
             why = "it has no leader" if leader < 0 else "its leader does not answer"
             out.append(PartitionDivergence(*at, DivergenceState.UNKNOWN, frontier or 0, why=why))
@@ -198,24 +198,24 @@ async def _look(
         found, first, removed = judged(frontier, log, same=same)
         tail = PartitionDivergence(*at, found, first - removed, log.end if log else None, removed=removed)
         if log is not None and found in {DivergenceState.DIVERGED, DivergenceState.RECREATED}:
-            tail = _read(tail, await read_tail(source, there[at.topic], at, (first, log.end), skip, take))
+            tail = _read(tail, await read_tail(source, existing[at.topic], at, (first, log.end), skip, take))
         held = log.held_offsets if log is not None else 0
         out.append(tail._replace(open_transaction=held > 0, held_back=held))
     return out
 
 
 def _partitions(
-    roles: Mapping[str, RoleRecord], there: Mapping[str, TopicMetadata]
+    roles: Mapping[str, RoleRecord], existing: Mapping[str, TopicMetadata]
 ) -> Iterator[tuple[TopicPartition, int | None]]:
     """Yield every partition of the promoted topics, also those added later, with its frontier."""
     for topic in sorted(roles):
         known = dict(roles[topic].frontiers or {})
-        for number in sorted(known.keys() | (there[topic].leaders.keys() if topic in there else set())):
+        for number in sorted(known.keys() | (existing[topic].leaders.keys() if topic in existing else set())):
             yield TopicPartition(topic, number), known.get(number)
 
 
-def _leader(there: Mapping[str, TopicMetadata], at: TopicPartition) -> int | None:
-    leader = there[at.topic].leaders.get(at.partition) if at.topic in there else None
+def _leader(existing: Mapping[str, TopicMetadata], at: TopicPartition) -> int | None:
+    leader = existing[at.topic].leaders.get(at.partition) if at.topic in existing else None
     return None if leader is None else leader.node
 
 

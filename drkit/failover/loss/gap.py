@@ -40,9 +40,8 @@ async def count_gaps(
     out: dict[TopicPartition, Counted] = {}
     for i in range(0, len(wanted), _AT_ONCE):
         some = wanted[i : i + _AT_ONCE]
-        futures = [source.loop.spawn(_count, source, topics, g, skip) for g in some]
-        for gap, future in zip(some, futures, strict=True):
-            out[gap.at] = await future
+        counted = await source.loop.together(lambda gap: _count(source, topics, gap, skip), some)
+        out |= {gap.at: found for gap, found in zip(some, counted, strict=True)}
     return out
 
 

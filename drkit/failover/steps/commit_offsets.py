@@ -40,9 +40,9 @@ class CommitOffsetsStep:
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
-        there = context.run(on_target, context.target, context.scope.groups)
+        target_groups = context.run(on_target, context.target, context.scope.groups)
         effects = []
-        for group, found in sorted(there.items()):
+        for group, found in sorted(target_groups.items()):
             kept = sum(s.mark is not None for s in found.stored.values())
             why = f"{kept} of drkit's stand there already"
             if found.members:
@@ -60,10 +60,10 @@ class CommitOffsetsStep:
         groups = sorted(positions)
         if context.request.evict_members:
             evict_members(context, self.name, context.target, groups)
-        there: dict[str, TargetGroup] = context.run(on_target, context.target, groups)
-        verdicts, writes = _decided(context, there)
+        target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, groups)
+        verdicts, writes = _decided(context, target_groups)
         for part in _parts(writes):
-            before = {g: _before(there[g], part[g]) for g in part}
+            before = {g: _before(target_groups[g], part[g]) for g in part}
             with context.effect(self.name, f"groups from {min(part)}", before=before) as outcome:
                 failed: dict[str, dict[TopicPartition, str]] = context.run(write, context.target, part)
                 outcome["failed"] = {g: [str(at) for at in p] for g, p in failed.items()}
@@ -83,11 +83,11 @@ class CommitOffsetsStep:
         :raises Failed: it stores others
         """
         positions = context.result(StepName.TRANSLATE)["positions"]
-        there: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
+        target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
         topics = set(context.scope.topics.values())
         read_back, wrong = 0, []
         for group, partitions in positions.items():
-            found = there[group]
+            found = target_groups[group]
             if found.own_work(context.flow.source, topics):
                 continue  # the group committed by itself, so its offsets were not written
             for target, (_, downstream, *mark) in partitions.items():
@@ -119,7 +119,7 @@ class CommitOffsetsStep:
 
 
 def _decided(
-    context: Context, there: Mapping[str, TargetGroup]
+    context: Context, target_groups: Mapping[str, TargetGroup]
 ) -> tuple[dict[str, dict[TopicPartition, GuardVerdict]], Writes]:
     """Return the verdict on each position, and the offsets to write.
 
@@ -128,7 +128,7 @@ def _decided(
     topics = set(context.scope.topics.values())
     verdicts: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: Writes = {}
-    for group, found in there.items():
+    for group, found in target_groups.items():
         worked = bool(found.own_work(context.flow.source, topics))
         for at, case in _cases(context, group, found, worked=worked):
             verdict = judge(case)
@@ -148,10 +148,10 @@ def _cases(
         at = partition_of(target)
         case = Case(
             source=context.flow.source,
-            theirs=StoredOffset(upstream, mark[0] if mark else ""),
+            on_source=StoredOffset(upstream, mark[0] if mark else ""),
             position=Exact(downstream),
             state=found.state,
-            there=found.stored.get(at),
+            on_target=found.stored.get(at),
             worked=worked,
             start=translated["starts"][target],
             end=translated["ends"][target],
@@ -168,8 +168,8 @@ def _parts(writes: Writes) -> Iterator[Writes]:
         yield {g: writes[g] for g in names[i : i + _AT_ONCE]}
 
 
-def _before(there: TargetGroup, wanted: Mapping[TopicPartition, StoredOffset]) -> dict[str, list[Any] | None]:
-    found = {at: there.stored.get(at) for at in wanted}
+def _before(group: TargetGroup, wanted: Mapping[TopicPartition, StoredOffset]) -> dict[str, list[Any] | None]:
+    found = {at: group.stored.get(at) for at in wanted}
     return {str(at): None if s is None else [s.offset, s.metadata] for at, s in found.items()}
 
 

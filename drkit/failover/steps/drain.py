@@ -12,9 +12,9 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.groups.wait_idle import wait_for_groups
 from drkit.failover.loss.count import Lost, evidence_of, held_of, is_drained, known_records, lost_partitions
+from drkit.failover.loss.positions import scope_positions
 from drkit.failover.loss.risk import held_text
 from drkit.failover.loss.silent import silent_risk
-from drkit.failover.loss.standing import standing
 from drkit.flow_state.records import RoleRecord
 from drkit.kafka.raw import RawError
 
@@ -36,12 +36,12 @@ class DrainStep:
         """See :class:`drkit.failover.core.step.Step`."""
         source, alias = context.source(), context.flow.source
         if source is None:
-            lost = lost_partitions(context, standing(context, None), None)
+            lost = lost_partitions(context, scope_positions(context, None), None)
             silent = silent_risk(context, known_records(lost), held_of(lost))
             loss = evidence_of(context, lost, silent, fenced=False)
             why = f"it does not answer: nothing to wait for; {loss['statement']}"
             return [StepEffect("state what is lost", alias, why)]
-        lost = lost_partitions(context, standing(context, source), source)
+        lost = lost_partitions(context, scope_positions(context, source), source)
         seconds = context.settings.failover.drain_seconds
         what = f"wait up to {seconds:g} s for the copy to reach the end of {len(lost)} partitions"
         return [StepEffect(what, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
@@ -68,7 +68,7 @@ class DrainStep:
         while True:
             source = context.source()
             try:
-                lost = lost_partitions(context, standing(context, source), source)
+                lost = lost_partitions(context, scope_positions(context, source), source)
             except RawError as error:
                 if source is None:
                     raise  # the target

@@ -19,8 +19,8 @@ from drkit.failover.fencing.methods import FenceMethod, SizeFence, choose
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
-from drkit.flow_state.fence_debt import owe, paid_with, settle
-from drkit.flow_state.records import FenceDebt, PendingLift
+from drkit.flow_state.pending_fence import owe, paid_with, settle
+from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
 
 _SHOWN: Final = 5
@@ -105,7 +105,7 @@ class FenceStep:
         """
         context.state.load()
         topics, pending = context.scope.topics, ""
-        settle(context.state, FenceDebt, topics)
+        settle(context.state, PendingFence, topics)
         try:
             notes = [f"the fence by {name} was lifted" for name in lift_fences(context, topics)]
         except DrkitError as error:
@@ -143,7 +143,7 @@ class FenceStep:
             proof = self._proof(context, seconds)
         if not proof.is_whole:
             return self._unproven(context, proof)
-        settle(context.state, FenceDebt, context.scope.topics)
+        settle(context.state, PendingFence, context.scope.topics)
         evidence: FenceEvidence = {
             "proven": True, "how": how, "debt": "",
             "details": {
@@ -228,7 +228,7 @@ class FenceStep:
             if not context.request.accept_data_loss:
                 raise
             return self._owed(context, f"{why}; {error.in_short}")
-        settle(context.state, FenceDebt, context.scope.topics)
+        settle(context.state, PendingFence, context.scope.topics)
         details = {"by": stopped, "stopped_ms": context.wall()}
         evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": details}
         note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"
@@ -236,10 +236,10 @@ class FenceStep:
 
     def _owed(self, context: Context, why: str, *, answered: bool = False) -> StepResult:
         with context.effect(self.name, _DEBT, why=why):
-            debt = FenceDebt(
+            pending = PendingFence(
                 context.run_id, context.term, context.wall(), why, tuple(sorted(context.scope.topics))
             )
-            owe(context.state, debt)
+            owe(context.state, pending)
         context.tell(StepProgress(self.name, f"the fence is owed: {why}"))
         evidence: FenceEvidence = {
             "proven": False, "how": _DEBT, "debt": why, "details": {"answered": answered},

@@ -11,10 +11,10 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.core.words import counted
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
+from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
-from drkit.failover.loss.standing import pairs_of
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.flow_state.names import bulk_transactional_id
+from drkit.flow_state.producer_ids import take_bulk_ids
 from drkit.flow_state.records import (
     BulkProducerRecord,
     ControlRecord,
@@ -22,7 +22,7 @@ from drkit.flow_state.records import (
     Role,
     RoleRecord,
 )
-from drkit.kafka.transactions.producer import ProducerIdentity, Transactions, new_producer_id
+from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH
@@ -67,11 +67,11 @@ class FreezeStep:
         writers = _writers(context, live, bulk)
         told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
         with context.effect(self.name, _WRITERS, **told) as outcome:
-            standing = self._fence(context, writers)
-            outcome["fenced"] = len(standing.proven)
-        _refuse(context, standing)
+            progress = self._fence(context, writers)
+            outcome["fenced"] = len(progress.proven)
+        _refuse(context, progress)
         evidence: FreezeEvidence = {"proven": True, "details": told}
-        fenced = counted(len(standing.proven), "partition")
+        fenced = counted(len(progress.proven), "partition")
         notes = (f"drkit's writers are fenced on {fenced}, each proven by a canary",)
         return StepResult({**evidence}, notes)
 
@@ -90,9 +90,9 @@ class FreezeStep:
             raise Failed(
                 "the flow would copy again", where=context.flow.name, evidence=", ".join(free[:_SHOWN])
             )
-        standing = self._fence(context, _writers(context, live, bulk), effects=False)
-        _refuse(context, standing)
-        return StepResult({"partitions_fenced": len(standing.proven)})
+        progress = self._fence(context, _writers(context, live, bulk), effects=False)
+        _refuse(context, progress)
+        return StepResult({"partitions_fenced": len(progress.proven)})
 
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: the flow copies again, with a new producer id."""
@@ -132,16 +132,7 @@ class FreezeStep:
         """Take over the buckets of these topics: abort open transactions, fence writers; return the ids."""
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
-        names = {b: bulk_transactional_id(flow.source, flow.target, b) for b in sorted(buckets)}
-
-        async def take() -> dict[int, ProducerIdentity]:
-            begun = {
-                b: context.loop.spawn(Transactions(context.target, name).begin_epoch)
-                for b, name in names.items()
-            }
-            return {b: await future for b, future in begun.items()}
-
-        found: dict[int, ProducerIdentity] = context.run(take)
+        found: dict[int, ProducerIdentity] = context.run(take_bulk_ids, context.target, flow, sorted(buckets))
         for bucket, identity in found.items():
             record, name = BulkProducerRecord(bucket), str(identity.id)
             if context.state.get(BulkProducerRecord, name) != record:
@@ -151,11 +142,11 @@ class FreezeStep:
     def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> FenceProgress:
         told: set[str] = set()
 
-        def on_round(standing: FenceProgress) -> None:
-            reasons = {f"{at}: {why}" for at, why in standing.waiting.items()} - told
+        def on_round(progress: FenceProgress) -> None:
+            reasons = {f"{at}: {why}" for at, why in progress.waiting.items()} - told
             if effects and reasons:
                 told.update(reasons)
-                context.tell(StepProgress(self.name, f"waiting for {len(standing.waiting)} partitions",
+                context.tell(StepProgress(self.name, f"waiting for {len(progress.waiting)} partitions",
                                       {"first": min(reasons)}))  # fmt: skip
 
         seconds = context.settings.failover.fence.freeze_seconds if effects else _PROOF_SECONDS
@@ -217,13 +208,13 @@ def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, Pro
     return found
 
 
-def _refuse(context: Context, standing: FenceProgress) -> None:
-    if not standing.waiting:
+def _refuse(context: Context, progress: FenceProgress) -> None:
+    if not progress.waiting:
         return
-    some = [f"{at}: {why}" for at, why in sorted(standing.waiting.items())[:_SHOWN]]
-    more = len(standing.waiting) - len(some)
+    some = [f"{at}: {why}" for at, why in sorted(progress.waiting.items())[:_SHOWN]]
+    more = len(progress.waiting) - len(some)
     raise Failed(
-        f"{len(standing.waiting)} of {len(standing.waiting) + len(standing.proven)} partitions do not refuse"
+        f"{len(progress.waiting)} of {len(progress.waiting) + len(progress.proven)} partitions do not refuse"
         " drkit's older writers yet",
         where=context.flow.target,
         evidence="; ".join(some) + (f" and {more} more" if more else ""),

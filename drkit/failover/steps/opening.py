@@ -163,11 +163,11 @@ def _configs(context: Context) -> dict[str, dict[str, str | None]]:
 
 def _other_settings(context: Context) -> list[str]:
     wanted = _configs(context)
-    there = topic_configs(context.target_admin(), wanted)
+    configs = topic_configs(context.target_admin(), wanted)
     wrong = []
     for topic, settings in wanted.items():
         for name, value in settings.items():
-            found = there.get(topic, {}).get(name)
+            found = configs.get(topic, {}).get(name)
             is_set = found is not None and found.is_set_on_topic
             if (value is None and is_set) or (value is not None and (found is None or found.value != value)):
                 wrong.append(f"{topic}: {name} = {found.value if found else None}, not {value}")

@@ -82,7 +82,7 @@ def _endpoint(context: Context) -> Endpoint:
     """Return the endpoint with every copied topic: clients that moved earlier may read the same file."""
     flow = context.flow
     context.state.load()
-    known = {t: there for t, (there, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}
+    known = {t: target for t, (target, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}
     return endpoint_of(
         context.settings.cluster(context.flow.target),
         term=context.term,

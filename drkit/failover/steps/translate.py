@@ -15,8 +15,8 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.groups.look import partition_of
 from drkit.failover.groups.pending_offsets import settle
 from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
+from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.loss.silent import silent_risk
-from drkit.failover.loss.standing import Standing, standing
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
@@ -65,7 +65,7 @@ class TranslateStep:
         )
 
     def _translated(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
-        places = standing(context, source, final=True)
+        places = scope_positions(context, source, final=True)
         late = look_late(context, source)
         groups = sorted({*context.scope.groups, *late["groups"]})
         settled = settle(context, source, groups) if source is not None and act else []
@@ -105,7 +105,7 @@ class TranslateStep:
         :raises Failed: one does not
         """
         found = context.result(StepName.TRANSLATE)
-        places = standing(context, None, final=True)
+        places = scope_positions(context, None, final=True)
         back = {target: source for source, target in context.scope.topics.items()}
         proven = 0
         for group, partitions in found.get("positions", {}).items():
@@ -122,7 +122,7 @@ class TranslateStep:
         return StepResult()
 
 
-def _bounds(context: Context, places: Standing) -> dict[str, dict[str, int]]:
+def _bounds(context: Context, places: ScopePositions) -> dict[str, dict[str, int]]:
     names = context.scope.topics
     known = {
         str(TopicPartition(names[at.topic], at.partition)): p

@@ -103,8 +103,8 @@ class VerifyStep:
         deadline = context.clock() + context.settings.failover.verify_seconds
         told = float("-inf")
         while True:
-            there: dict[str, TargetGroup] = context.run(on_target, context.target, names)
-            found = {g: _at_work(context, g, t) for g, t in there.items()}
+            groups: dict[str, TargetGroup] = context.run(on_target, context.target, names)
+            found = {g: _at_work(context, g, t) for g, t in groups.items()}
             waiting = [g for g, why in found.items() if why != _WORKS]
             if not waiting or context.clock() > deadline:
                 return found
@@ -159,15 +159,15 @@ async def _sing_everywhere(target: RawCluster) -> dict[int, str]:
     return out
 
 
-def _at_work(context: Context, group: str, there: TargetGroup) -> str:
-    if not there.members:
+def _at_work(context: Context, group: str, found: TargetGroup) -> str:
+    if not found.members:
         return "no members yet"
     translated = context.result(StepName.TRANSLATE)
     mine: Mapping[str, list[Any]] = translated["positions"].get(group, {})
     left = 0
     for target, (_, downstream, *_mark) in mine.items():
-        stored = there.stored.get(partition_of(target))
+        stored = found.stored.get(partition_of(target))
         if stored is not None and stored.offset != downstream:
             return _WORKS
         left += max(0, translated["ends"][target] - downstream)
-    return f"{len(there.members)} members, has not committed yet" if left else _WORKS
+    return f"{len(found.members)} members, has not committed yet" if left else _WORKS

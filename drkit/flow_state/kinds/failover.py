@@ -39,7 +39,7 @@ class PromotionRecord(StateRecord):
 
 
 @record
-class FenceDebt(StateRecord):
+class PendingFence(StateRecord):
     """A pending fence: the old primary is to be fenced at the first contact."""
 
     KEY: ClassVar[str] = "fence-debt"

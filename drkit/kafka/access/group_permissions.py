@@ -77,5 +77,5 @@ async def _each(
     async def lane(mine: list[str]) -> list[str]:
         return [group for group in mine if await ask(group)]
 
-    lanes = [cluster.loop.spawn(lane, names[n::_LANES]) for n in range(min(_LANES, len(names)))]
-    return [group for each in lanes for group in await each]
+    lanes = [names[n::_LANES] for n in range(min(_LANES, len(names)))]
+    return [group for found in await cluster.loop.together(lane, lanes) for group in found]

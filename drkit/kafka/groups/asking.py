@@ -35,7 +35,7 @@ class Answered(NamedTuple, Generic[T]):
     value: T | None = None
 
 
-Round = Callable[[int, list[str]], Awaitable[Mapping[str, Answered[T]]]]
+AskNode = Callable[[int, list[str]], Awaitable[Mapping[str, Answered[T]]]]
 """Asks one broker about some groups."""
 
 
@@ -49,7 +49,7 @@ class Coordinators:
     async def ask(
         self,
         groups: Iterable[str],
-        ask: Round[T],
+        ask: AskNode[T],
         *,
         per_request: int,
         in_flight: int = 5,
@@ -71,12 +71,12 @@ class Coordinators:
             out |= {g: Answered(e) for g, e in found.items()}
             asked = [g for g in open_ if not found.get(g)]
             lanes = [
-                self._cluster.loop.spawn(self._lane, node, batches[lane::in_flight], ask)
+                (node, batches[lane::in_flight])
                 for node, batches in self._batches(asked, per_request)
                 for lane in range(min(in_flight, len(batches)))
             ]
-            for lane in lanes:
-                out |= await lane
+            for answers in await self._cluster.loop.together(lambda lane: self._lane(ask, *lane), lanes):
+                out |= answers
             open_ = {g: None for g in open_ if out[g].error in PASSES}
             for group in open_:
                 self._of.pop(group, None)
@@ -94,7 +94,7 @@ class Coordinators:
         for node, names in by_node.items():
             yield node, [names[i : i + size] for i in range(0, len(names), size)]
 
-    async def _lane(self, node: int, batches: list[list[str]], ask: Round[T]) -> dict[str, Answered[T]]:
+    async def _lane(self, ask: AskNode[T], node: int, batches: list[list[str]]) -> dict[str, Answered[T]]:
         out: dict[str, Answered[T]] = {}
         for names in batches:
             try:
@@ -130,9 +130,8 @@ class Coordinators:
 async def list_everywhere(cluster: RawCluster, patience: float = _PATIENCE_SECONDS) -> tuple[list[Any], int]:
     """The groups of all brokers, as they answer, and the last error where one did not answer."""
     out, error = [], 0
-    asked = [cluster.loop.spawn(_list_at, cluster, node, patience) for node in cluster.nodes()]
-    for future in asked:
-        groups, failed = await future
+    answers = await cluster.loop.together(lambda node: _list_at(cluster, node, patience), cluster.nodes())
+    for groups, failed in answers:
         out += groups
         error = failed or error
     return out, error

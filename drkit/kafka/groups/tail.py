@@ -7,6 +7,7 @@ reads all commits since the last time, of any client and protocol.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -64,13 +65,9 @@ class GroupTail:
         by_node: dict[int, list[int]] = {}
         for number, leader in topic.leaders.items():
             by_node.setdefault(leader.node, []).append(number)
-        reading = [
-            self._cluster.loop.spawn(self._read, node, topic.topic_id, numbers)
-            for node, numbers in by_node.items()
-        ]
+        read = partial(self._read, topic.topic_id)
         whole, found = bool(topic.leaders) and not new, set[str]()
-        for future in reading:
-            groups = await future
+        for groups in await self._cluster.loop.together(read, by_node.items()):
             whole = whole and groups is not None
             found |= groups or set()
         if self._refused:
@@ -84,8 +81,9 @@ class GroupTail:
         stable = await listed(self._cluster, {OFFSETS_TOPIC: topic}, wanted, LATEST)
         self._logs |= {at.partition: GroupLog(offset) for at, offset in stable.items()}
 
-    async def _read(self, node: int, topic_id: UUID, numbers: list[int]) -> set[str] | None:
+    async def _read(self, topic_id: UUID, asked: tuple[int, list[int]]) -> set[str] | None:
         """What one broker has of its partitions, up to where they end now; None when not all was read."""
+        node, numbers = asked
         found: set[str] = set()
         ends: dict[int, int] = {}
         open_ = [n for n in numbers if n in self._logs]

@@ -10,8 +10,6 @@ from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
-    MetadataRequest,
-    PartitionLeader,
     TopicMetadata,
     aborted_in,
     fetch_one,
@@ -91,20 +89,6 @@ class UncopiedRecords:
     oldest_ms: int | None
     """Timestamp of the first of them; None without one, or when unknown."""
     exact: bool
-
-
-async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
-    """Every topic that drkit's principal may see."""
-    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    answer = await cluster.send(request, timeout_ms=10_000)
-    return {
-        t.name: TopicMetadata(
-            t.error_code,
-            t.topic_id,
-            {p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch) for p in t.partitions},
-        )
-        for t in answer.topics
-    }
 
 
 async def ends_of(

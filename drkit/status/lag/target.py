@@ -12,7 +12,7 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.locate import Located, PartitionLocator
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 
 
 class Copied(NamedTuple):
@@ -70,7 +70,7 @@ class CopyLocator:
             for number in found.leaders:
                 at, to = TopicPartition(c.topic, number), TopicPartition(c.target_topic, number)
                 wanted.append(CopiedPartition(at, to, c.source_id, c.target_id))
-        located = await locator.locate(wanted, own_ids, scan_up_to=self.scan_up_to, beside=False)
+        located = await locator.locate(wanted, own_ids, scan_up_to=self.scan_up_to, is_copying=False)
         return out | {at: _place(found) for at, found in located.items()}
 
 

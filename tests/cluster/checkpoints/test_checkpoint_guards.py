@@ -164,9 +164,9 @@ def test_a_worker_that_stood_still_after_its_look_sets_nothing_back(
 
     links = world.task._links
     assert links is not None
-    still = StandsStill(links.ours._cluster)
+    still = StandsStill(links.target_groups._cluster)
     monkeypatch.setattr(still, "look_over", suspended)
-    world.task._links = links._replace(ours=still)
+    world.task._links = links._replace(target_groups=still)
     report = world.task.run(replace(world.shard, round=1))
     assert report.verdicts == {"NOT_STORED": 1}
     assert [reason for *_, reason in report.refused] == ["not sent: the look at the group is too old"]

@@ -23,7 +23,7 @@ import pytest
 from drkit.cli import main as cli
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.journal import journal
-from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
+from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
@@ -220,12 +220,12 @@ def test_refused_and_done_by_what_is_printed(night: Night) -> None:
     assert screen.code == 0, screen.text
     assert any("rpo_seconds" in text or "not known" in text for text in refusals)
     assert RoleRecord.key(night.world.name("refused")) in night.world.state()
-    assert FenceDebt.KEY in night.world.state()
+    assert PendingFence.KEY in night.world.state()
     night.sees_the_primary()
     assert night.types(screen.offers("divergence")).code in {0, 1}
     paid = night.types(screen.offers("fence pay"))
     assert paid.code == 0, paid.text
-    assert FenceDebt.KEY not in night.world.state()
+    assert PendingFence.KEY not in night.world.state()
     assert not night.takes_writes("refused")
     assert night.types(paid.offers("divergence")).code in {0, 1}
     kept = night.types(

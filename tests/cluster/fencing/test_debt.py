@@ -17,8 +17,8 @@ from drkit.failover import pending_fences
 from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import EntryKind
-from drkit.flow_state.fence_debt import owe
-from drkit.flow_state.records import FenceDebt, FenceSizesRecord
+from drkit.flow_state.pending_fence import owe
+from drkit.flow_state.records import FenceSizesRecord, PendingFence
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
@@ -59,8 +59,8 @@ class Owing:
         """What a producer of the old primary is told."""
         return answers(self.world.source, topic or self.topic, [b"late"])[0]
 
-    def debt(self) -> FenceDebt | None:
-        return flow_state(self.world.state()).get(FenceDebt)
+    def debt(self) -> PendingFence | None:
+        return flow_state(self.world.state()).get(PendingFence)
 
     def size(self) -> str | None:
         found = topic_configs(Cluster.connect(self.world.source), [self.topic])[self.topic][
@@ -186,7 +186,7 @@ def test_a_watch_pays_at_the_first_contact(owing: Owing):
     world = owing.world
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
-        owe(state, FenceDebt("run", 1, 0, "for the test", (owing.topic,)))
+        owe(state, PendingFence("run", 1, 0, "for the test", (owing.topic,)))
     owing.primary.freeze()
     watch = subprocess.Popen(
         [sys.executable, "-m", "drkit", "--config", owing.file, "watch", "--json", "--log-format", "json"],

@@ -16,7 +16,7 @@ from drkit.failover.fencing.methods import SizeFence
 from drkit.failover.fencing.open_transactions import TransactionResolver
 from drkit.failover.fencing.proof import prove
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.records import FenceDebt, FenceSizesRecord
+from drkit.flow_state.records import FenceSizesRecord, PendingFence
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
@@ -239,7 +239,7 @@ def test_a_frozen_primary_is_stopped_by_the_site_or_owed(
     with world.desk() as desk:
         report: dict[str, Any] = desk.begin((), RunRequest())
     assert report["state"] == "done"
-    debt = flow_state(world.state()).get(FenceDebt)
+    debt = flow_state(world.state()).get(PendingFence)
     if hook:
         assert debt is None
     else:

@@ -13,7 +13,7 @@ from drkit.failover import pending_fences
 from drkit.failover.core.context import RunRequest
 from drkit.failover.fencing.methods import ACL, SIZE, AclFence, FenceMethod, choose
 from drkit.failover.fencing.proof import Proof, prove
-from drkit.flow_state.records import FenceAclsRecord, FenceDebt
+from drkit.flow_state.records import FenceAclsRecord, PendingFence
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.topology.acls import EVERYBODY, Acl
@@ -256,7 +256,7 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
     moving.shared.source.kill()
     with world.desk() as desk:
         assert desk.begin([world.name("late")], RunRequest())["state"] == "done"
-    debt = flow_state(world.state()).get(FenceDebt)
+    debt = flow_state(world.state()).get(PendingFence)
     assert debt is not None
     assert debt.topics == (topic,)
 
@@ -271,7 +271,7 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
         assert done.evidence["details"]["canary"] == "app"
         assert app.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert moving.denied() - before == {moving.rights.acl(topic, "WRITE", deny=True)}
-        assert flow_state(world.state()).get(FenceDebt) is None
+        assert flow_state(world.state()).get(PendingFence) is None
         assert (topic, ACL, "no", True) in pending_fences.shown(desk).topics
         assert pending_fences.apply_pending(desk) is None
     world.failover_fields["fence"] = {"canary": READER}

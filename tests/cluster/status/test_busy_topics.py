@@ -22,7 +22,7 @@ from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.model import HeartbeatStatus
 from tests.support.detect.any_notes import HARD
-from tests.support.flows.beside import Beside
+from tests.support.flows.beside import SideJobs
 from tests.support.flows.compare import read
 from tests.support.flows.produce import producer, put
 from tests.support.waiting import eventually
@@ -31,7 +31,7 @@ FLOW = FlowSettings(source="busy", target="b", topics=("orders",))
 TOPIC = "busy.heartbeats"
 
 
-class Writing(Beside):
+class Writing(SideJobs):
     """A record every few milliseconds, sooner than any reader's fetch comes back with nothing."""
 
     def __init__(self, cluster: ClusterSettings, topic: str, key: bytes, value: bytes) -> None:

@@ -20,7 +20,7 @@ from drkit.kafka.topics import (
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.topic_sync.rules import Round
+from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_configs import WIDEST
 from tests.support.stored import stored
 from tests.support.topic_sync.topic_world import World
@@ -35,7 +35,7 @@ def world(source: LocalCluster, target: LocalCluster) -> Iterator[World]:
     made.state.close()
 
 
-def copied(found: Round, full: str):
+def copied(found: TopicSyncResult, full: str):
     assert not found.left_out
     return found.copied[full]
 

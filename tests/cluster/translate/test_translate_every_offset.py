@@ -10,7 +10,7 @@ from drkit.kafka.requests import EARLIEST
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
-from drkit.offsets.resolve import LogBatch
+from drkit.offsets.resolution import LogBatch
 from drkit.offsets.translation import BEHIND_COPY, Exact, PartitionPosition
 from tests.support.flows.compare import FOREIGN, Seen, read
 from tests.support.flows.exactness import every_offset, first, places

@@ -24,7 +24,7 @@ from drkit.watch import by_hand
 from drkit.watch.identity import ObserverIdentity, this_process
 from drkit.watch.observer import Observer
 from drkit.watch.run import WatchOptions, watch
-from tests.support.flows.beside import Beside
+from tests.support.flows.beside import SideJobs
 from tests.support.waiting import eventually
 from tests.support.watch.disturbances import no_alarm
 from tests.support.watch.ready import ready
@@ -70,7 +70,7 @@ def test_all_is_well(watched: Lookout):
     assert all(d.free > 0 for d in watched.observer.senses._ready.look(None).disks or ())
 
 
-class Serving(Beside):
+class Serving(SideJobs):
     """`drkit watch --metrics-port`, with what it shows thrown away."""
 
     def __init__(self, world: World) -> None:

@@ -15,7 +15,7 @@ from drkit.cli.session import Session
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import taken
-from drkit.flow_state.fence_debt import paid_with
+from drkit.flow_state.pending_fence import paid_with
 from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
 from tests.support.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed, printed_in, texts
 from tests.support.cli.shell import shell

@@ -17,7 +17,7 @@ from drkit.config import Settings
 from drkit.detect.agents import AgentNote
 from drkit.detect.awake import AwakeClock
 from drkit.detect.lease import Hold
-from drkit.detect.marks import Automatic, KnownBrokers
+from drkit.detect.note_kinds import Automatic, KnownBrokers
 from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.seen import Address, Sight

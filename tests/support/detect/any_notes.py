@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drkit.detect.agents import AgentNote
 from drkit.detect.lease import Hold
-from drkit.detect.marks import LOOK, Automatic, KnownBrokers, Pause
+from drkit.detect.note_kinds import LOOK, Automatic, KnownBrokers, Pause
 from drkit.detect.seen import Address, Sight
 from drkit.detect.votes import Vote
 

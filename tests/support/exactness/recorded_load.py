@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from tests.support.exactness.history import Content
 from tests.support.exactness.truth import Truth
-from tests.support.flows.beside import Beside
+from tests.support.flows.beside import SideJobs
 from tests.support.flows.flow import DAY_MS
 from tests.support.flows.produce import now_ms, producer, put, text, wait_for_markers
 
@@ -44,7 +44,7 @@ KEYS = 40
 """Of a compacted topic."""
 
 
-class RecordedLoad(Beside):
+class RecordedLoad(SideJobs):
     """Writes to one topic until it is stopped; then everything that was sent is settled."""
 
     def __init__(self, truth: Truth, kind: Kind, *, per_second: int, seed: int) -> None:

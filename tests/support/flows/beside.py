@@ -7,7 +7,7 @@ import threading
 from typing import Self
 
 
-class Beside(ABC):
+class SideJobs(ABC):
     """Works until it is told to stop; what fails there fails the test."""
 
     def __init__(self) -> None:

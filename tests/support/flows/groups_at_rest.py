@@ -17,7 +17,7 @@ from drkit.kafka.groups.requests import Committed, Groups, Offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
-from tests.support.flows.beside import Beside
+from tests.support.flows.beside import SideJobs
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.exactness import first, ids_of, places
@@ -51,7 +51,7 @@ def offsets_of(flow: Clusters, cluster: ClusterSettings, groups: Sequence[str]) 
     return {g: a.value for g, a in answers.items()}
 
 
-class Rounds(Beside):
+class Rounds(SideJobs):
     """Checkpoint rounds in a thread, as the flow's second query does them."""
 
     def __init__(self, flow: Flow, topic: str, groups: Sequence[str]) -> None:

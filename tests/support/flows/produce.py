@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.config import ClusterSettings
-from tests.support.flows.beside import Beside
+from tests.support.flows.beside import SideJobs
 
 Header = tuple[str, bytes | None]
 
@@ -128,7 +128,7 @@ def fill_transactions(
     return aborted
 
 
-class Load(Beside):
+class Load(SideJobs):
     """A load in a thread: plain records and transactions side by side, until stopped."""
 
     def __init__(

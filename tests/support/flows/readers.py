@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings
-from tests.support.flows.beside import Beside
+from tests.support.flows.beside import SideJobs
 from tests.support.waiting import eventually
 
 Content = tuple[Any, ...]
@@ -32,7 +32,7 @@ def _member(cluster: ClusterSettings, group: str, **more: Any) -> Consumer:
     )
 
 
-class Readers(Beside):
+class Readers(SideJobs):
     """One member per group, all in a thread: they subscribe, read and commit until they are told to stop.
 
     Then each commits once more and leaves. Some read slowly, so that the groups stand at different places.

@@ -17,7 +17,8 @@ from drkit.offsets import (
     encode_map_record,
 )
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
-from drkit.offsets.resolve import Answer, LogBatch, LogLook, NeedLog, Resolution, resolve
+from drkit.offsets.resolution import LogBatch, LogLook, NeedLog, Resolution
+from drkit.offsets.resolve import Answer, resolve
 
 KEY = MapKey(UUID(int=1), UUID(int=2), 0)
 

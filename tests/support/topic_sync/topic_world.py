@@ -21,7 +21,7 @@ from drkit.kafka.topics import (
     topic_names,
 )
 from drkit.local.cluster import LocalCluster
-from drkit.topic_sync.rules import Round
+from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync
 from tests.support.stored import stored
 from tests.support.topic_sync.applied import TopicsApplied
@@ -36,7 +36,7 @@ class SettledSync(TopicSync):
         super().__init__(world.source, world.target, flow, world.state, **more)
         self._world = world
 
-    def look(self) -> Round:
+    def look(self) -> TopicSyncResult:
         self._world.settle()
         return super().look()
 

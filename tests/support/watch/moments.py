@@ -10,6 +10,7 @@ from drkit.detect.risk import Risk, Sighting
 from drkit.detect.seen import Sight, SourceView
 from drkit.detect.verdict import judge
 from drkit.detect.votes import Tally, Vote
+from drkit.model import FlowAliases
 from drkit.watch.loss import LossKnown
 from drkit.watch.observer import Moment
 from drkit.watch.senses import Sensed
@@ -27,4 +28,4 @@ def moment(sight: Sight, **picture: Any) -> Moment:
     found = Picture(seen=seen, tally=tally, risk=risk, **picture)
     sensed = Sensed(seen, 9.0, found.phi, 9.0, 9.0, "", promoted=False, loss=KNOWN, findings=(FINDING,))
     vote = Vote("o1", "r", 1, 1000, sight, alive_ms=900)
-    return Moment("a->b", 1000, judge(found), found, vote, sensed, (vote,), (), None)
+    return Moment(FlowAliases("a", "b"), 1000, judge(found), found, vote, sensed, (vote,), (), None)

@@ -26,7 +26,7 @@ def test_nothing_changed():
 def test_filters_and_intervals_are_taken_at_once():
     new = settings(topics=("x", "y"), refresh_topics_interval_seconds=1, sync_topic_configs=False)
     found = changes(settings(topics=("x",)), NAMES, new)
-    assert found.live["a->b"].told == (
+    assert found.live["a->b"].lines == (
         "topics: x → x, y",
         "refresh_topics_interval_seconds: 10.0 → 1.0",
         "sync_topic_configs: true → false",

@@ -20,7 +20,7 @@ from drkit.errors import Failed
 from drkit.offset_map.look import Look
 from drkit.offsets import History, Intent, PartitionMap, Reign, SegmentMap
 from drkit.offsets.map_record import Mode
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from drkit.wire import Chunk, How, OffsetRun
 
 HISTORY = History(7, 0)
@@ -109,7 +109,7 @@ def test_a_chunk_is_not_sent_for_a_partition_that_began_anew_meanwhile(partition
         return None
 
     task: Any = SimpleNamespace(
-        partitions=[partition, other], expired=False, live_floor_ms=lambda _s: 10,
+        in_bucket={0: [partition, other]}, expired=False, live_floor_ms=lambda _s: 10,
         flow=SimpleNamespace(produce_in_flight=5), lease=SimpleNamespace(map_topic="map"),
     )  # fmt: skip
     appender = BulkAppender(task, 0, SimpleNamespace(add=add))  # type: ignore[arg-type]  # what a round needs

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.detect.marks import Automatic, KnownBrokers, Pause
+from drkit.detect.note_kinds import Automatic, KnownBrokers, Pause
 from drkit.detect.notes import Notes, read_note
 from drkit.detect.votes import Vote
 from drkit.flow_state.codec.fields import EXACT, Malformed

@@ -24,7 +24,7 @@ from drkit.control_key import (
     signed,
     verify,
 )
-from drkit.detect.marks import Pause
+from drkit.detect.note_kinds import Pause
 from drkit.detect.notes import Notes
 from drkit.detect.votes import Vote
 from drkit.failover.journal.entries import EntryKind, JournalEntry, read_history

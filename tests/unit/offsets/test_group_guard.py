@@ -30,25 +30,28 @@ FREE = Case("a", StoredOffset(100), Exact(42), "", None, worked=False, start=0, 
     [
         ({}, GuardVerdict.WRITE),
         ({"state": "Empty"}, GuardVerdict.WRITE),
-        ({"state": "Dead", "there": StoredOffset(9, OffsetMark("a", 60, 9, 5).text())}, GuardVerdict.WRITE),
-        ({"there": OURS}, GuardVerdict.UNCHANGED),
-        ({"there": OURS, "now_ms": 1000 + DAY_MS}, GuardVerdict.REFRESH),
-        ({"there": OURS, "theirs": StoredOffset(103), "position": Exact(45)}, GuardVerdict.WRITE),
-        ({"there": OURS, "theirs": StoredOffset(50), "position": Exact(7)}, GuardVerdict.WRITE),
-        ({"theirs": StoredOffset(100, OffsetMark("b", 7, 100, 5).text())}, GuardVerdict.ECHO),
+        (
+            {"state": "Dead", "on_target": StoredOffset(9, OffsetMark("a", 60, 9, 5).text())},
+            GuardVerdict.WRITE,
+        ),
+        ({"on_target": OURS}, GuardVerdict.UNCHANGED),
+        ({"on_target": OURS, "now_ms": 1000 + DAY_MS}, GuardVerdict.REFRESH),
+        ({"on_target": OURS, "on_source": StoredOffset(103), "position": Exact(45)}, GuardVerdict.WRITE),
+        ({"on_target": OURS, "on_source": StoredOffset(50), "position": Exact(7)}, GuardVerdict.WRITE),
+        ({"on_source": StoredOffset(100, OffsetMark("b", 7, 100, 5).text())}, GuardVerdict.ECHO),
         ({"position": Unavailable("not copied")}, GuardVerdict.NO_POSITION),
         ({"promoted": True}, GuardVerdict.PROMOTED),
         ({"state": None}, GuardVerdict.NOT_TOLD),
         ({"state": "Stable"}, GuardVerdict.LIVE),
-        ({"state": "Reconciling", "there": OURS}, GuardVerdict.LIVE),
+        ({"state": "Reconciling", "on_target": OURS}, GuardVerdict.LIVE),
         ({"state": "PreparingRebalance"}, GuardVerdict.LIVE),
-        ({"state": "Empty", "there": StoredOffset(42)}, GuardVerdict.MOVED),
-        ({"state": "Empty", "there": StoredOffset(41, OURS.metadata)}, GuardVerdict.MOVED),
+        ({"state": "Empty", "on_target": StoredOffset(42)}, GuardVerdict.MOVED),
+        ({"state": "Empty", "on_target": StoredOffset(41, OURS.metadata)}, GuardVerdict.MOVED),
         (
-            {"state": "Empty", "there": StoredOffset(42, OffsetMark("c", 100, 42, 1).text())},
+            {"state": "Empty", "on_target": StoredOffset(42, OffsetMark("c", 100, 42, 1).text())},
             GuardVerdict.MOVED,
         ),
-        ({"there": OURS, "worked": True}, GuardVerdict.MOVED),
+        ({"on_target": OURS, "worked": True}, GuardVerdict.MOVED),
         ({"worked": True}, GuardVerdict.MOVED),
         ({"end": 41}, GuardVerdict.OUT_OF_RANGE),
         ({"start": 43}, GuardVerdict.OUT_OF_RANGE),
@@ -81,18 +84,18 @@ def test_what_is_written_harms_nobody(case: Case) -> None:
     assert case.start <= case.offset <= case.end
     assert not case.promoted
     assert not case.worked
-    if case.there is not None:
-        mark = OffsetMark.of(case.there.metadata)
+    if case.on_target is not None:
+        mark = OffsetMark.of(case.on_target.metadata)
         assert mark is not None
-        assert (mark.source, mark.downstream) == ("a", case.there.offset)
+        assert (mark.source, mark.downstream) == ("a", case.on_target.offset)
     # Written and read back it is ours, and at rest.
-    after = case._replace(there=to_write(case), state="Empty", refresh_ms=1000)
+    after = case._replace(on_target=to_write(case), state="Empty", refresh_ms=1000)
     assert judge(after) is GuardVerdict.UNCHANGED
 
 
 @given(cases, stored)
 def test_a_consumer_that_commits_without_our_mark_owns_the_offset(case: Case, other: StoredOffset) -> None:
-    mine = case._replace(there=StoredOffset(other.offset, "anything else"))
+    mine = case._replace(on_target=StoredOffset(other.offset, "anything else"))
     assert not judge(mine).is_write
 
 

@@ -22,15 +22,8 @@ from drkit.offsets import (
     decode_record,
     encode_map_record,
 )
-from drkit.offsets.map_record import (
-    BUCKET_KEY,
-    SEQUENCE_MODULUS,
-    MapRecordKind,
-    Mode,
-    about,
-    place,
-    turned_to,
-)
+from drkit.offsets.map_codec import about, place, turned_to
+from drkit.offsets.map_record import BUCKET_KEY, SEQUENCE_MODULUS, MapRecordKind, Mode
 
 i16, i32, i64 = (st.integers(-(1 << bits), (1 << bits) - 1) for bits in (15, 31, 63))
 sequences, target_epochs = st.integers(0, SEQUENCE_MODULUS - 1), st.integers(-1, (1 << 31) - 1)

@@ -10,8 +10,10 @@ import pytest
 from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
 from drkit.offsets import Decoded, History, Intent, MapKey, Mark, Pack, Unavailable, decode_record
-from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, MapRecord, MapRecordKind, Mode, place
-from drkit.offsets.resolve import LogLook, Resolution, resolve
+from drkit.offsets.map_codec import place
+from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, MapRecord, MapRecordKind, Mode
+from drkit.offsets.resolution import LogLook, Resolution
+from drkit.offsets.resolve import resolve
 
 KEY: Final = MapKey(UUID(int=1), UUID(int=2), 3)
 PREFIX: Final = "01000000000000000000000000000000010000000000000000000000000000000200000003"

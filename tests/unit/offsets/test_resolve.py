@@ -17,7 +17,8 @@ from drkit.offsets import (
     Turn,
 )
 from drkit.offsets.map_record import Mode
-from drkit.offsets.resolve import Foreign, LogBatch, NeedLog, Resolution, resolve
+from drkit.offsets.resolution import Foreign, LogBatch, NeedLog, Resolution
+from drkit.offsets.resolve import resolve
 from tests.support.offsets.settling import (
     BULK,
     FOREIGN,

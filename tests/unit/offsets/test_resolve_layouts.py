@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drkit.model import SourceOffset
 from drkit.offsets import Intent, MapRecord, Mark, Pack
 from drkit.offsets.map_record import Mode
-from drkit.offsets.resolve import LogBatch, Resolution
+from drkit.offsets.resolution import LogBatch, Resolution
 from drkit.offsets.takeup import Author, repairs_of
 from tests.support.offsets.settling import HISTORY, after, foreign, look, map_of, ours, settled
 

@@ -13,7 +13,8 @@ from drkit.offset_map.look import Look
 from drkit.offset_map.settling import FirstOffset, Scan, Settled, Wanted, settling
 from drkit.offsets import History, Intent, Mark, Pack, PartitionMap, SegmentMap, Unavailable
 from drkit.offsets.map_record import NO_ANCHOR, Mode
-from drkit.offsets.resolve import LogBatch, LogLook, Resolution, resolve
+from drkit.offsets.resolution import LogBatch, LogLook, Resolution
+from drkit.offsets.resolve import resolve
 from drkit.offsets.takeup import Author, settled_records
 
 OURS: Final = 77

@@ -13,7 +13,8 @@ import pytest
 from drkit.model import SourceOffset
 from drkit.offsets import History, Intent, Turn
 from drkit.offsets.map_record import Mode
-from drkit.offsets.resolve import NeedLog, resolve
+from drkit.offsets.resolution import NeedLog
+from drkit.offsets.resolve import resolve
 from tests.support.offsets.settling import (
     HISTORY,
     OURS,

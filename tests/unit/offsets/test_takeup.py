@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drkit.offsets import History, SegmentMap
-from drkit.offsets.resolve import Resolution
+from drkit.offsets.resolution import Resolution
 from drkit.offsets.takeup import FROZEN_EPOCH, Fence, Frozen, Go, LeaderMemory, Move, TurnTo, next_move
 
 LEASE, OLD_ID = History(77, 0), History(66, 3)

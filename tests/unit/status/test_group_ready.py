@@ -25,8 +25,8 @@ from drkit.status.groups import (
     group_faults,
     worst_first,
 )
-from drkit.status.groups_look import not_stored_of, rounds_of
 from drkit.status.model import FlowStatus, Loss
+from drkit.status.rounds import not_stored_of, rounds_of
 from tests.support.stored import flow_state
 
 NOW = 1_700_000_000_000
@@ -46,51 +46,69 @@ def ours(upstream: int) -> StoredOffset:
 FACTS = GroupFacts("g", AT, TopicPartition("b.orders", 0), PLACE, StoredOffset(50),
               CheckpointSeen(50, 50, NOW - 3000), ours(50), "Empty", worked=False)  # fmt: skip
 DEAD = FLOW._replace(source_answers=False)
-GONE: dict[str, Any] = {"theirs": None, "place": PartitionPosition(SEGMENTS, 100, 0, 100, 100, frozen=True)}
+GONE: dict[str, Any] = {
+    "on_source": None,
+    "place": PartitionPosition(SEGMENTS, 100, 0, 100, 100, frozen=True),
+}
 
 
 @pytest.mark.parametrize(
     ("flow", "facts", "state", "repeats"),
     [
         ({}, {}, Readiness.READY, 0),
-        ({}, {"theirs": StoredOffset(53)}, Readiness.READY, 3),  # the next round brings it on
-        ({}, {"theirs": StoredOffset(110)}, Readiness.READY, 60),  # ahead of the copy, as ever while it works
-        ({}, {"theirs": StoredOffset(110), "target_state": "Stable"}, Readiness.REFUSED, 60),
-        ({}, {"theirs": StoredOffset(110), "there": None, "checkpoint": None}, Readiness.WAITING, None),
-        ({}, {"there": None}, Readiness.WAITING, None),
-        ({}, {"theirs": StoredOffset(40)}, Readiness.WAITING, 0),  # it went back: a failover now would skip
-        ({}, {"theirs": StoredOffset(130)}, Readiness.REFUSED, 80),  # behind the source's end
+        ({}, {"on_source": StoredOffset(53)}, Readiness.READY, 3),  # the next round brings it on
+        (
+            {},
+            {"on_source": StoredOffset(110)},
+            Readiness.READY,
+            60,
+        ),  # ahead of the copy, as ever while it works
+        ({}, {"on_source": StoredOffset(110), "target_state": "Stable"}, Readiness.REFUSED, 60),
+        (
+            {},
+            {"on_source": StoredOffset(110), "on_target": None, "checkpoint": None},
+            Readiness.WAITING,
+            None,
+        ),
+        ({}, {"on_target": None}, Readiness.WAITING, None),
+        (
+            {},
+            {"on_source": StoredOffset(40)},
+            Readiness.WAITING,
+            0,
+        ),  # it went back: a failover now would skip
+        ({}, {"on_source": StoredOffset(130)}, Readiness.REFUSED, 80),  # behind the source's end
         ({}, {"target_state": "Stable"}, Readiness.REFUSED, 0),
         ({}, {"worked": True}, Readiness.REFUSED, 0),
-        ({}, {"there": StoredOffset(50)}, Readiness.REFUSED, None),
+        ({}, {"on_target": StoredOffset(50)}, Readiness.REFUSED, None),
         ({}, {"place": PartitionPosition(SEGMENTS, 100, 0, 10, 100, 0, 120)}, Readiness.REFUSED, 0),
         ({}, {"place": Unavailable("created again")}, Readiness.REFUSED, 0),
         (
             {},
-            {"place": PartitionPosition(source_start=0, source_end=9), "theirs": StoredOffset(5)},
+            {"place": PartitionPosition(source_start=0, source_end=9), "on_source": StoredOffset(5)},
             Readiness.WAITING,
             0,
         ),
         ({}, {"target_state": None}, Readiness.UNKNOWN, 0),
         ({}, {"unread": "error 30"}, Readiness.UNKNOWN, 0),
         ({"stale": "90 s old"}, {}, Readiness.UNKNOWN, 0),
-        ({"not_stored": {("g", "orders-0"): "code 12"}}, {"there": None}, Readiness.REFUSED, None),
+        ({"not_stored": {("g", "orders-0"): "code 12"}}, {"on_target": None}, Readiness.REFUSED, None),
         ({"promoted": frozenset({"b.orders"})}, {}, Readiness.THERE, 0),
         (
             {},
-            {"theirs": StoredOffset(50, OffsetMark("b", 7, 50, 1).text()), "there": StoredOffset(7)},
+            {"on_source": StoredOffset(50, OffsetMark("b", 7, 50, 1).text()), "on_target": StoredOffset(7)},
             Readiness.THERE,
             None,
         ),
         (
             {},
-            {"theirs": StoredOffset(50, OffsetMark("b", 7, 50, 1).text()), "there": None},
+            {"on_source": StoredOffset(50, OffsetMark("b", 7, 50, 1).text()), "on_target": None},
             Readiness.UNKNOWN,
             None,
         ),
-        ({"sync": False}, {"there": None}, Readiness.READY, 0),
-        ({"sync": False}, {"there": None, "theirs": StoredOffset(55)}, Readiness.READY, 5),
-        ({"sync": False}, {"there": None, "checkpoint": None}, Readiness.WAITING, None),
+        ({"sync": False}, {"on_target": None}, Readiness.READY, 0),
+        ({"sync": False}, {"on_target": None, "on_source": StoredOffset(55)}, Readiness.READY, 5),
+        ({"sync": False}, {"on_target": None, "checkpoint": None}, Readiness.WAITING, None),
     ],
 )
 def test_each_reason(flow: dict[str, Any], facts: dict[str, Any], state: Readiness, repeats: int | None):
@@ -105,14 +123,14 @@ def test_without_its_source_a_group_is_where_it_was_seen_last():
     assert found.repeats is None  # what it committed since, nobody knows
     # Of a checkpoint and a mark the later one counts; an older checkpoint does not send the group back.
     later = judged(
-        DEAD, FACTS._replace(**GONE, there=ours(60), checkpoint=CheckpointSeen(50, 50, NOW - 9000))
+        DEAD, FACTS._replace(**GONE, on_target=ours(60), checkpoint=CheckpointSeen(50, 50, NOW - 9000))
     )
     assert (later.state, later.committed) == (Readiness.READY, 60)
     later = judged(DEAD, FACTS._replace(**GONE, checkpoint=CheckpointSeen(70, 70, NOW - 10)))
     assert (later.state, later.committed, later.position) == (Readiness.READY, 70, 70)
-    nothing = judged(DEAD, FACTS._replace(**GONE, there=None, checkpoint=None))
+    nothing = judged(DEAD, FACTS._replace(**GONE, on_target=None, checkpoint=None))
     assert (nothing.state, nothing.position) == (Readiness.UNKNOWN, None)
-    unwritten = judged(DEAD, FACTS._replace(**GONE, there=None))
+    unwritten = judged(DEAD, FACTS._replace(**GONE, on_target=None))
     assert unwritten.state is Readiness.REFUSED
     assert "before the source was lost" in unwritten.reason
 
@@ -121,18 +139,20 @@ offsets = st.integers(0, 130)
 stored = st.none() | st.builds(StoredOffset, offsets) | st.builds(ours, offsets)
 
 
-@given(theirs=offsets, there=stored, state=st.sampled_from(["", "Empty", "Stable", None]),
+@given(on_source=offsets, on_target=stored, state=st.sampled_from(["", "Empty", "Stable", None]),
        worked=st.booleans(), sync=st.booleans())  # fmt: skip
 def test_ready_means_that_nothing_is_skipped(
-    *, theirs: int, there: StoredOffset | None, state: str | None, worked: bool, sync: bool
+    *, on_source: int, on_target: StoredOffset | None, state: str | None, worked: bool, sync: bool
 ):
-    facts = FACTS._replace(theirs=StoredOffset(theirs), there=there, target_state=state, worked=worked)
+    facts = FACTS._replace(
+        on_source=StoredOffset(on_source), on_target=on_target, target_state=state, worked=worked
+    )
     found = judged(FLOW._replace(sync=sync), facts)
     if found.state is Readiness.READY and sync:
-        assert there is not None
-        assert there.mark is not None
-        assert there.offset <= theirs
-        assert found.repeats == theirs - there.offset
+        assert on_target is not None
+        assert on_target.mark is not None
+        assert on_target.offset <= on_source
+        assert found.repeats == on_source - on_target.offset
         assert state in {"", "Empty"}
         assert not worked
 
@@ -178,8 +198,8 @@ def test_a_group_is_as_good_as_its_worst_partition():
     assert (
         GroupStatus("g", partitions=(ready,), not_copied=("audit",)).reason == "also reads audit, not copied"
     )
-    there = GroupStatus("g", partitions=(part(Readiness.THERE, "topic promoted"),))
-    assert (there.ready, there.wanted, there.reason) == (True, [], "works on the target")
+    on_target = GroupStatus("g", partitions=(part(Readiness.THERE, "topic promoted"),))
+    assert (on_target.ready, on_target.wanted, on_target.reason) == (True, [], "works on the target")
     assert GroupStatus("g", partitions=(part()._replace(repeats=None), ready)).repeats is None
 
 

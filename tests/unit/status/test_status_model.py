@@ -12,7 +12,7 @@ import pytest
 from drkit import observe
 from drkit.cli.screens.status_view import Shown, loss_text, size, view
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.records import FenceDebt, PendingLift
+from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.local.ports import PortReservation
 from drkit.min_max_mean import MinMaxMean
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
@@ -39,7 +39,7 @@ from tests.support.waiting import eventually
 RUNNER = Runner("h", 1, "r", 1.0, alive=True)
 NOW = 1_000_000
 LIFT = PendingLift("run8", NOW - 60_000, "it does not answer", ("orders",))
-DEBT = FenceDebt("run7", 3, NOW - 120_000, "it was cut off", ("orders", "payments"))
+DEBT = PendingFence("run7", 3, NOW - 120_000, "it was cut off", ("orders", "payments"))
 
 
 def part(topic: str = "orders", records: int | None = 0, partition: int = 0, **more: Any) -> PartitionStatus:

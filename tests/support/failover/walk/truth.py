@@ -11,7 +11,7 @@ from drkit.config import ClusterSettings
 from drkit.failover.core.machine import RunState
 from drkit.failover.journal.entries import violations
 from drkit.failover.report import report_of
-from drkit.flow_state.records import FenceDebt, PendingLift, RoleRecord
+from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
 from drkit.model import TopicPartition
 from tests.support.failover.walk.stage import Scene, shown
 from tests.support.flows.compare import Seen
@@ -115,7 +115,7 @@ def _never_both(scene: Scene) -> None:
     """The old primary is back: what was printed fences it."""
     scene.heal(primary=True)
     state = flow_state(scene.state())
-    if state.get(FenceDebt) is not None:
+    if state.get(PendingFence) is not None:
         said = scene.types("fence", "pay").ended()
         assert said.code == 0, shown(said)
     for topic in scene.moving:

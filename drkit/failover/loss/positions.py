@@ -12,7 +12,7 @@ from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import PartitionPosition
 
-Standing = dict[TopicPartition, PartitionPosition | Unavailable]
+ScopePositions = dict[TopicPartition, PartitionPosition | Unavailable]
 """By source partition."""
 
 
@@ -31,7 +31,7 @@ def pairs_of(context: Context) -> list[CopiedPartition]:
     ]
 
 
-def standing(context: Context, source: RawCluster | None, *, final: bool = False) -> Standing:
+def scope_positions(context: Context, source: RawCluster | None, *, final: bool = False) -> ScopePositions:
     """Return the current position of every partition in the scope.
 
     :param final: no more records will be copied
@@ -39,7 +39,7 @@ def standing(context: Context, source: RawCluster | None, *, final: bool = False
     :raises Failed: the offset map cannot be read
     """
     places = context.kept.places_of(context.target, context.flow.source)
-    found: Standing = context.run(places.look, pairs_of(context), context.known.producers, source)
+    found: ScopePositions = context.run(places.look, pairs_of(context), context.known.producers, source)
     if not final:
         return found
     return {at: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for at, p in found.items()}

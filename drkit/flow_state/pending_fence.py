@@ -9,14 +9,14 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeVar
 
-from drkit.flow_state.records import FenceDebt, PendingLift
+from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.flow_state.topic import StateTopic
 from drkit.next_command import typed
 
-Due = TypeVar("Due", FenceDebt, PendingLift)
+Due = TypeVar("Due", PendingFence, PendingLift)
 
 
-def owe(state: StateTopic, due: FenceDebt | PendingLift) -> None:
+def owe(state: StateTopic, due: PendingFence | PendingLift) -> None:
     """Record what is due at the first contact; the topics of an earlier record are added."""
     before = state.get(type(due))
     topics = sorted({*due.topics, *(before.topics if before is not None else ())})
