@@ -15,7 +15,7 @@ from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.target import take_up
 from drkit.copy_task.target.take_up import TakeUp
 from drkit.offset_map import settling
-from drkit.offsets import partition_map, resolve, takeup
+from drkit.offsets import lost_tail, partition_map, resolve, takeup
 from drkit.offsets.takeup import Author, Go
 from tests.model import map_topic, target, task
 from tests.model.explorer import Explorer
@@ -75,6 +75,11 @@ def _attribute(owner: Any, name: str, value: Any) -> Patch:
     return lambda patch: patch.setattr(owner, name, value)
 
 
+def _no_leader_change(patch: pytest.MonkeyPatch) -> None:
+    for room in (resolve, lost_tail):
+        patch.setattr(room, "has_moved", lambda *_: False)
+
+
 def _settled_without_transactions(p: PartitionCopy) -> bool:
     return not p.waiting and not p.ready and p.in_flight == 0
 
@@ -102,7 +107,7 @@ WITHOUT: Final[dict[str, Patch]] = {
     "what a former leader seems to have lost is written down behind a fence (S1)": _attribute(
         TakeUp, "records", _before_the_fence
     ),
-    "a lost tail is looked for when the leader changes (S2)": _attribute(resolve, "_moved", lambda *_: False),
+    "a lost tail is looked for when the leader changes (S2)": _no_leader_change,
     "a chunk in an open transaction is on its way (S3)": _attribute(
         PartitionCopy, "settled", property(_settled_without_transactions)
     ),
