@@ -33,7 +33,8 @@ class SegmentMap:
     """The segments of one partition, in ascending order of both offsets.
 
     Shapes: three parallel ``array('q')`` of equal length: upstream starts, downstream starts,
-    lengths in records (−1: open-ended, only the last; −2: unknown inside, only the first).
+    lengths in records (−1: open-ended, only the last; −2: unknown inside, only the first; 0: where
+    known offsets begin, only before all known ones).
     """
 
     __slots__ = ("_down", "_length", "_up")
@@ -107,6 +108,8 @@ class SegmentMap:
         """
         up, down, length = self._up, self._down, self._length
         while up and (up[-1] >= upstream or down[-1] >= downstream):
+            if (up[-1] < upstream or down[-1] < downstream) and self._ends_unknown(upstream, downstream):
+                break
             up.pop()
             down.pop()
             length.pop()
@@ -123,6 +126,12 @@ class SegmentMap:
         up.append(upstream)
         down.append(downstream)
         length.append(OPEN)
+
+    def _ends_unknown(self, upstream: int, downstream: int) -> bool:
+        """Whether the last segment only says where known offsets begin, on both sides, up to these."""
+        first = 1 if self._length[0] == UNKNOWN else 0
+        is_empty = len(self) == first + 1 and self._length[first] == 0
+        return is_empty and self._up[first] <= upstream and self._down[first] <= downstream
 
     def extend(self, newer: SegmentMap, until: int) -> None:
         """Take over from another map what it says of target offsets from `until` on.
@@ -148,6 +157,8 @@ class SegmentMap:
     def cut(self, downstream: int) -> None:
         """Forget everything at or after a target offset (the target lost its tail)."""
         while self._down and self._down[-1] >= downstream:
+            if self._ends_unknown(self._up[-1], downstream):
+                return
             self._up.pop()
             self._down.pop()
             self._length.pop()
