@@ -263,7 +263,7 @@ def refuse_late_abort(run: RunLog) -> None:
     """
     if not run.abortable:
         raise Refused(
-            f"there is no way back behind {POINT_OF_NO_RETURN}",
+            f"there is no way back after {POINT_OF_NO_RETURN}",
             where=f"run {run.run_id}",
             evidence=f"{run.last_step} has begun: clients may have written to the new primary",
             hint="finish it: drkit failover --resume; to move back, protect the new primary first",

@@ -198,8 +198,8 @@ def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> lis
             "the new primary owns these topics: lifted, both clusters would take writes",
             where=context.flow.source,
             evidence=f"promoted: {', '.join(both[:_SHOWN])}",
-            hint="keep them fenced; or, if nobody writes there any more: drkit fence lift --accept-divergence"
-            ' "REASON"',
+            hint="keep them fenced; or, if no client writes there any more: drkit fence lift"
+            ' --accept-divergence "REASON"',
         )
     return wanted
 
@@ -246,7 +246,7 @@ def _due(desk: FailoverService, context: Context) -> tuple[FenceDebt | None, Pen
             where=f"run {run.run_id}",
             evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
             hint="drkit failover --resume fences the old primary if it answers; drkit failover --abort"
-            " lifts what stands",
+            " lifts its fences",
         )
     return context.state.get(FenceDebt), context.state.get(PendingLift)
 
@@ -260,7 +260,7 @@ def _asked(context: Context, topics: list[str]) -> dict[str, str]:
             worth_of(settings, canary, topics, rights)
         proof = prove(settings, canary, topics) if topics else Proof({}, (), {})
     except Refused as error:
-        return dict.fromkeys(topics, f"nobody knows: {error.what}")
+        return dict.fromkeys(topics, f"unknown: {error.what}")
     except DrkitError as error:
         return dict.fromkeys(topics, f"the canary cannot connect: {error.what}")
     out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}

@@ -103,7 +103,7 @@ class GroupLook:
         age = self._steady() - began
         if age <= max(_OLD_SECONDS, 3 * _SHARE * took):
             return seen
-        return GroupsSeen(seen.at_ms, seen.rounds, error=f"nobody could look for {age:.0f} s")
+        return GroupsSeen(seen.at_ms, seen.rounds, error=f"no look for {age:.0f} s")
 
     def follow(self) -> None:
         """Look from a thread, with pauses, so that many groups do not delay other work."""
@@ -254,7 +254,7 @@ class GroupLook:
             told = None if there.value is None else state.state if state is not None else ""
             stored = in_copies(there.value, copies)
             has_worked = worked(flow.source, stored.values())
-            unread = f"the source does not tell its offsets: Kafka error code {theirs.error}" if (
+            unread = f"the source does not return its offsets: Kafka error code {theirs.error}" if (
                 theirs is not None and theirs.value is None) else ""  # fmt: skip
             found = []
             for at in self._partitions(group, known, theirs, there):

@@ -51,7 +51,7 @@ def too_late(context: Context) -> dict[str, str]:
     nothing: tuple[str, ...] = ()
     now = asked_now(context, lambda source: look_outside(context, source, {}).late, nothing)
     placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}
-    why = "it first committed there after TRANSLATE, and has no position here; drkit translate has its place"
+    why = "it first committed there after TRANSLATE, and has no position here; drkit translate shows it"
     return {group: why for group in now if group not in placed}
 
 

@@ -44,7 +44,7 @@ class CommitOffsetsStep:
         effects = []
         for group, found in sorted(there.items()):
             kept = sum(s.mark is not None for s in found.stored.values())
-            why = f"{kept} of drkit's stand there already"
+            why = f"{kept} positions by drkit already exist"
             if found.members:
                 why = f"{len(found.members)} members: {', '.join(found.members[:_SHOWN])}"
             effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, why))
