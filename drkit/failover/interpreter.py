@@ -240,12 +240,12 @@ class Interpreter:
             except UNEXPECTED as error:
                 raise unexpected(error, f"{name} of {self._context.flow.name}") from error
             except StoodStill:
-                self._tell(name, "this process stood still: the journal is read again")
+                self._tell(name, "this process was suspended: the journal is read again")
                 self._stall.renew()
                 self._journal.confirm()
 
     def _undo(self, row: StepRow) -> None:
-        self._tell(row.step, "taken back")
+        self._tell(row.step, "rolled back")
         self._journal.write(EntryKind.UNDO, row.step, "", {})
         done = self._awake(row.step, lambda: self._steps[row.step].undo(self._context))
         self._journal.write(

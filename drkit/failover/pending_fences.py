@@ -168,7 +168,7 @@ def _lifted(context: Context, lift: PendingLift) -> str:
     lift_fences(context, topics)
     settle(context.state, PendingLift, lift.topics)
     observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
-    return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was taken back"
+    return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was rolled back"
 
 
 def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> list[str]:

@@ -33,7 +33,7 @@ def pay(**given: Any) -> None:
     """Do what a failover, or its abort, could not do on a primary that did not answer then.
 
     A fence is put up as in the failover: proven by a canary on every partition, open transactions resolved.
-    The fence of a failover that was taken back is lifted.
+    The fence of a failover that was rolled back is lifted.
 
     Exit code: 0 applied, or nothing is pending; 1 the primary does not answer; 3 it still takes writes.
     """

@@ -45,7 +45,7 @@ def pause(**given: Any) -> None:
 @watch.command()
 @_flows
 def resume(**given: Any) -> None:
-    """Take a pause back."""
+    """End a pause."""
     work("drkit.cli.actions.watch").resume(**given)
 
 

@@ -127,7 +127,7 @@ class FlowSettings(Strict):
     produce_request_bytes: PositiveInt = _MIB
     """About the largest produce request."""
     produce_in_flight: PositiveInt = 5
-    """Produce requests on their way at once."""
+    """Produce requests in flight at once."""
     merge_below_bytes: int = Field(16 * _KIB, ge=0)
     """Batches smaller than this are joined; 0 joins none."""
     merge_up_to_bytes: PositiveInt = 256 * _KIB

@@ -112,7 +112,7 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
             where=q.survey.source.alias,
             evidence=q.survey.source_error,
             hint="bring it back; or fail over without --planned, what is not copied is lost then (one"
-            " that has begun is taken back first: drkit failover --abort)",
+            " that has begun is rolled back first: drkit failover --abort)",
         )
     elif runner is None or not runner.alive:
         seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"

@@ -114,7 +114,7 @@ class CommitOffsetsStep:
             if before is None:
                 continue  # an eviction: members rejoin by themselves
             restored += context.run(restore, context.target, context.flow.source, before)
-            context.tell(StepProgress(self.name, f"{name}: taken back"))
+            context.tell(StepProgress(self.name, f"{name}: rolled back"))
         return StepResult({"restored": restored})
 
 

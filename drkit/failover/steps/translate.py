@@ -162,7 +162,7 @@ def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstrea
         where=where,
         evidence=f"{upstream} → {downstream} → "
         f"{back if isinstance(place, PartitionPosition) else place.reason}",
-        hint="take the run back (drkit failover --abort) and report it",
+        hint="roll back (drkit failover --abort) and report it",
     )
 
 

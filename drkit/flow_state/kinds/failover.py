@@ -84,7 +84,7 @@ class PendingLift(StateRecord):
     def in_words(self) -> str:
         """Which topics are still fenced, and why."""
         some = _some(self.topics)
-        return f"run {self.run_id} was taken back, but {len(self.topics)} topics are fenced: {some}"
+        return f"run {self.run_id} was rolled back, but {len(self.topics)} topics are fenced: {some}"
 
 
 @record
