@@ -59,7 +59,7 @@ _COMMANDS: Final = {
         "diverged",
         "What the old primary has and the new one has not, after a failover.",
     ),
-    "repoint": _Row("drkit.cli.commands.repoint", "repoint", "Where clients are told to go."),
+    "repoint": _Row("drkit.cli.commands.repoint", "repoint", "The cluster that clients are pointed to."),
     "translate": _Row(
         "drkit.cli.commands.translate", "translate", "A group's exact position on the other cluster."
     ),
@@ -175,7 +175,7 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
     text = scrubbed("".join(traceback.format_exception(error)))
     if asked.log_level == "debug":
         say(text)
-        hint = "the traceback stands above"
+        hint = "the traceback is above"
     else:
         with tempfile.NamedTemporaryFile(
             "w", prefix="drkit-", suffix=".log", encoding="utf-8", delete=False

@@ -269,7 +269,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
             moved = partial(self._moved, client)
             calls.wait(partial(client.close, calls.idle, moved), moved, LEAVE_SECONDS)
         except Unanswered:
-            LOG.info("close-%s goes on in the background", self.endpoint.cluster)
+            LOG.info("close-%s continues in the background", self.endpoint.cluster)
         finally:
             self._client = Closed()
 

@@ -146,7 +146,7 @@ class Sending:
     def abandon(self, records: list[OutboxRecord]) -> None:
         """Report these records to the application as failed; they are not sent again."""
         for record in records:
-            said = f"not acknowledged by {self._watch.endpoint.cluster} or the cluster of before"
+            said = f"not acknowledged by {self._watch.endpoint.cluster} or the previous cluster"
             self._tell(record, record.error or KafkaError(_GIVEN_UP, said))
 
     def _open(self, endpoint: Endpoint, generation: int) -> Opened:

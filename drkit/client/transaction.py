@@ -65,8 +65,8 @@ class Transaction:
         if self.phase is Phase.CUT and self._where is not None:
             told = "; whether it was committed there is not known" if self._unknown else ""
             raise TransactionCut(
-                f"clients go to {self._where.cluster} (term {self._where.term}) and leave this transaction"
-                f" behind{told}: abort it and begin anew",
+                f"clients moved to {self._where.cluster} (term {self._where.term}) without this transaction"
+                f"{told}: abort it and begin a new one",
                 unknown=self._unknown,
             )
 

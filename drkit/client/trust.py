@@ -58,7 +58,7 @@ def connection(endpoint: Endpoint, own: Mapping[str, object]) -> dict[str, str]:
 def _malformed(endpoint: Endpoint) -> str:
     """Which value of the endpoint is invalid, as text; empty if none is."""
     if not endpoint.cluster_id:
-        return "it names no cluster_id: another cluster could not be told from the right one"
+        return "it names no cluster_id: a wrong cluster would not be noticed"
     if not endpoint.cluster:
         return "it names no cluster"
     if not 0 <= endpoint.term <= _LARGEST_TERM:

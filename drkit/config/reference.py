@@ -54,16 +54,16 @@ Which value counts, the strongest first:
    `DRKIT_CLUSTERS__ALIAS__BOOTSTRAP_SERVERS`, `DRKIT_CLUSTERS__ALIAS__CLIENT__SASL_PASSWORD` (the property
    `sasl.password`), `DRKIT_FLOWS__SOURCE__TARGET__TARGET_PRODUCER__SASL_PASSWORD`,
    `DRKIT_FAILOVER__SETTING`, `DRKIT_METRICS__PORT`. Aliases are written in capitals, with `_` for `-`;
-   lists with commas. The cluster or flow must stand in the file; an unknown name is an error;
+   lists with commas. The cluster or flow must be in the file; an unknown name is an error;
 3. the file. In any text of it, `${env:NAME}` is a variable, `${file:PATH}` the content of a file and
    `${file:PATH:KEY}` a key of a properties file; relative paths start at the configuration file;
 4. the default below.
 
 ## While it runs
 
-`drkit replicate` looks at its file every second, and at once on `SIGHUP` (then it also reads variables and
-files named in it anew). What it says is checked as at the start: a file that cannot be is refused, with the
-reason, and the settings of before stay (event `config_refused`). Otherwise each flow takes these at once
+`drkit replicate` looks at its file every second, and at once on `SIGHUP` (then it also rereads the
+variables and files that it names). The file is checked as at the start: an invalid one is refused, with the
+reason, and the previous settings stay (event `config_refused`). Otherwise each flow takes these at once
 (event `config_changed`):
 
 @LIVE@
@@ -126,7 +126,7 @@ MirrorMaker 2's own topics (`mm2-…`, `….checkpoints.internal`) may stay: drk
   process for the same flow is refused, and told who runs it.
 - **Batches travel as they are**: codec, timestamps and headers of the source's producers stay;
   `compression.type`, `linger.ms` and `batch.size` have nothing to do.
-- **A comment behind a value** is a part of the value in this format. Kafka's documentation has such lines;
+- **A comment after a value** is a part of the value in this format. Kafka's documentation has such lines;
   drkit leaves the comment out of lists and switches, and notes it.
 
 ## Clusters

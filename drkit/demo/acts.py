@@ -69,7 +69,7 @@ class OpenShop:
         stage.screen.say(
             f"It has {_BACKLOG:,} orders from before, and takes {_PER_SECOND:,} more per second, in the topic"
             f" [b]orders[/b] ({TOPICS['orders']} partitions). Payments go to [b]payments[/b] in transactions;"
-            " when a card is declined, its transaction is rolled back, and nobody may ever see it."
+            " when a card is declined, its transaction is rolled back, and no consumer may ever see it."
         )
         stage.shop.stock_up(_BACKLOG)
         stage.shop.open(_PER_SECOND)
@@ -128,11 +128,11 @@ class Kill:
         """Kill it, wait a while, and restart it from where it stopped."""
         stage.screen.say(
             "Now the replicator is killed in the middle of its work, as by a power failure (SIGKILL): no"
-            " goodbye, records under way. The shop goes on, so the lag grows. drkit keeps no state of its"
-            " own: all it must know stands on the standby. So it is simply started again."
+            " goodbye, records in flight. The shop keeps writing, so the lag grows. drkit keeps no state of"
+            " its own: everything it needs is on the standby. So it is simply started again."
         )
         stage.replicator.kill()
-        stage.watch(_DEAD_SECONDS, "the shop goes on, the standby stands still", alive=False)
+        stage.watch(_DEAD_SECONDS, "the shop keeps writing, nothing is copied", alive=False)
         lost = stage.shop.records - stage.observer.records
         stage.screen.command("drkit replicate")
         begun = time.monotonic()
@@ -175,7 +175,7 @@ class VerifyAct:
         """Run the command."""
         stage.screen.say(
             "[b]drkit verify[/b] reads both clusters side by side and compares every record: key, value,"
-            " headers and time, and that each stands exactly where drkit says it does."
+            " headers and time, and that each is exactly at the offset that drkit says."
         )
         stage.screen.command("drkit verify")
         answer: dict[str, Any] = stage.ask("verify")

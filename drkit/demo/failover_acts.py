@@ -45,8 +45,8 @@ class FailOver:
     def run(self, stage: Stage) -> None:
         """Run the failover, and show what it did and what is lost."""
         stage.screen.say(
-            "One command moves everything: drkit's own writers are shut out, every group stands at its next"
-            " record, producers may write, clients are told where to go. And it says what is lost."
+            "One command moves everything: drkit's own writers are fenced, every group continues at its next"
+            " record, producers may write, clients are repointed. And it says what is lost."
         )
         stage.screen.command("drkit failover --all")
         begun = time.monotonic()
@@ -66,15 +66,13 @@ class FailOver:
             "failover_lost": lost,
             "lost_from": {f"{p['topic']}-{p['partition']}": p["lost_from"] for p in places},
         }
-        stage.screen.fact(
-            f"the shop knows better than anybody: {lost:,} acknowledged records are not on the standby"
-        )
+        stage.screen.fact(f"the shop's own count: {lost:,} acknowledged records are not on the standby")
 
 
 class GoOn:
     """The group continues on the cluster of the new endpoint."""
 
-    title = "The group goes on at the standby"
+    title = "The group continues at the standby"
 
     def run(self, stage: Stage) -> None:
         """Start it at the address in the endpoint file, and compare what it got with all records."""

@@ -46,7 +46,7 @@ class ReadSome:
 class ReadTheRest:
     """The same group on the other cluster."""
 
-    title = "The group goes on at the standby"
+    title = "The group continues at the standby"
 
     def run(self, stage: Stage) -> None:
         """Ask for its position, start it there, and compare what both clusters gave it with all there is."""

@@ -33,7 +33,7 @@ def tell(screen: Screen, *, keep: Path | None = None, acts: Sequence[Act] = ()) 
     screen.act("What was measured")
     screen.table(rows(measured))
     if keep is not None:
-        screen.say("Both clusters go on running. To play on:")
+        screen.say("Both clusters keep running. To play on:")
         for command in (
             "drkit local status",
             f"drkit replicate --config {keep}",

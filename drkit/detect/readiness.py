@@ -121,9 +121,7 @@ def _of_partitions(facts: TargetFacts) -> Iterator[ReadinessFinding]:
 
 def _of_status(facts: TargetFacts) -> Iterator[ReadinessFinding]:
     if facts.faults is None:
-        yield ReadinessFinding(
-            "not_looked", blocks=True, text="nobody has looked at the flow yet", next="wait"
-        )
+        yield ReadinessFinding("not_looked", blocks=True, text="no look at the flow yet", next="wait")
         return
     for code, text in facts.faults.items():
         if code in _FAULTS and not (facts.error and code == "target_unreachable"):

@@ -151,7 +151,7 @@ ABOUT_THE_PRIMARY: Final[tuple[ReasonRow, ...]] = (
 """Reasons that contradict the loss of the primary."""
 
 AGAINST_A_FAILOVER: Final[tuple[ReasonRow, ...]] = (
-    ReasonRow(_R.PAUSED, _HELD + "somebody paused failovers", lambda f: f.paused, "drkit watch resume",
+    ReasonRow(_R.PAUSED, _HELD + "failovers are paused", lambda f: f.paused, "drkit watch resume",
         None, "failover-paused"),
     ReasonRow(_R.TARGET_NOT_READY, _HELD + "the target cannot take over", lambda f: f.unready,
         "clear what is named", None, "failover-target-not-ready"),

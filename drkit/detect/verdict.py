@@ -98,7 +98,7 @@ def _all(p: Picture) -> Iterable[str]:
 def _automatic(p: Picture) -> Iterable[str]:
     a = p.auto
     if a is not None and a.last_seconds is not None:
-        said = "" if a.acknowledged else ", and nobody has acknowledged it"
+        said = "" if a.acknowledged else ", and it is not acknowledged"
         yield (
             f"the last automatic failover was {a.last_seconds:.0f} s ago, window_seconds = "
             f"{a.window_seconds:g}{said}"
@@ -143,13 +143,13 @@ ABOUT_THE_PRIMARY: Final[tuple[VerdictRow, ...]] = (
         "the target was promoted already", _promoted,
         "nothing here: watch the flow in the other direction; drkit status says who is active"),
     VerdictRow(_K.HOLD, _R.WRONG_CLUSTER, lambda p: p.seen.sight is _S.WRONG,
-        "another cluster id answers behind the primary's name", _seen,
+        "another cluster id answers at the primary's addresses", _seen,
         "correct bootstrap_servers or the name service"),
     VerdictRow(_K.UP, _R.WELL, lambda p: p.seen.sight is _S.CLEAR and not p.beats_late,
         "every broker works on every listener, heartbeats arrive", _beats, "nothing"),
     VerdictRow(_K.SUSPECT, _R.BEATS_LATE, lambda p: p.seen.sight is _S.CLEAR,
         "every broker works, but heartbeats are late: phi over its threshold", _beats,
-        "drkit status: the copy, the link or the target stands still"),
+        "drkit status: the copy, the link or the target is stalled"),
     VerdictRow(_K.SUSPECT, _R.UNCONFIRMED, lambda p: p.seen.sight is _S.FADING,
         "something fails, for less than confirm_seconds", _path, "wait"),
     VerdictRow(_K.DEGRADED, _R.BROKERS_DOWN, lambda p: p.seen.sight is _S.PARTIAL,
@@ -171,12 +171,12 @@ ABOUT_THE_PRIMARY: Final[tuple[VerdictRow, ...]] = (
 AGAINST_A_FAILOVER: Final[tuple[VerdictRow, ...]] = (
     *(_row(row) for row in reasons.AGAINST_A_FAILOVER),
     VerdictRow(_K.HOLD, _R.NOT_ACKNOWLEDGED, lambda p: p.auto is not None and _blocked_by_window(p.auto),
-        _HELD + "mode auto has acted already within its window, or nobody acknowledged that", _automatic,
+        _HELD + "mode auto already acted within its window, or that is not acknowledged", _automatic,
         "drkit watch acknowledge; or drkit failover --all"),
     VerdictRow(_K.HOLD, _R.NO_FENCE_AGENT,
         lambda p: p.auto is not None and len(p.auto.agents_armed) < p.auto.agents,
         _HELD + "in mode auto, too few fence agents watched it", _agents,
-        "make sure that nobody writes to it, then drkit failover --all"),
+        "make sure that no client writes to it, then drkit failover --all"),
     VerdictRow(_K.HOLD, _R.NOT_FENCED_YET, lambda p: p.auto is not None and _not_fenced(p, p.auto),
         _HELD + "in mode auto, its fence agents may not have fenced yet", _agents,
         "wait: failover_delay_seconds"),
@@ -185,7 +185,7 @@ AGAINST_A_FAILOVER: Final[tuple[VerdictRow, ...]] = (
 
 LOST: Final = VerdictRow(
     VerdictKind.LOST, Reason.CONFIRMED, lambda _: True,
-    "no broker answers, replication stands still, enough observers agree, nothing speaks against a failover",
+    "no broker answers, replication is stalled, enough observers agree, nothing speaks against a failover",
     _all, "drkit failover --all",
 )  # fmt: skip
 

@@ -206,5 +206,5 @@ def why_not(h: Heard, now: float, rules: VoteRules) -> str:
     if late > rules.ttl + rules.clock_margin:
         return f"its vote was {late:.1f} s on its way, or its clock is slow"
     if late < -rules.clock_margin:
-        return f"its clock is {-late:.1f} s ahead of ours"
+        return f"its clock is {-late:.1f} s ahead of this host's"
     return ""

@@ -240,7 +240,7 @@ class FailoverService:
         context = self._new_context(Scope.from_json(run.opening["scope"]), request, journal, decision)
         context = self._context = replace(context, run_id=run.run_id, term=run.term)
         if run.state is RunState.ABORTING and not abort:
-            abort = "the abort goes on"
+            abort = "the abort continues"
         return self._walked(context, journal, abort=abort)
 
     def _walked(self, context: Context, journal: Journal, *, abort: str) -> dict[str, Any]:

@@ -240,12 +240,12 @@ class Interpreter:
             except UNEXPECTED as error:
                 raise unexpected(error, f"{name} of {self._context.flow.name}") from error
             except StoodStill:
-                self._tell(name, "this process stood still: the journal is read again")
+                self._tell(name, "this process was suspended: the journal is read again")
                 self._stall.renew()
                 self._journal.confirm()
 
     def _undo(self, row: StepRow) -> None:
-        self._tell(row.step, "taken back")
+        self._tell(row.step, "rolled back")
         self._journal.write(EntryKind.UNDO, row.step, "", {})
         done = self._awake(row.step, lambda: self._steps[row.step].undo(self._context))
         self._journal.write(
@@ -263,7 +263,7 @@ def refuse_late_abort(run: RunLog) -> None:
     """
     if not run.abortable:
         raise Refused(
-            f"there is no way back behind {POINT_OF_NO_RETURN}",
+            f"there is no way back after {POINT_OF_NO_RETURN}",
             where=f"run {run.run_id}",
             evidence=f"{run.last_step} has begun: clients may have written to the new primary",
             hint="finish it: drkit failover --resume; to move back, protect the new primary first",

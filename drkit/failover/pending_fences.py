@@ -168,7 +168,7 @@ def _lifted(context: Context, lift: PendingLift) -> str:
     lift_fences(context, topics)
     settle(context.state, PendingLift, lift.topics)
     observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
-    return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was taken back"
+    return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was rolled back"
 
 
 def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> list[str]:
@@ -198,8 +198,8 @@ def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> lis
             "the new primary owns these topics: lifted, both clusters would take writes",
             where=context.flow.source,
             evidence=f"promoted: {', '.join(both[:_SHOWN])}",
-            hint="keep them fenced; or, if nobody writes there any more: drkit fence lift --accept-divergence"
-            ' "REASON"',
+            hint="keep them fenced; or, if no client writes there any more: drkit fence lift"
+            ' --accept-divergence "REASON"',
         )
     return wanted
 
@@ -246,7 +246,7 @@ def _due(desk: FailoverService, context: Context) -> tuple[PendingFence | None, 
             where=f"run {run.run_id}",
             evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
             hint="drkit failover --resume fences the old primary if it answers; drkit failover --abort"
-            " lifts what stands",
+            " lifts its fences",
         )
     return context.state.get(PendingFence), context.state.get(PendingLift)
 
@@ -260,7 +260,7 @@ def _asked(context: Context, topics: list[str]) -> dict[str, str]:
             worth_of(settings, canary, topics, rights)
         proof = prove(settings, canary, topics) if topics else Proof({}, (), {})
     except Refused as error:
-        return dict.fromkeys(topics, f"nobody knows: {error.what}")
+        return dict.fromkeys(topics, f"unknown: {error.what}")
     except DrkitError as error:
         return dict.fromkeys(topics, f"the canary cannot connect: {error.what}")
     out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}

@@ -71,8 +71,8 @@ def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
     if later and loss["seconds"] is not None:
         loss["seconds"] += later
         loss["statement"] += (
-            f"; it is not fenced, and may have taken records for {later:.1f} s more, until clients were told:"
-            f" at most {loss['seconds']:.1f} s in all, and what clients write that do not follow"
+            f"; it is not fenced, and may have taken records for {later:.1f} s more, until clients were"
+            f" repointed: at most {loss['seconds']:.1f} s in all, and what clients write that do not follow"
         )
     return loss
 
@@ -156,6 +156,6 @@ def _pending(run: RunLog) -> list[str]:
 
 def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
-        return _pending(run) or ["nothing is left of it: the flow goes on as before"]
+        return _pending(run) or ["nothing is left of it: the flow continues as before"]
     verbs = "drkit failover --resume" + (", or drkit failover --abort" if run.abortable else "")
     return [f"clear the reason, then: {verbs}", "how to decide: docs/how-to/night.md"]

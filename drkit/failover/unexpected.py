@@ -27,7 +27,7 @@ def unexpected(error: BaseException, where: str) -> Failed:
         "a step met something that drkit does not foresee",
         where=where,
         evidence=f"{type(error).__name__}: {error}{at}",
-        hint="the run keeps what it has done; repeat the step: drkit failover --resume; or take it back: "
+        hint="the run keeps what it has done; repeat the step: drkit failover --resume; or roll it back: "
         "drkit failover --abort; and report this with the output of drkit --version",
     )
 

@@ -41,7 +41,7 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
     found = describe_topics(target, [name]).get(name)
     if known is not None and (found is None or found.topic_id != known.topic_id):
         raise Refused(
-            "the offset map was deleted: nobody knows any more what was copied",
+            "the offset map was deleted: what was copied is unknown",
             where=f"{name} on {target.alias}",
             evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
             hint=f"to copy from the start, delete the copied topics, {name} and {state.name} on the target",

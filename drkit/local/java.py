@@ -26,7 +26,7 @@ def find_java(env: Mapping[str, str] = os.environ) -> Path:
     home, found = env.get("JAVA_HOME", ""), java_on_path(env)
     if found is None:
         raise ConfigError(
-            "local clusters need Java, and there is none",
+            "local clusters need Java, and none was found",
             where=f"JAVA_HOME={home}" if home else "PATH",
             hint=_INSTALL,
         )

@@ -117,7 +117,7 @@ class OffsetSyncs:
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self.topic,
                 cluster=self._home.alias, records=len(bad), offset=bad[0][0], reason=bad[0][1],
                 hint=f"MirrorMaker 2's own readers stop at such a record: delete {self.topic}, "
-                "drkit makes and fills it anew",
+                "drkit recreates and fills it",
             )  # fmt: skip
         return held
 

@@ -68,7 +68,7 @@ def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now
     observe.event(
         "internal_topic_remade", level="warning", flow=flow, topic=name, cluster=cluster.alias,
         old_id=str(before), new_id=str(now),
-        reason="somebody deleted it; what belongs there is written again",
+        reason="it was deleted; drkit writes its content again",
     )  # fmt: skip
     return True
 

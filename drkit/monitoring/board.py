@@ -120,7 +120,7 @@ class FlowWatch:
     def _seen_faults(self, now: float) -> tuple[Fault, ...]:
         figures, young = self.figures, now - self._began < _START_SECONDS
         if figures is None:
-            return () if young else (Fault("status_stale", "nobody could look at the clusters yet"),)
+            return () if young else (Fault("status_stale", "the clusters could not be queried yet"),)
         age = now - figures.looked_at
         if age > max(_STALE_SECONDS, _SHARE * self._seconds):
             return (Fault("status_stale", f"the newest figures are {age:.0f} s old"),)

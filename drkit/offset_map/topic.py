@@ -39,7 +39,7 @@ async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
             "the offset map topic does not exist",
             where=f"{name} on {cluster.alias}",
             evidence=f"Kafka error code {found.error}",
-            hint="was it deleted? drkit replicate makes it anew and copies from the start",
+            hint="was it deleted? drkit replicate recreates it and copies from the start",
         )
     return found
 
@@ -50,5 +50,5 @@ def made_anew(name: str, expected: str, found: UUID) -> Failed:
         "the offset map was deleted and made again",
         where=name,
         evidence=f"it had the id {expected}, now {found}",
-        hint="start again: drkit tells what is left to do",
+        hint="start again: drkit says what is left to do",
     )

@@ -123,13 +123,13 @@ def _run_up_to(
         nearest = runs[0]
         return NotAligned(
             f"the target differs from the source at target offset {target.offsets[end - 1 - nearest.count]}:"
-            f" the {nearest.count} records behind it are the source's up to {source.offsets[nearest.place]}"
+            f" the {nearest.count} records after it are the source's up to {source.offsets[nearest.place]}"
         )
     if len(possible) > 1:
         # Equal records follow each other: the right candidate also agrees with all that was read before.
         possible = [r for r in possible if r.count == min(r.place + 1, end)]
     if len(possible) != 1:
-        return NotAligned("several places of the source end in the same records as the target")
+        return NotAligned("several parts of the source end in the same records as the target")
     return possible[0]
 
 

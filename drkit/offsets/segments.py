@@ -280,4 +280,4 @@ def _swapped(column: array[int]) -> array[int]:
 
 def _before(first: SourceOffset | None) -> Unavailable:
     known = f"; known from source offset {first} on" if first is not None else ""
-    return Unavailable(f"copied by another replicator before the takeover, so its place is not known{known}")
+    return Unavailable(f"copied by another replicator before the takeover, so its position is unknown{known}")

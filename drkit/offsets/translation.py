@@ -9,7 +9,7 @@ from drkit.model import SourceOffset, TargetOffset
 from drkit.offsets.segments import SegmentMap, Unavailable
 
 AT_END: Final = "at the end"
-BEHIND_COPY: Final = "behind the last copied record"
+BEHIND_COPY: Final = "after the last copied record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class PartitionPosition:
     def backward(self, downstream: int) -> Translation:
         """The source offset at which a group continues that has committed `downstream` on the target."""
         if downstream > self.end:
-            return Unavailable(f"target offset {downstream} lies behind the target's end {self.end}")
+            return Unavailable(f"target offset {downstream} is past the target's end offset {self.end}")
         if self.frontier is None:
             return self._never_copied_back()
         if not len(self.segments) or downstream >= self.copied_end:

@@ -109,7 +109,7 @@ class FlowThread:
             f"unexpected {type(error).__name__}: {scrubbed(str(error)).partition(chr(10))[0]}",
             where=self.name,
             evidence=f"{last.filename}, line {last.lineno}, in {last.name}",
-            hint="start drkit replicate again: it goes on where it ended; and please report it",
+            hint="start drkit replicate again: it continues where it ended; and please report it",
         )
         observe.error(self._error, flow=self.name, gives_up=True)
 

@@ -114,7 +114,7 @@ class InternalTopics:
         if not records:
             return  # made a moment ago by a run that was killed before it could say so
         raise Refused(
-            "the flow's state was deleted: nobody knows any more what was copied, or with which producers",
+            "the flow's state was deleted: what was copied, and with which producers, is unknown",
             where=f"{self._state.name} on {self._target.alias}",
             evidence=f"it knows no offset map, but {self._map} is there, written to {records} times",
             hint=_anew(self._map, self._state.name),

@@ -32,7 +32,7 @@ SOURCE: Final[Wanted] = {
 }
 TARGET: Final[Wanted] = {
     OperationCode.CREATE: "create the copy",
-    OperationCode.READ: "find out where the copy stands",
+    OperationCode.READ: "find the end of the copy",
     OperationCode.WRITE: "append records",
     OperationCode.ALTER: "add partitions when the source does",
     OperationCode.ALTER_CONFIGS: "compare settings, and let old records and large batches in",
@@ -42,7 +42,7 @@ OPPOSITE: Final[Wanted] = {
 }
 INTERNAL: Final[Wanted] = {
     OperationCode.CREATE: "keep offsets, leases and events",
-    OperationCode.READ: "go on where the last run ended",
+    OperationCode.READ: "continue where the last run ended",
     OperationCode.WRITE: "keep offsets, leases and events",
 }
 CLUSTER: Final[Wanted] = {OperationCode.DESCRIBE_CONFIGS: "read producer.id.expiration.ms of the brokers"}
@@ -67,7 +67,7 @@ CHECKPOINTS: Final[Wanted] = {
 SYNCS: Final[Wanted] = {
     OperationCode.CREATE: "create it once",
     OperationCode.WRITE: "write offset syncs",
-    OperationCode.READ: "go on with those of the last run",
+    OperationCode.READ: "continue those of the last run",
 }
 BEATS: Final[Wanted] = {OperationCode.CREATE: "create it once", OperationCode.WRITE: "write heartbeats"}
 

@@ -83,7 +83,7 @@ class ConfigMap:
             answer = self._call("PATCH", self._path(self._map), content, _MERGE)
             verb = "patch"
         if answer.status == _CONFLICT:
-            raise TryAgain("somebody else changed the ConfigMap", where=self.name, evidence=answer.said)
+            raise TryAgain("another client changed the ConfigMap", where=self.name, evidence=answer.said)
         if not answer.is_done:
             raise self._refused(answer, "written", verb)
 

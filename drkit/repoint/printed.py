@@ -37,6 +37,6 @@ class Printed:
                 self._say(f"  {name}={value}")
             for name, there in endpoint.topics.items():
                 self._say(f"  topic {name} is called {there} there")
-            self._say("  close each client and create it anew; one that only reconnects may repeat records")
+            self._say("  close each client and create a new one; one that only reconnects may repeat records")
             self._told = endpoint
         return effect

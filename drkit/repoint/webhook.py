@@ -76,7 +76,7 @@ class Webhook:
                 "the webhook did not take the endpoint",
                 where=place_of(self._url),
                 evidence=answer.said,
-                hint="correct url: it is posted to as it stands, redirects are not followed",
+                hint="correct url: it is used as given, redirects are not followed",
             )
         return RepointEffect.UNCHANGED if answer.status == _ALREADY else RepointEffect.CHANGED
 

@@ -52,7 +52,7 @@ def _train(archive: Path) -> None:
         gateway = workshop.context._gateway  # noqa: SLF001  the only way to its process
         process = getattr(gateway, "proc", None)
         if process is None:
-            raise Failed("Spark's JVM is not ours to end", where=str(archive))
+            raise Failed("drkit did not start Spark's JVM, and does not end it", where=str(archive))
         command = _command_of(process.pid)
         _use(workshop)
     process.stdin.close()  # the JVM ends when its standard input does, and writes the archive then

@@ -129,7 +129,7 @@ def session_of(workshop: SharedSpark) -> int | None:
 def spark_gone(where: str, error: BaseException | None = None) -> SparkGone:
     """The error for the end of Spark, with the error that showed it as evidence."""
     evidence = evidence_of(error) if error is not None else "its process is gone, or has stopped it"
-    hint = "start drkit again: it goes on where it ended"
+    hint = "start drkit again: it continues where it ended"
     return SparkGone("Spark has ended", where=where, evidence=evidence, hint=hint)
 
 

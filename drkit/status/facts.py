@@ -81,7 +81,7 @@ def status_of(
     held = ends.held_from(place.frontier) if ends else NOTHING_HELD
     held_seconds = _age(now_ms, held.oldest_ms) if held.acknowledged else 0.0
     if place.frontier is None or ends is None:
-        reason = place.reason or "the end of the source's partition is not known"
+        reason = place.reason or "the end of the source's partition is unknown"
         return PartitionStatus(
             *(at.topic, target, at.partition, place.frontier, end, place.target_end, None, None, None),
             exact=False, segments=place.segments, reason=reason,

@@ -75,7 +75,7 @@ def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
     written = max(own_mark.written_ms if own_mark else 0, checkpoint.at_ms if checkpoint else 0) or None
     at = (facts.at.topic, facts.target.topic, facts.at.partition)
     if on_source is None:
-        why = "nobody knows what the group has committed on the source"
+        why = "what the group has committed on the source is unknown"
         return GroupPartition(
             *at,
             committed=None,

@@ -202,7 +202,7 @@ def worst_first(groups: Iterable[GroupStatus]) -> list[GroupStatus]:
 def group_faults(seen: GroupsSeen) -> list[tuple[str, str]]:
     """Code and text of each fault of the groups."""
     if seen.error:
-        return [("groups_unknown", f"nobody can say where groups stand: {seen.error}")]
+        return [("groups_unknown", f"positions of groups are unknown: {seen.error}")]
     if not seen.groups:
         return []
     if seen.rounds.stale:

@@ -98,7 +98,7 @@ class GroupLook:
         age = self._steady() - began
         if age <= max(_OLD_SECONDS, 3 * _SHARE * took):
             return seen
-        return GroupsSeen(seen.at_ms, seen.rounds, error=f"nobody could look for {age:.0f} s")
+        return GroupsSeen(seen.at_ms, seen.rounds, error=f"no look for {age:.0f} s")
 
     def follow(self) -> None:
         """Look from a thread, with pauses, so that many groups do not delay other work."""
@@ -250,7 +250,7 @@ class GroupLook:
             told = None if on_target.value is None else state.state if state is not None else ""
             stored = in_copies(on_target.value, copies)
             has_worked = worked(flow.source, stored.values())
-            unread = f"the source does not tell its offsets: Kafka error code {on_source.error}" if (
+            unread = f"the source does not return its offsets: Kafka error code {on_source.error}" if (
                 on_source is not None and on_source.value is None) else ""  # fmt: skip
             found = []
             for at in self._partitions(group, known, on_source, on_target):

@@ -265,7 +265,7 @@ def _fence_faults(found: Findings) -> Iterator[Fault]:
     when = "once it answers" if found.source_error else "it answers, so now"
     then = f"{when}: {paid_with(found.flow)}"
     if found.debt is not None:
-        yield Fault("fence_owed", f"the source was never fenced, {found.debt.owed_by}; {then}")
+        yield Fault("fence_owed", f"the source was never fenced, pending {found.debt.owed_by}; {then}")
     if found.lift is not None:
         yield Fault("fence_lift_pending", f"the source refuses producers: {found.lift.in_words}; {then}")
 

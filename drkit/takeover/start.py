@@ -48,7 +48,7 @@ from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
 
 _WRITE_SECONDS: Final = 30.0
 _SHOWN: Final = 5
-_LEAVE: Final = "leave it out (topics_exclude), or delete its copy on the target to have it copied anew"
+_LEAVE: Final = "leave it out (topics_exclude), or delete its copy on the target to copy it from the start"
 
 
 class _Place(NamedTuple):
@@ -190,7 +190,7 @@ class Takeover:
             producer.poll(0)
         if producer.flush(_WRITE_SECONDS) or failed:
             raise Failed(
-                "the offset map does not take the places of a takeover",
+                "the offset map does not accept the offsets of a takeover",
                 where=f"{topic} on {self._target.alias}",
                 evidence=str(failed[0]) if failed else f"no answer in {_WRITE_SECONDS:.0f} s",
                 hint="check in-sync replicas of the target, then start again",
@@ -241,7 +241,7 @@ class Takeover:
             f"{self._flow.name} cannot be taken over from MirrorMaker 2: nothing was changed in its topics",
             where=self._target.alias,
             evidence="; ".join(reasons[:_SHOWN]) + more + missing,
-            hint=f"{_LEAVE}; without {SETTING} all is copied again behind what is there",
+            hint=f"{_LEAVE}; without {SETTING} all is copied again after what is there",
         )
 
 

@@ -161,7 +161,7 @@ class AclSync:
             raise Refused(
                 "there are more ACLs than one record of the flow's state can hold",
                 where=self._state.name,
-                evidence=f"{size} bytes, at the most {_LARGEST_RECORD}",
+                evidence=f"{size} bytes, the limit is {_LARGEST_RECORD}",
                 hint="grant by prefixes instead of single topics, or set sync_topic_acls = false",
             )
         self._state.put(record)
@@ -178,10 +178,10 @@ class AclSync:
             return
         for acl in plan.leaks:
             self._events.once("acl_leak", acl.at, str(acl), level="warning", acl=str(acl),
-                              hint="not drkit's: delete it if nobody is to write there")  # fmt: skip
+                              hint="not drkit's: delete it if no client may write there")  # fmt: skip
         if self._is_open is None:
             self._events.once("guard_off", "", "unknown", level="warning",
-                              reason="whether the target is open where no ACL stands is not known",
+                              reason="whether the target is open without ACLs is unknown",
                               hint=_OPEN_HINT.format(alias=self._target.alias))  # fmt: skip
 
     def _tell_done(self, done: Sequence[AclChange]) -> None:

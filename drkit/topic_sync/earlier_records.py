@@ -23,9 +23,9 @@ from drkit.topic_sync.rules import Pair
 
 _WHAT: Final = "its copy on the target holds records that drkit did not copy"
 _HINT: Final = (
-    "takeover_from_mm2 = true goes on where MirrorMaker 2 stopped;"
-    ' on_target_not_empty = "append" copies everything behind these records;'
-    " or delete the copy on the target to have it copied anew"
+    "takeover_from_mm2 = true continues where MirrorMaker 2 stopped;"
+    ' on_target_not_empty = "append" copies everything after these records;'
+    " or delete the copy on the target to copy it from the start"
 )
 
 Ranges = dict[TopicPartition, tuple[int, int]]

@@ -83,7 +83,7 @@ class Rivals:
         others = {n: a for n in on_target if (a := source_of_state_topic(n)) and a != self._flow.source}
         states, hidden = one_by_one(newest_values, self._target, others)
         for name, error in hidden.items():
-            self._unknown("rival_unknown", name, "nobody can say what this flow writes", error)
+            self._unknown("rival_unknown", name, "what this flow writes is unknown", error)
         found = [
             (entry, _claim(entry, others[name], name), others[name])
             for name, records in states.items()
@@ -115,7 +115,7 @@ class Rivals:
             try:
                 claims |= self._of_one_mm2(alias)
             except NotAuthorized as error:
-                what = "nobody can say whether this MirrorMaker 2 runs and writes to our topics"
+                what = "whether this MirrorMaker 2 runs and writes to this flow's topics is unknown"
                 self._unknown("mm2_unknown", f"mm2-configs.{alias}.internal", what, error)
         return {name: claim for name, claim in claims.items() if name in wanted}
 
@@ -132,7 +132,7 @@ class Rivals:
                 self._events.once(
                     "mm2_stopped", config, alias,
                     reason="a MirrorMaker 2 copied from this source and does not run",
-                    hint="takeover_from_mm2 = true goes on where it ended",
+                    hint="takeover_from_mm2 = true continues where it ended",
                 )  # fmt: skip
             return {}
         copying = mm2_source(newest_values(self._target, [config]).get(config, {}))

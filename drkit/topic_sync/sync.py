@@ -37,7 +37,7 @@ from drkit.topology.topic_configs import is_compacted
 
 _SETTLE_PAUSE_SECONDS: Final = 0.05
 _HINTS: Final = {
-    "source_recreated": 'on_source_recreated = "new_generation" appends the new topic behind the old records',
+    "source_recreated": 'on_source_recreated = "new_generation" appends the new topic after the old records',
     "target_deleted": 'on_target_deleted = "new_generation" creates it again and copies from the start',
 }
 

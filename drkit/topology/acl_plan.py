@@ -24,7 +24,7 @@ from drkit.topology.topic_plan import ChangeRow
 
 _AS_SOURCE: Final = "as on the source"
 _FOR_OWN: Final = "on an open cluster any ACL would refuse drkit too"
-_FOR_GUARD: Final = "guard: everybody reads the copy, only drkit writes it"
+_FOR_GUARD: Final = "guard: all clients read the copy, only drkit writes it"
 _HELD: Final = "held back while passive, given at a promotion"
 LOCKS_OUT: Final = "left out: it would refuse drkit itself"
 WAITS: Final = "left out: on the source a DENY limits it that is left out here"

@@ -69,14 +69,14 @@ def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | 
         )
     if is_internal_topic(copy):
         return Refused(
-            "the copy would stand where Kafka, MirrorMaker 2 or drkit keep their own state",
+            "the copy would have the name of a topic in which Kafka, MirrorMaker 2 or drkit keep state",
             evidence=f"it would be called {copy}",
             hint=_EXCLUDE,
         )
     if naming.comes_from(topic, source):
         return Refused(
-            f"the name says that it is a copy from {source}, but it stands on {source} itself",
-            evidence=f"its copy {copy} could not be told from a topic that was copied twice",
+            f"the name says that it is a copy from {source}, but it is on {source} itself",
+            evidence=f"its copy {copy} would look like a topic that was copied twice",
             hint=f"set another separator or another alias for {source}, rename the topic, or {_EXCLUDE}",
         )
     if (back := naming.upstream(copy)) != topic:
@@ -100,7 +100,7 @@ def _colliding(copies: Mapping[str, str], on_target: set[str]) -> dict[str, Refu
     for topic, copy in copies.items():
         others = (existing[metric_name(copy)] | wanted[metric_name(copy)]) - {copy}
         if others and copy not in on_target:
-            where = "stands on the target" if others & on_target else "is to be created too"
+            where = "exists on the target" if others & on_target else "is to be created too"
             refused[topic] = Refused(
                 "the copy's name differs only in '.' and '_' from another topic's: brokers refuse that",
                 evidence=f"{copy}; {', '.join(sorted(others))} {where}",

@@ -215,7 +215,7 @@ class _Asking:
         damaged = f"; {len(bad)} of its records are none, {bad[0]}" if bad else ""
         if not mine:
             raise ClusterUnreachable(
-                "the source does not answer, and no checkpoint tells what the group committed there",
+                "the source does not answer, and no checkpoint has what the group committed there",
                 where=f"group {group}, {self._flow.source}",
                 evidence=f"{len(found)} checkpoints in {topic} on {self._flow.target},"
                 f" none of this group{damaged}",

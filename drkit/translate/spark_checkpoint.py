@@ -108,16 +108,16 @@ def _inexact(folder: SparkFolder, refused: list[Position], total: int) -> Refuse
         "copy these topics too, or, if the source reads another cluster, keep it: --keep-source N": any(
             _OUTSIDE in p.refused for p in refused
         ),
-        "what is gone cannot come back; to go on without it: --accept-data-loss REASON": all(
+        "what is gone cannot come back; to continue without it: --accept-data-loss REASON": all(
             p.loss for p in refused
         ),
     }
     return Refused(
-        f"{len(refused)} of {total} offsets have no exact place on the other side; nothing was written",
+        f"{len(refused)} of {total} offsets have no exact position on the other cluster; nothing was written",
         where=str(folder.path),
         evidence="\n".join([*lines[:_SHOWN], *more]),
         hint="\n".join(h for h, fits in hints.items() if fits)
-        or "see the reasons; to begin anew there, start the query with another checkpointLocation",
+        or "see the reasons; to start over there, give the query another checkpointLocation",
     )
 
 
@@ -148,7 +148,7 @@ def _batch(log: QueryLog) -> str:
 def _notes(new: NewLog) -> list[str]:
     notes = []
     if new.left_out:
-        notes.append(f"left out as they cannot be told there: batches up to {max(new.left_out)}")
+        notes.append(f"left out as they have no offsets there: batches up to {max(new.left_out)}")
     if new.first_left_out:
         sources = ", ".join(new.first_left_out)
         notes.append(f"first offsets left out, needed no more: source {sources}")

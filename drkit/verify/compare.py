@@ -172,7 +172,7 @@ class Comparison:
                 self._recount_as_out_of_order(last)
         self._last_moved = (*offsets, crossed)
         kind = DifferenceKind.OUT_OF_ORDER if crossed else DifferenceKind.MISPLACED
-        belongs = "no place" if source.place is None else f"place {source.place}"
+        belongs = "no offset" if source.place is None else f"offset {source.place}"
         self._add(Difference(kind, *offsets, evidence=f"the map says {belongs}: {source.preview}"))
 
     def _recount_as_out_of_order(self, last: tuple[int, int, bool]) -> None:

@@ -198,7 +198,7 @@ def _across(findings: list[Difference], counts: Counts) -> list[Difference]:
             gone.add(id(extra))
             counts.recount(DifferenceKind.MISSING, DifferenceKind.MISPLACED)
             counts.count(DifferenceKind.EXTRA, -1)
-            text = f"the map says place {finding.target_offset}: {finding.evidence}"
+            text = f"the map says offset {finding.target_offset}: {finding.evidence}"
             found.append(
                 replace(
                     finding, kind=DifferenceKind.MISPLACED, target_offset=extra.target_offset, evidence=text

@@ -22,7 +22,7 @@ TABLE: Final = {
     "drkit_verdict_level": (_FLOW, "The same as a number: 0 UP, 1 SUSPECT, 2 DEGRADED, 3 HOLD, 4 LOST."),
     "drkit_phi": (_FLOW, "Suspicion by the absence of heartbeats."),
     "drkit_replication_quiet_seconds": (_FLOW, "Since replication last moved."),
-    "drkit_failover_risk_seconds": (_FLOW, "What a failover now would lose, at the most."),
+    "drkit_failover_risk_seconds": (_FLOW, "Upper bound of what a failover now would lose."),
     "drkit_address_well": ((*_FLOW, "listener", "server"), "1: the newest probe of this address succeeded."),
     "drkit_votes": ((*_FLOW, "says"), "Observers whose fresh votes say so."),
     "drkit_target_findings": ((*_FLOW, "finding"), "1 for each finding on the target's readiness."),

@@ -70,7 +70,7 @@ def against_claim(notes: Notes, mine: Automatic, window_seconds: float) -> str:
     if last is None:
         return ""
     if last.acknowledged_ms is None:
-        return f"{last.by} has acted already, and nobody has acknowledged it"
+        return f"{last.by} already acted, and it is not acknowledged"
     age = (mine.at_ms - last.at_ms) / 1000
     return f"{last.by} acted {age:.0f} s ago" if age < window_seconds else ""
 

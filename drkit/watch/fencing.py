@@ -75,7 +75,7 @@ def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds
 def run(command: Sequence[str], seconds: float) -> str:
     """Run a program of the site; returns why it failed, empty when it ended with 0."""
     if not command:
-        return "there is none"
+        return "not set"
     try:
         done = run_program(command, "", {}, seconds)
     except TryAgain:

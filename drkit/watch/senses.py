@@ -194,6 +194,4 @@ def _owed(status: FlowStatus | None) -> str:
 
 def readiness_of_nobody() -> list[ReadinessFinding]:
     """The finding before the first look: an unknown target is not ready."""
-    return [
-        ReadinessFinding("not_looked", blocks=True, text="nobody has looked at the target yet", next="wait")
-    ]
+    return [ReadinessFinding("not_looked", blocks=True, text="no look at the target yet", next="wait")]

@@ -172,7 +172,7 @@ def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
     else:
         offset, at = read_varint(data, at)
     if at > stop:
-        raise ValueError("the deltas of a record lie behind its end")
+        raise ValueError("the deltas of a record are past its end")
     return delta, offset, at
 
 
@@ -196,7 +196,7 @@ def _take_apart(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[by
             raise ValueError("a header without a key")
         headers.append((name, content))
     if count < 0 or at != len(body):
-        raise ValueError(f"{len(body) - at} bytes left behind the headers")
+        raise ValueError(f"{len(body) - at} bytes left after the headers")
     return key, value, tuple(headers)
 
 

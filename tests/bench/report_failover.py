@@ -88,7 +88,7 @@ def _failovers(runs: Sequence[FailoverRun]) -> str:
             cell(spread(r.command_seconds for r in mine), seconds),
             str(sum(r.wrong for r in mine)),
         ])  # fmt: skip
-    header = ["primary", "groups", "LOCK to VERIFY", "goal", *_SHOWN, "whole command", "wrong places"]
+    header = ["primary", "groups", "LOCK to VERIFY", "goal", *_SHOWN, "whole command", "wrong positions"]
     return table(header, rows)
 
 

@@ -166,7 +166,7 @@ def test_names_that_cannot_be_are_left_out_and_others_go_on(fan: Fan):
     assert {n for n in set(topic_names(fan.target)) - before if fan.tag + "-" in n} == {f"{alias}.{good}"}
     assert "249" in fan.refusal("a", long)["evidence"]
     assert "copied twice" in fan.refusal("a", local)["evidence"]
-    assert f"{alias}_{fan.tag}-eu_orders stands on the target" in fan.refusal("a", dotted)["evidence"]
+    assert f"{alias}_{fan.tag}-eu_orders exists on the target" in fan.refusal("a", dotted)["evidence"]
 
 
 @pytest.fixture

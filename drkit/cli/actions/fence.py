@@ -24,7 +24,7 @@ def show(flow: str | None) -> None:
     if found.unanswered:
         told["does not answer"] = found.unanswered
     if found.debt is not None:
-        told["owed"] = f"{found.debt.owed_by}; {found.debt.why}"
+        told["fence pending"] = f"{found.debt.owed_by}; {found.debt.why}"
     if found.lift is not None:
         told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
     if found.debt is not None or found.lift is not None:

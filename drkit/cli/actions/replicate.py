@@ -48,7 +48,7 @@ def replicate(
         raise Usage(
             "--once and --standby exclude each other",
             where="drkit replicate",
-            hint="a copy with an end waits for nobody: leave one of them out",
+            hint="--once ends by itself, a standby waits: leave one of them out",
         )
     loaded = configuration()
     settings = loaded.settings

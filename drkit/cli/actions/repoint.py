@@ -31,8 +31,8 @@ def apply(alias: str, term: int | None) -> None:
         raise Refused(
             f"clients are on {newest.cluster}",
             where=", ".join(way.adapter.name for way in ways),
-            evidence=f"they were told so in term {newest.term}",
-            hint=f"drkit failover moves them; to tell them all the same: --term {newest.term + 1}",
+            evidence=f"repointed there in term {newest.term}",
+            hint=f"drkit failover moves them; to repoint them all the same: --term {newest.term + 1}",
         )
     cluster = Cluster.connect(settings)
     # Renamed topics keep their names in the endpoint: only a failover knows them.
@@ -58,7 +58,7 @@ def _ways() -> list[Way]:
 
 def _row(asked: CurrentEndpoint) -> dict[str, Any]:
     name, told, error = asked
-    remark = "nobody can be asked" if name.split()[0] in _MUTE else "nothing yet"
+    remark = "cannot be queried" if name.split()[0] in _MUTE else "nothing yet"
     if told is None:
         remark = error.in_short if error is not None else remark
         return {"way": name, "cluster": None, "term": None, "servers": None, "remark": remark}

@@ -21,7 +21,7 @@ from drkit.cli.loading import work
     help="With --keep: the configuration to write.",
 )
 def demo(**given: Any) -> None:
-    """Two real Kafka clusters, a shop that writes, a copy that is killed and goes on, the proof, a failover.
+    """Two real Kafka clusters, a shop that writes, a copy that is killed and resumes, the proof, a failover.
 
     Takes a minute or two, needs nothing but Java, and leaves nothing behind. With --keep no cluster dies.
     """

@@ -1,4 +1,4 @@
-"""``drkit failover``: move topics and their groups to the standby, or go on with it, or roll it back."""
+"""``drkit failover``: move topics and their groups to the standby, continue one, or roll it back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drkit.cli.loading import work
 @click.option("--planned", is_flag=True, help="A switchover: nothing may be lost, the old primary is fenced.")
 @click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
 @click.option("--quiet", is_flag=True, help="With --dry-run: the verdict alone, in one line.")
-@click.option("--resume", is_flag=True, help="Go on with the failover that is under way.")
+@click.option("--resume", is_flag=True, help="Continue the failover that is under way.")
 @click.option("--abort", is_flag=True, help="Roll back; only before the step OPEN.")
 @click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -42,7 +42,7 @@ from drkit.cli.loading import work
 def failover(**given: Any) -> None:
     """Move topics and their consumer groups to the standby: exactly where they were, or refused.
 
-    Name what moves by --group, --topic or --all; go on with what was begun by --resume or --abort.
+    Name what moves by --group, --topic or --all; --resume continues a failover, --abort rolls it back.
 
     At night: docs/how-to/night.md says in ten lines how to decide.
 

@@ -16,13 +16,13 @@ _dry = click.option("--dry-run", is_flag=True, help="Show what would be done; ch
 
 @click.group()
 def fence() -> None:
-    """Fences of the old primary, beside a failover: what stands, what is owed, paying, lifting."""
+    """Fences of the old primary, outside a failover: show, apply pending ones, lift."""
 
 
 @fence.command()
 @_flow
 def show(**given: Any) -> None:
-    """Show every fence and what is owed, and ask with a canary whether producers are refused."""
+    """Show every active and pending fence, and probe with a canary whether producers are refused."""
     work("drkit.cli.actions.fence").show(**given)
 
 
@@ -33,9 +33,9 @@ def pay(**given: Any) -> None:
     """Do what a failover, or its abort, could not do on a primary that did not answer then.
 
     A fence is put up as in the failover: proven by a canary on every partition, open transactions resolved.
-    The fence of a failover that was taken back is lifted.
+    The fence of a failover that was rolled back is lifted.
 
-    Exit code: 0 paid, or nothing is owed; 1 it does not answer; 3 it still takes writes.
+    Exit code: 0 applied, or nothing is pending; 1 the primary does not answer; 3 it still takes writes.
     """
     work("drkit.cli.actions.fence").pay(**given)
 
@@ -47,7 +47,7 @@ def pay(**given: Any) -> None:
 @click.option("--accept-divergence", metavar="REASON", default="", help="Both may take writes; on record.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def lift(**given: Any) -> None:
-    """Take fences away, and forget what is owed. An abort does this by itself.
+    """Lift active fences, and drop pending ones. An abort does this by itself.
 
     Exit code: 0 lifted, 1 it does not answer, 3 the new primary owns these topics.
     """

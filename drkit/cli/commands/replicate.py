@@ -12,7 +12,7 @@ from drkit.cli.loading import ended_quietly, work
 
 @click.command()
 @click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
-@click.option("--once", is_flag=True, help="End when everything that stands on the source now is copied.")
+@click.option("--once", is_flag=True, help="Copy to the current end offsets, then exit.")
 @click.option(
     "--standby", is_flag=True, help="Wait, ready to copy, and take over when the running replicator ends."
 )
@@ -21,7 +21,7 @@ from drkit.cli.loading import ended_quietly, work
 @click.option("--spark-properties", type=click.Path(path_type=Path, dir_okay=False),
               help="File with settings of Spark, such as its secret.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
-@click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Go on where MirrorMaker 2 stopped.")
+@click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Continue where MirrorMaker 2 stopped.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535),
               help="Serve /metrics, /healthz and a live page.  [default: port of [metrics]]")  # fmt: skip
 @click.option("--metrics-address", help="On which address.  [default: host of [metrics], 127.0.0.1]")

@@ -1,4 +1,4 @@
-"""``drkit repoint``: where clients are told to go, and telling them by hand."""
+"""``drkit repoint``: the cluster that clients are pointed to, and repointing by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drkit.cli.loading import work
 
 @click.group()
 def repoint() -> None:
-    """Where clients are told to go. A failover tells them by itself."""
+    """The cluster that clients are pointed to. A failover repoints them by itself."""
 
 
 @repoint.command()

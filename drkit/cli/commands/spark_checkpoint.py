@@ -1,4 +1,4 @@
-"""``drkit translate spark-checkpoint``: a Structured Streaming query goes on on the other cluster."""
+"""``drkit translate spark-checkpoint``: a Structured Streaming query continues on the other cluster."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from drkit.cli.loading import work
     "reason",
     metavar="REASON",
     default="",
-    help="Go on where records are gone for good, and say why.",
+    help="Continue where records are lost for good, and say why.",
 )
 def spark_checkpoint(**given: Any) -> None:
-    """Rewrite the checkpoint folder of a Spark query, so that it goes on at its next record there.
+    """Rewrite the checkpoint folder of a Spark query, so that it continues at its next record there.
 
     DIR is the query's checkpointLocation; it is only read. Stop the query first, then start it with DIR2 and
     the other cluster's bootstrap servers. A batch that was planned and not committed runs again with the same
-    records. What has no exact place on the other side is refused, and nothing is written.
+    records. An offset without an exact position there is refused, and nothing is written.
 
     Exit code: 0 all is exact, 3 refused.
     """

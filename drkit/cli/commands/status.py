@@ -1,4 +1,4 @@
-"""``drkit status``: roles, lag, what a failover now would lose, where groups stand, and what is wrong."""
+"""``drkit status``: roles, lag, what a failover now would lose, positions of groups, and faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from drkit.cli.loading import work
 @click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, metavar="SECONDS",
               help="With --watch: time between two looks.")  # fmt: skip
 def status(**given: Any) -> Any:
-    """Say of each flow who runs it, how far behind the target is, and what a failover now would mean.
+    """Show for each flow who runs it, how far the target lags, and what a failover now would mean.
 
     What it would lose, and where each consumer group would read on. Everything is asked of the clusters, so
     it works from any machine, also when the primary is gone: then what was known of it last counts, and its

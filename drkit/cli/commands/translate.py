@@ -25,7 +25,7 @@ def translate(context: click.Context, /, **given: Any) -> Any:
     Answers for --group, or for --topic, --partition and --offset. The source may be gone. Spark applications
     keep their offsets elsewhere: drkit translate spark-checkpoint.
 
-    Exit code: 0 all is exact, 3 for some partition nobody knows.
+    Exit code: 0 all positions are exact, 3 one is unknown.
     """
     if context.invoked_subcommand is None:
         return work("drkit.cli.actions.translate").translate(**given)
@@ -33,7 +33,7 @@ def translate(context: click.Context, /, **given: Any) -> Any:
         raise Usage(
             "these options are not for this command",
             where="drkit translate",
-            hint="name its own options behind it: drkit translate spark-checkpoint --help",
+            hint="put its options after its name: drkit translate spark-checkpoint --help",
         )
     return 0
 

@@ -28,8 +28,8 @@ from drkit.cli.loading import work
 def verify(**given: Any) -> Any:
     """Compare source and target, record by record.
 
-    Compares key, value, headers and timestamp of everything that is copied by now; a replicator may go on
-    beside it. What is not copied yet is told, and is no difference.
+    Compares key, value, headers and timestamp of all records copied so far; a replicator may run meanwhile.
+    Records that are not copied yet are reported, and are no difference.
 
     Exit code: 0 equal, 1 different, 3 cannot be decided.
     """

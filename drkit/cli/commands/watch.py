@@ -16,7 +16,7 @@ _flows = click.option("--flow", "names", multiple=True, help="As 'primary->stand
 @click.option(
     "--observer", help="The name under which this one votes.  [default: watch.name, else the host's name]"
 )
-@click.option("--once", type=click.FloatRange(0.1), metavar="SECONDS", help="Look for so long, then end.")
+@click.option("--once", type=click.FloatRange(0.1), metavar="SECONDS", help="Watch for this long, then exit.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve /metrics, /healthz and a page.")
 @click.option("--metrics-address", default="127.0.0.1", show_default=True, help="On which address.")
 @click.pass_context
@@ -24,10 +24,10 @@ def watch(context: click.Context, /, **given: Any) -> Any:
     """Say whether the primary is up, suspect, degraded, on hold for a reason, or lost.
 
     Mode approve prints and posts the command to run; mode auto fails over by itself, under conditions of
-    its own. With --json: one line for each change. With --once the last word alone: such a look does not
-    vote, and neither calls nor acts for anybody.
+    its own. With --json: one line for each change. With --once only the last verdict: such a look does
+    not vote, notifies no one and starts nothing.
 
-    Such a look goes on for some seconds more while something fails that is not confirmed.
+    Such a look continues for some seconds while a failure is not confirmed.
 
     Exit code with --once: 0 up, 1 suspect, degraded or lost, 3 on hold.
     """
@@ -36,7 +36,7 @@ def watch(context: click.Context, /, **given: Any) -> Any:
 
 @watch.command()
 @_flows
-@click.option("--reason", default="", help="Why, for whoever wonders.")
+@click.option("--reason", default="", help="The reason, on record.")
 def pause(**given: Any) -> None:
     """Begin and propose no failover until resumed; everything is still watched."""
     work("drkit.cli.actions.watch").pause(**given)
@@ -45,12 +45,12 @@ def pause(**given: Any) -> None:
 @watch.command()
 @_flows
 def resume(**given: Any) -> None:
-    """Take a pause back."""
+    """End a pause."""
     work("drkit.cli.actions.watch").resume(**given)
 
 
 @watch.command()
 @_flows
 def acknowledge(**given: Any) -> None:
-    """Say that somebody has looked at the last automatic failover: only then may there be another."""
+    """Confirm that the last automatic failover was reviewed: only then may there be another."""
     work("drkit.cli.actions.watch").acknowledge(**given)

@@ -47,7 +47,7 @@ def view(status: FlowStatus, parts: Shown = _USUAL) -> dict[str, Any]:
         "faults": [{"fault": f.code, "": f.text} for f in status.faults],
         "run_by": _runner(status.runner) if known else UNKNOWN,
         "standbys": [_standby(s, status.at_ms) for s in status.standbys],
-        "fence owed": _owed(status),
+        "fence pending": _owed(status),
         "left out": _left_out(status),
         "loss if the primary died now": _loss(status),
         "replication delay": _delay(status.heartbeat) if known else UNKNOWN,

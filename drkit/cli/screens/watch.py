@@ -72,7 +72,7 @@ def panel(said: FlowMoment) -> Panel:
     for line in verdict.evidence[:_LINES]:
         rows.add_row("", Text(visible(line), style="dim"))
     if picture.fence_owed:
-        rows.add_row("fence owed", Text(visible(picture.fence_owed), style="red"))
+        rows.add_row("fence pending", Text(visible(picture.fence_owed), style="red"))
     rows.add_row("a failover now would lose", Text(visible(picture.risk.in_words)))
     if len(moment.votes) > 1 or picture.tally.observers > 1:
         rows.add_row("votes", Text(visible("; ".join(picture.tally.told()))))

@@ -239,7 +239,7 @@ class _Reader:
         )
         if is_setting and (value := _COMMENT.sub("", self.values[key])) != self.values[key]:
             self.values[key] = value
-            self.note(key, KeySupport.NOTHING, f"what stands behind #: {_NO_COMMENT}")
+            self.note(key, KeySupport.NOTHING, f"the text after #: {_NO_COMMENT}")
 
     def note(self, key: str, effect: KeySupport, why: str) -> None:
         self.document.notes.append(Problem(self.label(key), effect.value, why))

@@ -18,7 +18,7 @@ FEWEST: Final = 3
 Finding = tuple[str, str, str]
 """Where, what, hint."""
 _AS_OBSERVERS: Final = 'as in observers = ["obs-a", "obs-b", "obs-c"]'
-_ELSE: Final = "else whoever may write to their topic decides under invented names"
+_ELSE: Final = "else any writer to their topic decides under invented names"
 
 
 class Term(NamedTuple):

@@ -26,7 +26,7 @@ def _servers(value: object) -> object:
 def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
     for name, value in properties.items():
         if is_secret(name):
-            text = "'{name}' is a secret: applications are told where to go, they keep their own secrets"
+            text = "'{name}' is a secret: applications have their own, the endpoint carries none"
             raise PydanticCustomError("secret", text, {"name": name})
         if name == _SERVERS:
             host_and_port(value)
@@ -52,15 +52,15 @@ class ClusterSettings(Strict):
     applications: Annotated[
         dict[str, str], BeforeValidator(as_kafka_writes_it), AfterValidator(_no_secrets)
     ] = Field(default_factory=dict)
-    """What applications are told when they are sent to this cluster: client properties besides the servers,
-    as in ``"security.protocol" = "SASL_SSL"``, and ``bootstrap.servers`` where theirs are others than
-    drkit's. No secrets: they have their own."""
+    """Client properties that the endpoint gives applications besides the servers, as in
+    ``"security.protocol" = "SASL_SSL"``, and ``bootstrap.servers`` where applications use others than drkit.
+    No secrets: applications have their own."""
     own_principal: Annotated[str, Field(pattern=r"^[^:*]+:[^*]+$")] | None = None
     """As whom the brokers know drkit, as in ``"User:drkit"``. Absent: the name of SASL's PLAIN or SCRAM, or
     ``User:ANONYMOUS`` without any authentication; unknown for certificates, tokens and tickets."""
     allow_everyone_if_no_acl_found: bool | None = None
-    """The brokers' setting of that name, which they show nobody. Absent: false where it is not set at all,
-    else not known."""
+    """The brokers' setting of that name, whose value brokers hide. Absent: false where it is not set at all,
+    else unknown."""
 
     _control: ControlKeys | None = PrivateAttr(None)
 

@@ -25,8 +25,8 @@ class ControlSettings(Strict):
 
     key_file: str | None = None
     """A file with at least 32 random bytes, the same on every host that runs drkit, readable to its user
-    alone (``drkit control create PATH``). Relative to this file. Absent: whoever may write to a ``drkit-``
-    topic commands both clusters."""
+    alone (``drkit control create PATH``). Relative to this file. Absent: any writer to a ``drkit-`` topic can
+    command both clusters."""
     previous_key_files: tuple[str, ...] = ()
     """Keys whose records still count while the key changes; ``key_file`` alone signs."""
     _keys: ControlKeys | None = PrivateAttr(None)
@@ -72,11 +72,11 @@ def read_key(path: Path) -> ControlKey:
         hint = f"{_FROM_ANOTHER}: {typed('drkit', 'control', 'create', str(path))}"
         raise _refused(path, f"cannot be read: {error.strerror}", hint) from error
     except OSError as error:
-        hint = "let the user of this process read it, and nobody else"
+        hint = "let only the user of this process read it"
         raise _refused(path, f"cannot be read: {error.strerror}", hint) from error
     if mode & _OPEN:
         what = f"is open to other users (mode {stat.S_IMODE(mode):04o})"
-        hint = f"{typed('chmod', '600', str(path))}; make another key if somebody may have read this one"
+        hint = f"{typed('chmod', '600', str(path))}; make a new key if another user may have read this one"
         raise _refused(path, what, hint)
     try:
         return ControlKey.of(material)

@@ -20,7 +20,7 @@ class FenceSettings(Strict):
     """acl: the cluster's authorizer refuses producers. max.message.bytes: the topics take no record; the only
     way without an authorizer. auto: acl where there is an authorizer, it is known who may use a topic without
     ACLs (``allow_everyone_if_no_acl_found`` of the cluster), and ACLs hold for the canary: it is no super
-    user. none: somebody else fences."""
+    user. none: drkit does not fence."""
     canary: ClientText = Field(default_factory=dict)
     """Kafka's client properties of an ordinary producer of the source, as in ``"sasl.username" = "shop"``:
     with these a canary proves that producers are refused. Absent: drkit's own, and drkit is fenced too. It
@@ -28,8 +28,8 @@ class FenceSettings(Strict):
     seconds: PositiveFloat = 15.0
     """How long it may take until every partition of the source refuses the canary."""
     open_transactions: Literal["abort", "hold"] = "abort"
-    """What becomes of transactions that are open behind the fence and do not end by themselves: abort them,
-    or hold the failover."""
+    """What happens to transactions that are open when the fence is up and do not end by themselves: abort
+    them, or hold the failover."""
     transaction_wait_seconds: float = Field(5.0, ge=0)
     """How long they may end by themselves."""
     stop_command: tuple[Annotated[str, Field(min_length=1)], ...] | None = None

@@ -77,7 +77,7 @@ class FlowSettings(Strict):
     fixed names."""
 
     takeover_from_mm2: bool = False
-    """Go on where MirrorMaker 2 stopped instead of copying its topics anew; it must be stopped."""
+    """Continue where MirrorMaker 2 stopped instead of copying from the start; it must be stopped."""
     tasks: int = Field(2, gt=0, le=10_000)
     """Copy tasks that run at once."""
     buckets: PositiveInt = 16
@@ -85,7 +85,7 @@ class FlowSettings(Strict):
     epoch_seconds: PositiveFloat = 300.0
     """How long tasks copy before the work is dealt out again."""
     lease_seconds: float = Field(15.0, ge=3.0, le=600.0)
-    """Without a renewal for so long the replicator is taken for gone, and a standby takes over."""
+    """Without a renewal for this long the replicator counts as gone, and a standby takes over."""
     refresh_topics_interval_seconds: PositiveFloat = 10.0
     """How often new topics and partitions are looked for."""
     replication_factor: int | None = None
@@ -104,7 +104,7 @@ class FlowSettings(Strict):
     sync_topic_acls_interval_seconds: PositiveFloat = 60.0
     """How often ACLs are compared."""
     guard_passive_topics: bool = False
-    """On a target that is open where no ACL stands: let everybody read the copies, only drkit write them."""
+    """On a target that is open without ACLs: let all clients read the copies, only drkit write them."""
 
     on_source_gap: Literal["continue", "stop"] = "continue"
     """Retention removed records before they were copied."""
@@ -114,10 +114,10 @@ class FlowSettings(Strict):
     """The source topic was deleted: keep the copy, or delete it too (only one that drkit copied, never after
     a promotion)."""
     on_target_deleted: Literal["stop", "new_generation"] = "stop"
-    """The target topic was deleted: stop copying, or create it again and start anew."""
+    """The target topic was deleted: stop copying, or create it again and copy from the start."""
     on_target_not_empty: Literal["stop", "append"] = "stop"
     """A target topic holds records before its first copy, and no flow in the other direction accounts for
-    them: leave the topic out, or append all of it behind them."""
+    them: leave the topic out, or append all of it after them."""
 
     fetch_max_bytes: PositiveInt = 8 * _MIB
     """Largest answer to one fetch request."""
@@ -128,7 +128,7 @@ class FlowSettings(Strict):
     produce_request_bytes: PositiveInt = _MIB
     """About the largest produce request."""
     produce_in_flight: PositiveInt = 5
-    """Produce requests on their way at once."""
+    """Produce requests in flight at once."""
     merge_below_bytes: int = Field(16 * _KIB, ge=0)
     """Batches smaller than this are joined; 0 joins none."""
     merge_up_to_bytes: PositiveInt = 256 * _KIB
@@ -138,7 +138,7 @@ class FlowSettings(Strict):
     bulk_commit_bytes: PositiveInt = 32 * _MIB
     """Most bytes in one transaction while catching up."""
     throttle_bytes_per_second: PositiveInt | None = None
-    """How much the flow fetches from its source at the most; absent: as much as it can."""
+    """Upper limit of what the flow fetches from its source; absent: no limit."""
     source_consumer: ConsumerProperties = Field(default_factory=dict)
     """Kafka's consumer properties for copy tasks' connections to the source; they win over the cluster's."""
     source_admin: AdminProperties = Field(default_factory=dict)
@@ -161,17 +161,17 @@ class FlowSettings(Strict):
     offset_syncs_topic_replication_factor: int = 3
     """Replicas of that topic, or as many as there are brokers; −1: the brokers' default."""
     offset_lag_max: int = Field(100, ge=0)
-    """The last records have a sync at least every so many records; older ones have fewer."""
+    """Most records between two syncs among the last records; older records have fewer syncs."""
     sync_group_offsets: bool = True
     """Consumer groups get their exact position on the target, unless they work there."""
     sync_group_offsets_interval_seconds: PositiveFloat = 5.0
-    """How often positions are written on the target, at the most with every checkpoint."""
+    """How often positions are written on the target; not more often than checkpoints."""
     follow_group_commits: bool = True
     """Learn from the source's ``__consumer_offsets`` which groups have committed; false: every round asks for
     the offsets of all groups."""
     on_source_group_deleted: Literal["keep", "mirror"] = "keep"
-    """A group was deleted on the source: keep what was written for it, or delete it too (only where nobody
-    else has committed for it)."""
+    """A group was deleted on the source: keep what was written for it, or delete it too (only where no
+    other client has committed for it)."""
 
     emit_heartbeats: bool = True
     """Write heartbeats into the source's topic ``heartbeats``: their age on the target is the delay of the

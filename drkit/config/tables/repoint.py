@@ -41,7 +41,7 @@ class RepointSettings(Strict):
     """One way to tell clients where to go; which of the fields are needed depends on ``kind``."""
 
     kind: Annotated[str, AfterValidator(_kind)]
-    """How clients are told: "file", "command", "webhook", "configmap" or "print"."""
+    """How clients are repointed: "file", "command", "webhook", "configmap" or "print"."""
     groups: Patterns = (".*",)
     """Who follows it: it is used when one of these consumer groups is moved."""
     topics: Patterns | None = None
@@ -69,7 +69,7 @@ class RepointSettings(Strict):
     namespace: str | None = None
     """For configmap: its namespace; absent: that of the kubeconfig, or of drkit's pod."""
     key: Annotated[str, Field(pattern=_MOST_KEY)] | None = None
-    """For configmap: under which key the endpoint stands in it; absent: ``endpoint.json``."""
+    """For configmap: the key that holds the endpoint; absent: ``endpoint.json``."""
     kubeconfig: Annotated[str, AfterValidator(no_nul)] | None = None
     """For configmap: how the API server is reached; absent: by drkit's service account, where it runs in a
     pod, else by ``KUBECONFIG`` or ``~/.kube/config``."""

@@ -28,7 +28,7 @@ _BREAK: Final = "break the ring: leave one flow out, or choose disjoint topics"
 
 
 class FailoverSettings(Strict):
-    """Who decides, what loss is acceptable, who is told."""
+    """Who decides, what loss is acceptable, how clients are repointed."""
 
     mode: Literal["approve", "auto"] = "approve"
     """approve: a person decides; auto: drkit does."""
@@ -37,14 +37,14 @@ class FailoverSettings(Strict):
     drain_seconds: PositiveFloat = 60.0
     """How long a failover waits for the copy to reach the fenced end of the source."""
     verify_seconds: PositiveFloat = 30.0
-    """How long it waits, when clients were told, for groups to be at work on the new primary."""
+    """How long it waits, after repointing, for groups to be active on the new primary."""
     journal_folder: str | None = None
     """Where this machine keeps its copy of failover journals, and their reports. Absent: ``drkit/failover``
     in the user's state folder."""
     fence: FenceSettings = FenceSettings()
     """How the old primary is kept from taking writes."""
     repoint: tuple[RepointSettings, ...] = ()
-    """All ways in which clients are told."""
+    """All ways in which clients are repointed."""
 
 
 class DrillSettings(Strict):
@@ -72,7 +72,7 @@ class Settings(Strict):
     detection: DetectionSettings = DetectionSettings()
     """When a primary counts as lost."""
     watch: WatchSettings = WatchSettings()
-    """Who watches, and who is told."""
+    """Who watches, and who is notified."""
     fence_agent: FenceAgentSettings = FenceAgentSettings()
     """Who stops writes at the primary's site."""
     drills: tuple[DrillSettings, ...] = ()
@@ -179,7 +179,7 @@ class Settings(Strict):
         """
         if self._is_auto and self.control.keys is None:
             raise ConfigError(
-                "mode auto needs a control key: without one, whoever may write to a drkit- topic decides",
+                "mode auto needs a control key: without one, any writer to a drkit- topic decides",
                 where="control.key_file is not set",
                 hint="drkit control create PATH, the same file on every host; set key_file in [control];"
                 " for a pair that ran without one, stop its fence agents first: drkit control adopt",

@@ -13,7 +13,7 @@ from drkit.masking import MASK
 
 
 class WatchSettings(Strict):
-    """Who watches, and who is told."""
+    """Who watches, and who is notified."""
 
     observers: ObserverNames = 1
     """The names of all ``drkit watch``, on different machines, as in `["obs-a", "obs-b", "obs-c"]`; more than
@@ -43,7 +43,7 @@ class WatchSettings(Strict):
     command: tuple[str, ...] | None = None
     """A program that is run for each change, with the JSON on its standard input."""
     repeat_seconds: PositiveFloat = 300.0
-    """How often a verdict that stays is told again."""
+    """How often an unchanged verdict is reported again."""
 
     @model_validator(mode="after")
     def _votes_outlive_their_interval(self) -> WatchSettings:

@@ -115,7 +115,9 @@ class PartitionResolver:
         doubt = self._task.buckets[p.lease.bucket].doubt(p.key)
         if doubt is not None:
             copy = p.target.topic
-            hint = f'to copy the topic anew: delete {copy}, with on_target_deleted = "new_generation"'
+            hint = (
+                f'to copy the topic from the start: delete {copy}, with on_target_deleted = "new_generation"'
+            )
             if self._task.buckets[p.lease.bucket].lacks_mac(p.key):
                 hint = HOW_TO_ADOPT
             self._task.stop(p, "map_unreadable", doubt.reason, hint=hint)

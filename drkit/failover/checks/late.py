@@ -50,7 +50,7 @@ def too_late(context: Context) -> dict[str, str]:
     translated = context.result(StepName.TRANSLATE)
     now: tuple[str, ...] = asked_now(context, lambda source: look_outside(context, source, {}).late, ())
     placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}
-    why = "it first committed there after TRANSLATE, and has no position here; drkit translate has its place"
+    why = "it first committed there after TRANSLATE, and has no position here; drkit translate shows it"
     return {group: why for group in now if group not in placed}
 
 

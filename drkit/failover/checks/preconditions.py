@@ -52,7 +52,7 @@ def _is_stranger(found: ClusterIdentity) -> bool:
 
 def _stranger(q: PreconditionInput, found: ClusterIdentity) -> Refused:
     return Refused(
-        f"another cluster is behind the name {found.alias}",
+        f"the name {found.alias} leads to another cluster",
         where=q.flow,
         evidence=f"its cluster id is {found.id}, the flow ran with {found.expected}",
         hint=f"correct bootstrap_servers of [clusters.{found.alias}], then: drkit config check --connect",
@@ -112,7 +112,7 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
             where=q.survey.source.alias,
             evidence=q.survey.source_error,
             hint="bring it back; or fail over without --planned, what is not copied is lost then (one"
-            " that has begun is taken back first: drkit failover --abort)",
+            " that has begun is rolled back first: drkit failover --abort)",
         )
     elif runner is None or not runner.alive:
         seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
@@ -157,7 +157,7 @@ GATES: Final = (
     Precondition(
         "failover-wrong-cluster",
         _wrong_cluster,
-        "another cluster, or the same one twice, is behind the names",
+        "a name leads to another cluster, or both to the same one",
     ),
     Precondition(
         "failover-signs-of-life",
@@ -169,7 +169,7 @@ GATES: Final = (
         by_the_table(Reason.NO_QUORUM),
         "the primary is silent here, but too few observers say that it is gone, or this machine cannot see",
     ),
-    Precondition("failover-paused", by_the_table(Reason.PAUSED), "somebody paused failovers"),
+    Precondition("failover-paused", by_the_table(Reason.PAUSED), "failovers are paused"),
     Precondition("failover-already-promoted", _promoted, "an earlier failover has opened these topics"),
     Precondition(
         "failover-target-not-ready",

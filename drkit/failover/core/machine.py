@@ -80,7 +80,7 @@ GROUNDS: Final[tuple[Ground, ...]] = (
         "measured again after each FENCE, when the run is resumed, and at TRANSLATE"),
     Ground(_B.FROZEN, "a replicator that wakes or starts",
         "a canary of the older epoch on every partition, when the run is resumed"),
-    Ground(_B.POSITIONS, "consumers that go on committing on the old primary",
+    Ground(_B.POSITIONS, "consumers that still commit on the old primary",
         "translated and written again after each FREEZE and when the run is resumed, until OPEN has begun"),
 )  # fmt: skip
 """What the steps assume."""
@@ -127,10 +127,10 @@ TABLE: Final[tuple[StepRow, ...]] = (
     StepRow(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
         "compared, never moves back", changes=True, abortable=True, must_hold=True,
         rests_on=(_B.MINE, _B.SOURCE, _B.LOSS), looks_again=True),
-    StepRow(_S.TRANSLATE, "every group and partition to its exact place", "pure",
+    StepRow(_S.TRANSLATE, "exact position of every group and partition", "pure",
         changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FROZEN, _B.POSITIONS)),
-    StepRow(_S.COMMIT_OFFSETS, "write the places for the groups, read them back", "compared, then written",
+    StepRow(_S.COMMIT_OFFSETS, "commit the positions of the groups, read them back", "compared, then written",
         changes=True, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.POSITIONS), looks_again=True),
     StepRow(_S.OPEN, "the target's topics become writable: the point of no return", "applied again",

@@ -81,10 +81,10 @@ class AclFence:
         found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
         if found is None and bare:
             raise Refused(
-                "a fence by ACL could open topics to readers that nobody has let in",
+                "a fence by ACL could open topics to readers without any right",
                 where=self._settings.alias,
-                evidence=f"no ACL stands on {', '.join(bare[:_SHOWN])}, and allow.everyone.if.no.acl.found is"
-                " shown to nobody",
+                evidence=f"no ACL is on {', '.join(bare[:_SHOWN])}, and brokers hide"
+                " allow.everyone.if.no.acl.found",
                 hint=f"set allow_everyone_if_no_acl_found in [clusters.{self._settings.alias}] as its brokers"
                 f' have it, or means = "{SIZE}" in [failover.fence]',
             )
@@ -111,8 +111,8 @@ class AclFence:
                 "a fence by ACL would refuse drkit itself",
                 where=alias,
                 evidence=", ".join(str(a) for a in found[:_SHOWN]),
-                hint="let writers write by their own principals instead of User:* or drkit's; or leave canary"
-                " away in [failover.fence]: then drkit is fenced like everybody, and proves it itself",
+                hint="let writers write by their own principals instead of User:* or drkit's; or remove"
+                " canary from [failover.fence]: then drkit is fenced like every client, and proves it itself",
             )
 
     def apply(self, details: Details) -> None:

@@ -164,7 +164,7 @@ class TransactionResolver:
         if self._aborts or not waiting:
             return
         raise Refused(
-            f"{len(waiting)} partitions have an open transaction behind the fence",
+            f"{len(waiting)} fenced partitions have an open transaction",
             where=self._cluster.alias,
             evidence=", ".join(f"{at} by {self._name(left[0])}" for at, left in waiting.items()),
             hint='let their producers end them, or set open_transactions = "abort" in [failover.fence];'

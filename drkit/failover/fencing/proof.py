@@ -108,7 +108,7 @@ def worth_of(
             where=settings.alias,
             evidence=f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}",
             hint=f"give {who} WRITE on them, or name an ordinary producer as canary in [failover.fence],"
-            " then: drkit failover --resume; or go on unfenced: drkit failover --resume"
+            " then: drkit failover --resume; or continue unfenced: drkit failover --resume"
             ' --accept-data-loss "REASON"',
         )
     return found

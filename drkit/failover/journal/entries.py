@@ -256,7 +256,7 @@ def violations(run: RunLog) -> list[str]:
         at = f"entry {number} ({entry.kind})"
         aborting = aborting or entry.kind is EntryKind.ABORT
         if entry.kind is EntryKind.ABORT and begun is not None and not is_before(begun, POINT_OF_NO_RETURN):
-            found.append(f"{at}: an abort behind {POINT_OF_NO_RETURN}")
+            found.append(f"{at}: an abort after {POINT_OF_NO_RETURN}")
         if entry.kind not in {EntryKind.INTENT, EntryKind.RESULT} or entry.step is None:
             continue
         if aborting:

@@ -90,7 +90,7 @@ class JournalFile:
                 "the copy of the failover journal on this machine cannot be read",
                 where=str(self.path),
                 evidence=str(error),
-                hint="the target's journal decides: move the file away to go on with it",
+                hint="the target's journal decides: move this file away to continue",
             ) from error
         found = []
         for line in lines[:-1]:
@@ -119,5 +119,5 @@ class JournalFile:
                 where=str(self.path),
                 evidence=f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip(),
                 hint="was drkit-failover.*.internal deleted, or the target restored? compare both clusters "
-                "by hand; remove the file to go on with what the target has",
+                "by hand; remove the file to continue with what the target has",
             )

@@ -40,7 +40,7 @@ def check(raw: Mapping[str, Any]) -> None:
     if not RUN_ID.fullmatch(raw["run_id"]):
         raise ValueError("a run id that drkit does not give")
     if kind in _HOLDS and not isinstance(body.get("holder"), dict):
-        raise ValueError("nobody holds the run")
+        raise ValueError("no holder of the run")
     if kind in _OF_STEPS and raw["step"] is None:
         raise ValueError("no step")
     if kind == "end":

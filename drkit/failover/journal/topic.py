@@ -245,7 +245,9 @@ class JournalTopic:
 
     def _judge(self, code: int) -> None:
         if code in codes.FENCED:
-            raise JournalFenced("somebody took the journal over", where=self.where, evidence=f"error {code}")
+            raise JournalFenced(
+                "another process took over the journal", where=self.where, evidence=f"error {code}"
+            )
         if code == codes.TOPIC_AUTHORIZATION_FAILED:
             raise Failed(
                 "drkit may not write the failover journal",

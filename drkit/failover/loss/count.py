@@ -202,7 +202,7 @@ def _statement(
     hanging = sum(p.open_transaction for p in lost)
     opened = f"; {hanging} partitions have an open transaction" if hanging else ""
     unfenced = "" if fenced else "; the source is not fenced, so there may be more"
-    return f"lost are {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
+    return f"lost: {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
 
 
 def _places(missing: Sequence[Lost]) -> str:

@@ -117,8 +117,8 @@ class Divergence:
         records = sum(t.records for t in self.tails)
         held = sum(t.held_back for t in self.tails)
         more = f"; open transactions hold back up to {held:,} more" if held else ""
-        more += "; its fence is owed, so there may come more" if self.owed else ""
-        return f"{records:,} records stand on {old} only: {_places(bad)}{more}"
+        more += "; its fence is pending, so more may come" if self.owed else ""
+        return f"{records:,} records are only on {old}: {_places(bad)}{more}"
 
 
 def _places(tails: list[PartitionDivergence]) -> str:

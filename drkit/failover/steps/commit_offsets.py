@@ -44,7 +44,7 @@ class CommitOffsetsStep:
         effects = []
         for group, found in sorted(target_groups.items()):
             kept = sum(s.mark is not None for s in found.stored.values())
-            why = f"{kept} of drkit's stand there already"
+            why = f"{kept} positions by drkit already exist"
             if found.members:
                 why = f"{len(found.members)} members: {', '.join(found.members[:_SHOWN])}"
             effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, why))
@@ -114,7 +114,7 @@ class CommitOffsetsStep:
             if before is None:
                 continue  # an eviction: members rejoin by themselves
             restored += context.run(restore, context.target, context.flow.source, before)
-            context.tell(StepProgress(self.name, f"{name}: taken back"))
+            context.tell(StepProgress(self.name, f"{name}: rolled back"))
         return StepResult({"restored": restored})
 
 

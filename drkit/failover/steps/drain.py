@@ -130,7 +130,7 @@ def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
             "the switchover is held: the copy is not complete, or the source is not fenced",
             where=context.flow.name,
             evidence=loss["statement"],
-            hint="see drkit status, then: drkit failover --resume; or take it back: drkit failover --abort",
+            hint="see drkit status, then: drkit failover --resume; or roll it back: drkit failover --abort",
         )
     if request.accept_data_loss:
         return

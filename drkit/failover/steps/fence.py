@@ -90,7 +90,7 @@ class FenceStep:
             return StepResult({"asked": False, "why": context.source_error})
         if how == _DEBT:
             if found.get("details", {}).get("answered"):
-                return StepResult({"asked": False, "why": "somebody took it upon himself to go on unfenced"})
+                return StepResult({"asked": False, "why": "a person chose to continue unfenced"})
             raise Failed("the old primary answers: it can be fenced now", where=alias, hint=_LATER)
         proof = self._proof(context, 0.0)
         if not proof.is_whole:
@@ -190,8 +190,9 @@ class FenceStep:
                 f"{len(proof.open)} partitions of the old primary still take writes",
                 where=context.flow.source,
                 evidence=_places(proof),
-                hint="see means and canary in [failover.fence] (super users pass every ACL), then: drkit "
-                'failover --resume; or go on unfenced: drkit failover --resume --accept-data-loss "REASON"',
+                hint="see means and canary in [failover.fence] (super users pass every ACL), then:"
+                " drkit failover --resume; or continue unfenced:"
+                ' drkit failover --resume --accept-data-loss "REASON"',
             )
         why = f"{len(proof.open)} partitions still take writes: {_places(proof)}"
         return self._owed(context, why, answered=True)
@@ -240,7 +241,7 @@ class FenceStep:
                 context.run_id, context.term, context.wall(), why, tuple(sorted(context.scope.topics))
             )
             owe(context.state, pending)
-        context.tell(StepProgress(self.name, f"the fence is owed: {why}"))
+        context.tell(StepProgress(self.name, f"the fence is pending: {why}"))
         evidence: FenceEvidence = {
             "proven": False, "how": _DEBT, "debt": why, "details": {"answered": answered},
         }  # fmt: skip
@@ -273,13 +274,13 @@ def _method(context: Context) -> FenceMethod | None:
 def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list[str]:
     notes = [f"{context.flow.source} is fenced by {how}: {len(proof.refused)} partitions refuse the canary"]
     if proof.without_leader:
-        notes.append(f"{len(proof.without_leader)} partitions have no leader: nobody can write there")
+        notes.append(f"{len(proof.without_leader)} partitions have no leader: they take no writes")
     if resolved.aborted:
         notes.append(f"{resolved.aborted} open transactions were aborted")
     if resolved.marked:
         notes.append(
-            "transactions that ended behind the fence got their markers from drkit; on the old primary these"
-            f" transactional ids can be used when its brokers were restarted: {_first(resolved.marked)}"
+            "drkit wrote the markers of transactions that ended after the fence; on the old primary these"
+            f" transactional ids work again after a restart of its brokers: {_first(resolved.marked)}"
         )
     if resolved.left:
         notes.append(f"transactions are still open on {_first(resolved.left)}")

@@ -218,6 +218,6 @@ def _refuse(context: Context, progress: FenceProgress) -> None:
         " drkit's older writers yet",
         where=context.flow.target,
         evidence="; ".join(some) + (f" and {more} more" if more else ""),
-        hint="start the brokers that lead them, then: drkit failover --resume; or take it back:"
+        hint="start the brokers that lead them, then: drkit failover --resume; or roll it back:"
         " drkit failover --abort",
     )

@@ -89,5 +89,5 @@ def _notes(seen: Survey) -> list[str]:
     return [
         *notes,
         f"{seen.source.alias} does not answer: {seen.source_error}",
-        f"groups stand where the last checkpoints ({old}) have them: what they read since repeats",
+        f"positions of groups come from the last checkpoints ({old}): groups reprocess what they read since",
     ]

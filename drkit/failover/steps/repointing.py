@@ -38,7 +38,7 @@ class RepointStep:
         """
         endpoint, ways = _endpoint(context), _ways(context)
         if not ways:
-            note = f"nobody was told: {_no_way(context)}; move the clients by other means"
+            note = f"no client was repointed: {_no_way(context)}; move the clients by other means"
             return StepResult({"endpoint": endpoint.as_dict(), "ways": []}, (note, *_names(context)))
 
         def on_outcome(outcome: RepointOutcome) -> None:
@@ -50,7 +50,7 @@ class RepointStep:
             outcomes = tell_all(ways, endpoint, on_outcome=on_outcome, clock=context.clock)
             told["ways"] = [_plain(o) for o in outcomes]
         _judge(outcomes)
-        notes = [f"{o.name} was told ({o.result})" for o in outcomes]
+        notes = [f"{o.name} repointed ({o.result})" for o in outcomes]
         return StepResult({"endpoint": endpoint.as_dict(), "ways": told["ways"]}, (*notes, *_names(context)))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's

@@ -12,6 +12,7 @@ from drkit.failover.core.asking import asked
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.words import counted
 from drkit.failover.groups.look import partition_of
 from drkit.failover.groups.pending_offsets import settle
 from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
@@ -44,7 +45,7 @@ class TranslateStep:
             for group, partitions in sorted(found["positions"].items())
         ]
         unavailable = [
-            StepEffect(f"group {group}: no exact place in {at}", where, why)
+            StepEffect(f"group {group}: no exact position in {at}", where, why)
             for group, partitions in sorted(found["unavailable"].items())
             for at, why in sorted(partitions.items())
         ]
@@ -161,7 +162,7 @@ def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstrea
         where=where,
         evidence=f"{upstream} → {downstream} → "
         f"{back if isinstance(place, PartitionPosition) else place.reason}",
-        hint="take the run back (drkit failover --abort) and report it",
+        hint="roll back (drkit failover --abort) and report it",
     )
 
 
@@ -170,7 +171,7 @@ def _unavailable(context: Context, unavailable: Mapping[str, Mapping[str, str]])
     at, why = next(iter(unavailable[first].items()))
     groups = ", ".join(sorted(unavailable)[:_SHOWN])
     return Refused(
-        f"nobody can say where {len(unavailable)} groups read on",
+        f"no exact position for {counted(len(unavailable), 'group')}",
         where=f"{context.flow.name}: {groups}",
         evidence=f"group {first}, {at}: {why}",
         hint=f"{translate_group(first)} says more; to leave them without a position: "

@@ -65,7 +65,8 @@ class VerifyStep:
         notes += [f"{g}: {why}" for g, why in sorted(waiting.items())]
         again = repeated(context)
         notes += [
-            f"{g} read on at {context.flow.source} after its place was taken: it repeats up to {n:,} records"
+            f"{g} still read {context.flow.source} after its position was taken:"
+            f" it reprocesses up to {n:,} records"
             for g, n in sorted(again.items())
         ]
         left = too_late(context)

@@ -54,9 +54,9 @@ class PendingFence(StateRecord):
 
     @property
     def owed_by(self) -> str:
-        """Which failover left the fence pending, and on which topics, as text."""
+        """Since which failover the fence is pending, and on which topics, as text."""
         run = f"run {self.run_id} (term {self.term})"
-        return f"{run} owes it for {len(self.topics)} topics: {_some(self.topics)}"
+        return f"since {run}, {len(self.topics)} topics: {_some(self.topics)}"
 
 
 def _some(topics: tuple[str, ...]) -> str:
@@ -84,7 +84,7 @@ class PendingLift(StateRecord):
     def in_words(self) -> str:
         """Which topics are still fenced, and why."""
         some = _some(self.topics)
-        return f"run {self.run_id} was taken back, but {len(self.topics)} topics are fenced: {some}"
+        return f"run {self.run_id} was rolled back, but {len(self.topics)} topics are fenced: {some}"
 
 
 @record

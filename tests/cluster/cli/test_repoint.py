@@ -40,7 +40,7 @@ def test_the_first_endpoint_and_then_no_other_by_accident(
     assert call(config, "show") == 0
     [file, printed] = json.loads(capsys.readouterr().out)
     assert (file["cluster"], file["remark"]) == (None, "nothing yet")
-    assert printed["remark"] == "nobody can be asked"
+    assert printed["remark"] == "cannot be queried"
     assert call(config, "apply", "--to", "primary") == 0
     found = parse_endpoint(endpoint.read_text())
     assert (found.term, found.cluster_id) == (0, source.cluster_id)

@@ -220,4 +220,4 @@ def test_one_group_is_not_moved_with_a_file_that_all_clients_follow(parts: Parts
 
 def _ways(report: dict[str, Any]) -> list[dict[str, Any]]:
     [step] = [s for s in report["steps"] if s["step"] == "REPOINT"]
-    return [{"name": n} for n in step["notes"] if n.endswith("was told (changed)")]
+    return [{"name": n} for n in step["notes"] if n.endswith(" repointed (changed)")]

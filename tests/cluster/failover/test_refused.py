@@ -167,7 +167,7 @@ def test_another_cluster_behind_a_name(world: World) -> None:
             error = refused(world)
         finally:
             put_record(state, ClustersRecord.KEY, right)
-    assert "another cluster is behind the name" in error.what
+    assert "leads to another cluster" in error.what
     assert "the flow ran with another" in error.evidence
 
 

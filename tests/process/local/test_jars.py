@@ -122,7 +122,7 @@ def test_the_cache_follows_the_environment():
 
 def test_no_java_is_told_with_what_to_install(tmp_path):
     for env in ({"PATH": str(tmp_path)}, {"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]}):
-        with pytest.raises(ConfigError, match="there is none") as caught:
+        with pytest.raises(ConfigError, match="none was found") as caught:
             find_java(env)
         assert "Java 17" in caught.value.hint
 

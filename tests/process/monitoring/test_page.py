@@ -93,7 +93,7 @@ def test_a_browser_shows_flows_curves_and_faults(world: World, browser: Browser)
         assert words in shown
     world.server.close()
     browser.until("document.title === 'drkit: no answer'")
-    assert "what stands here is old" in browser.text()
+    assert "these figures are old" in browser.text()
 
 
 @needs_browser

@@ -152,4 +152,4 @@ def _behind_the_copy(place: PartitionPosition, offsets: Iterable[int], where: st
         answer = place.forward(upstream)
         assert isinstance(answer, Exact), f"{where} {upstream}: {answer}"
         assert answer.offset >= place.copied_end, f"{where}: {upstream} → {answer}"
-        assert "behind the last copied record" in answer.note, f"{where}: {upstream} → {answer}"
+        assert "after the last copied record" in answer.note, f"{where}: {upstream} → {answer}"

@@ -192,7 +192,7 @@ def test_failovers_have_tables_of_their_own():
     )
     text = to_markdown({}, found)
     assert "| killed | 1,000 | 4.0 (3.0–5.0) | < 30 |" in text
-    assert text.split("| killed | 1,000 |")[1].split("\n")[0].endswith("| 2 |"), "wrong places add up"
+    assert text.split("| killed | 1,000 |")[1].split("\n")[0].endswith("| 2 |"), "wrong positions add up"
     assert "| killed | 2 | 8.0 | 11.0 (9.0–13.0) | < 12 |" in text
     assert "| FailoverConsumer, classic | < 2 | 0.4 |" in text
     assert "| Java |  | 3.0, 1 of 2 never, 2 repeated, gap |" in text

@@ -62,5 +62,5 @@ def test_what_is_not_known_is_never_clean():
 def test_the_statement_names_places_and_what_may_still_come():
     found = said(PartitionDivergence("t", 1, DivergenceState.DIVERGED, 7, 9, 2), owed="it was dead")
     assert found.statement() == (
-        "2 records stand on a only: t-1 from 7 (diverged); its fence is owed, so there may come more"
+        "2 records are only on a: t-1 from 7 (diverged); its fence is pending, so more may come"
     )

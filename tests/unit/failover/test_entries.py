@@ -135,7 +135,7 @@ def test_an_abort_behind_the_point_of_no_return_is_seen() -> None:
     entries = whole_run()
     late = next(n for n, e in enumerate(entries) if e.step is POINT_OF_NO_RETURN) + 1
     run = log_of([*entries[:late], entry("r", late, "a", EntryKind.ABORT)])
-    assert any("an abort behind" in what for what in violations(run))
+    assert any("an abort after" in what for what in violations(run))
 
 
 @pytest.mark.parametrize("letter", ["x", "ü", '"', "\\", "→", "😀", "\x01"])

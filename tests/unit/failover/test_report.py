@@ -31,7 +31,7 @@ def journal(*, proven: bool, decision: dict[str, Any] | None = None) -> RunLog:
 def test_a_primary_that_is_not_fenced_may_take_records_until_clients_are_told():
     loss = report_of(journal(proven=False), "a->b")["loss"]
     assert loss["seconds"] == pytest.approx(9.5)
-    assert "7.0 s more, until clients were told: at most 9.5 s in all" in loss["statement"]
+    assert "7.0 s more, until clients were repointed: at most 9.5 s in all" in loss["statement"]
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_earliest_and_latest_are_no_positions(special: int) -> None:
 
 def test_records_that_are_gone_need_a_word() -> None:
     behind = Exact(50, "behind retention: the target begins at 50", skipped=30)
-    beyond = Exact(60, "behind the last copied record", reached=False)
+    beyond = Exact(60, "after the last copied record", reached=False)
     answers = {20: behind, 70: beyond, 71: beyond}
     opened = log({1: batch(20), 2: batch(70)}, committed=1)
     new = renew(opened, table(answers))  # type: ignore[arg-type]

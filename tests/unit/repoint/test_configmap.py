@@ -67,7 +67,7 @@ def test_two_who_create_it_at_once(server: ApiServer):
         server.put("kafka", {"other": "y"})
 
     server.before_write = meanwhile
-    with pytest.raises(TryAgain, match="somebody else"):
+    with pytest.raises(TryAgain, match="another client"):
         kube(server).tell(STANDBY)
     kube(server).tell(STANDBY)
     assert server.maps["kafka"]["data"].keys() == {"other", "endpoint.json"}

@@ -104,7 +104,7 @@ def test_who_owes_a_fence_and_what_pays_it_is_said():
     owed = healthy(debt=DEBT, flow="a->b")
     loss = loss_of(owed, owed.partitions)
     [fault] = faults_of(owed, loss, rpo_seconds=30.0, interval_seconds=1.0)
-    said = "the source was never fenced, run run7 (term 3) owes it for 2 topics: orders, payments; {}: {}"
+    said = "the source was never fenced, pending since run run7 (term 3), 2 topics: orders, payments; {}: {}"
     assert fault.text == said.format("it answers, so now", "drkit fence pay --flow 'a->b'")
     silent = healthy(debt=DEBT, flow="a->b", source_error="gone")
     _, fault = faults_of(silent, loss, rpo_seconds=30.0, interval_seconds=1.0)
@@ -112,10 +112,10 @@ def test_who_owes_a_fence_and_what_pays_it_is_said():
 
     status = FlowStatus("a->b", "a", "b", NOW, "promoted", (fault,), loss, None, None, fence_debt=DEBT)
     told = view(status)
-    assert told["fence owed"] == (
-        "on a for 2 min, run run7 (term 3) owes it for 2 topics: orders, payments; it was cut off"
+    assert told["fence pending"] == (
+        "on a for 2 min, since run run7 (term 3), 2 topics: orders, payments; it was cut off"
     )
-    assert "fence owed" not in view(replace(status, fence_debt=None))
+    assert "fence pending" not in view(replace(status, fence_debt=None))
     assert status.as_dict()["fence_debt"]["run_id"] == "run7"
     assert list(status.as_dict()["fence_debt"]["topics"]) == ["orders", "payments"]
     for debt, topics in ((DEBT, 2.0), (None, 0.0)):

@@ -96,7 +96,7 @@ def test_no_name_at_all():
 def test_a_copy_among_internal_topics():
     found = refused(PREFIX, "checkpoints.internal", "orders")
     assert set(found) == {"checkpoints.internal"}
-    assert "keep their own state" in found["checkpoints.internal"].what
+    assert "keep state" in found["checkpoints.internal"].what
 
 
 NAMES = st.sets(st.text("abc._-", min_size=1, max_size=6).filter(lambda n: n not in {".", ".."}), max_size=8)
