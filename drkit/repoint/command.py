@@ -30,7 +30,7 @@ class Command:
         """See :class:`Adapter`; arguments may be secrets."""
         return f"command {self._command[0]}"
 
-    def told(self) -> None:
+    def current(self) -> None:
         """See :class:`Adapter`: a command cannot be queried, so only a missing program is reported."""
         if shutil.which(self._command[0]) is None:
             raise Failed(

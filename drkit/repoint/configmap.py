@@ -41,7 +41,7 @@ class ConfigMap:
         """See :class:`Adapter`."""
         return f"configmap {self._namespace}/{self._map}"
 
-    def told(self) -> Endpoint | None:
+    def current(self) -> Endpoint | None:
         """See :class:`Adapter`."""
         return self._endpoint(self._read())
 

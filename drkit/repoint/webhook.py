@@ -47,7 +47,7 @@ class Webhook:
         """See :class:`Adapter`."""
         return f"webhook {place_of(self._url)}"
 
-    def told(self) -> None:
+    def current(self) -> None:
         """See :class:`Adapter`: a webhook cannot be queried, so the answer is always None."""
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
