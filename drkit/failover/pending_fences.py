@@ -47,7 +47,7 @@ class Fences(NamedTuple):
     flow: str
     cluster: str
     topics: tuple[TopicFence, ...]
-    debt: PendingFence | None
+    pending_fence: PendingFence | None
     lift: PendingLift | None
     """Fences to lift at the first contact with the cluster."""
     unanswered: str
@@ -55,10 +55,10 @@ class Fences(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fences as plain JSON data."""
-        debt = None if self.debt is None else self.debt.to_json()
+        pending = None if self.pending_fence is None else self.pending_fence.to_json()
         lift = None if self.lift is None else self.lift.to_json()
         return {
-            "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": debt,
+            "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": pending,
             "lift_pending": lift, "topics": [t._asdict() for t in self.topics],
         }  # fmt: skip
 
@@ -96,9 +96,9 @@ def shown(service: FailoverService) -> Fences:
     :raises DrkitError: the target cannot be read
     """
     context = _context(service)
-    debt = context.state.get(PendingFence)
+    pending = context.state.get(PendingFence)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
-    owed = set(debt.topics) if debt is not None else set()
+    owed = set(pending.topics) if pending is not None else set()
     promoted = promoted_of(context.state.records) & context.known.topics.keys()
     # A pending fence overrides a recorded one: the recorded fence may have been removed since.
     kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE) | {a.name: ACL for a in acls}
@@ -110,7 +110,7 @@ def shown(service: FailoverService) -> Fences:
         for t, kind in sorted(kinds.items())
     )
     lift = context.state.get(PendingLift)
-    return Fences(context.flow.name, context.flow.source, tuple(rows), debt, lift, unanswered)
+    return Fences(context.flow.name, context.flow.source, tuple(rows), pending, lift, unanswered)
 
 
 def planned(service: FailoverService) -> list[StepEffect]:
@@ -119,16 +119,16 @@ def planned(service: FailoverService) -> list[StepEffect]:
     :raises DrkitError: as :func:`apply_pending`
     """
     context = _context(service)
-    debt, lift = _due(service, context)
-    if (debt is not None or lift is not None) and context.source() is None:
+    pending, lift = _pending_work(service, context)
+    if (pending is not None or lift is not None) and context.source() is None:
         raise _unreachable(context, _UP)
     effects = []
     if lift is not None:
         effects.append(
             StepEffect(f"lift the fences of {len(lift.topics)} topics", context.flow.source, lift.why)
         )
-    if debt is not None:
-        effects += FenceStep().plan(_for(service, context, debt.topics))
+    if pending is not None:
+        effects += FenceStep().plan(_for(service, context, pending.topics))
     return effects
 
 
@@ -145,17 +145,17 @@ def apply_pending(service: FailoverService) -> StepResult | None:
     :raises DrkitError: the old primary refuses a request
     """
     context = _context(service)
-    debt, lift = _due(service, context)
-    if debt is None and lift is None:
+    pending, lift = _pending_work(service, context)
+    if pending is None and lift is None:
         return None
     if context.source() is None:
         raise _unreachable(context, _UP)
     done = StepResult()
     if lift is not None:
         done = StepResult({}, (_lifted(context, lift),))
-    if debt is not None:
-        paid = _Payment().run(_for(service, context, debt.topics))
-        observe.event("fence_paid", flow=context.flow.name, run=debt.run_id, topics=list(debt.topics),
+    if pending is not None:
+        paid = _Payment().run(_for(service, context, pending.topics))
+        observe.event("fence_paid", flow=context.flow.name, run=pending.run_id, topics=list(pending.topics),
                       evidence=list(paid.notes))  # fmt: skip
         done = StepResult(paid.evidence, (*done.notes, *paid.notes))
     return done
@@ -180,9 +180,9 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     :raises Refused: both clusters would take writes, and there is no reason; or a failover is under way
     """
     context = _context(service)
-    debt, _ = _due(service, context)
+    pending, _ = _pending_work(service, context)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
-    known = {*sizes, *(a.name for a in acls), *(debt.topics if debt is not None else ())}
+    known = {*sizes, *(a.name for a in acls), *(pending.topics if pending is not None else ())}
     if unknown := sorted(set(topics) - known):
         raise ConfigError(
             f"drkit has put up no fence for {unknown[0]}",
@@ -234,7 +234,9 @@ def _for(service: FailoverService, context: Context, topics: Collection[str]) ->
     return service.context_outside_run(Scope(names, (), whole_flow=False), _Unjournalled())
 
 
-def _due(service: FailoverService, context: Context) -> tuple[PendingFence | None, PendingLift | None]:
+def _pending_work(
+    service: FailoverService, context: Context
+) -> tuple[PendingFence | None, PendingLift | None]:
     """Return the pending fence and the pending lift.
 
     :raises Refused: a run that can still be aborted owns the fence

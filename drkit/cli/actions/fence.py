@@ -23,11 +23,11 @@ def show(flow: str | None) -> None:
     told: dict[str, Any] = {"cluster": found.cluster}
     if found.unanswered:
         told["does not answer"] = found.unanswered
-    if found.debt is not None:
-        told["owed"] = f"{found.debt.owed_by}; {found.debt.why}"
+    if found.pending_fence is not None:
+        told["owed"] = f"{found.pending_fence.owed_by}; {found.pending_fence.why}"
     if found.lift is not None:
         told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
-    if found.debt is not None or found.lift is not None:
+    if found.pending_fence is not None or found.lift is not None:
         told["next"] = to_type(f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself")
     told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
     emit(told)

@@ -156,15 +156,15 @@ def test_a_folder_that_vanishes_meanwhile(tmp_path: Path):
 def test_a_flood_is_not_kept():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ended = run_program(hostile.python(hostile.PRINTS_A_GIGABYTE), "", {}, 60.0)
-    assert (ended.code, ended.said[-3:]) == (0, "end")
-    assert len(ended.said) <= 2000
+    assert (ended.code, ended.output[-3:]) == (0, "end")
+    assert len(ended.output) <= 2000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
 
 
 def test_a_command_has_ended_when_its_process_has():
     began = time.monotonic()
     ended = run_program(hostile.python(hostile.LEAVES_A_CHILD), "", {}, 6.0)
-    assert (ended.code, ended.said) == (0, "done")
+    assert (ended.code, ended.output) == (0, "done")
     assert time.monotonic() - began < 5.0
 
 
