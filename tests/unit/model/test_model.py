@@ -15,7 +15,7 @@ from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.target import take_up
 from drkit.copy_task.target.take_up import TakeUp
 from drkit.offset_map import settling
-from drkit.offsets import partition_map, resolve, takeup
+from drkit.offsets import lost_tail, partition_map, resolve, takeup
 from drkit.offsets.takeup import Author, Go
 from tests.model import map_topic, target, task
 from tests.model.explorer import Explorer
@@ -88,6 +88,11 @@ def _no_hole_is_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(resolve, "_removed", _nothing_removed)
 
 
+def _no_leader_changes(patch: pytest.MonkeyPatch) -> None:
+    for module in (lost_tail, resolve):
+        patch.setattr(module, "has_moved", lambda *_: False)
+
+
 WITHOUT: Final[dict[str, Patch]] = {
     "anchors confirm claims of every writer (B1)": _attribute(partition_map, "stretches", _no_stretches),
     "a gap, a rewind or compaction ends a contested history (B2, B3)": _attribute(
@@ -102,7 +107,7 @@ WITHOUT: Final[dict[str, Patch]] = {
     "what a former leader seems to have lost is written down behind a fence (S1)": _attribute(
         TakeUp, "records", _before_the_fence
     ),
-    "a lost tail is looked for when the leader changes (S2)": _attribute(resolve, "_moved", lambda *_: False),
+    "a lost tail is looked for when the leader changes (S2)": _no_leader_changes,
     "a chunk in an open transaction is on its way (S3)": _attribute(
         PartitionCopy, "settled", property(_settled_without_transactions)
     ),
