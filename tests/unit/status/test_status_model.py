@@ -88,7 +88,7 @@ def test_a_topic_that_has_moved_has_no_lag():
         ({"partitions": [part(records=7, seconds=31.0)]}, "rpo_exceeded"),
         ({"partitions": [part(records=None)]}, "lag_unknown"),
         ({"left_out": ("new",)}, "topics_left_out"),
-        ({"debt": DEBT}, "fence_owed"),
+        ({"pending_fence": DEBT}, "fence_owed"),
         ({"lift": LIFT}, "fence_lift_pending"),
     ],
 )
