@@ -104,6 +104,6 @@ class Agents:
             sorted(a for a, (n, at) in self._newest.items() if n.fenced and at >= lost_at - self._ttl)
         )
 
-    def told(self) -> list[AgentNote]:
+    def newest_notes(self) -> list[AgentNote]:
         """The newest note of each."""
         return [note for _, (note, _) in sorted(self._newest.items())]

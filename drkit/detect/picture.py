@@ -108,7 +108,7 @@ class Picture:
     @property
     def facts(self) -> FailoverFacts:
         """Reasons against a failover of a primary that this observer does not reach."""
-        beats, votes = tuple(self.beats_in_words()), self.tally.told()
+        beats, votes = tuple(self.beats_in_words()), self.tally.in_words()
         seen, tally = self.seen.evidence, self.tally
         ahead = f"the newest heartbeat is {self.beat_ahead:,.0f} s ahead of this machine's clock"
         return FailoverFacts(

@@ -140,7 +140,7 @@ class _Counts:
     """An address that is not only from a note is dead: so names resolve, and connections are tried."""
     doubtful: int = 0
     stale: int = 0
-    told: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
 
 def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> SourceView:
@@ -148,7 +148,7 @@ def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> Sourc
     probed = {a: t for a, t in tracks.items() if t.last is not None}
     counts = _counted(probed, now, rules)
     if counts.stale == len(probed):
-        return SourceView(Sight.BLIND, None, tuple(counts.told) or NOTHING_SEEN.evidence)
+        return SourceView(Sight.BLIND, None, tuple(counts.lines) or NOTHING_SEEN.evidence)
     # A bootstrap name is an address, but does not count as a broker.
     known = {_broker(a) for a in probed if a.broker >= 0}
     brokers = known or {_broker(a) for a in probed}
@@ -156,7 +156,7 @@ def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> Sourc
     all_since = max(s for s in since if s is not None) if None not in since else None
     lost = (counts.failing - counts.working) & brokers
     sight = _sight(counts, len(lost), len(brokers), brokers_known=bool(known))
-    return SourceView(sight, all_since, tuple(counts.told), len(brokers), len(lost))
+    return SourceView(sight, all_since, tuple(counts.lines), len(brokers), len(lost))
 
 
 def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> _Counts:
@@ -166,15 +166,15 @@ def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> 
         if probe is None or _is_stale(address, probe, now, rules):
             counts.stale += 1
             counts.working.add(broker)
-            counts.told.append(f"{address}: no probe ended in the last {rules.stale:g} s")
+            counts.lines.append(f"{address}: no probe ended in the last {rules.stale:g} s")
         elif track.failing_since is None:
             counts.working.add(broker)
             if probe.outcome is ProbeOutcome.UNCONFIRMED:
-                counts.told.append(f"{address}: {probe.outcome.value}")
+                counts.lines.append(f"{address}: {probe.outcome.value}")
         else:
             lasted = now - track.failing_since
             said = f" ({probe.evidence})" if probe.evidence else ""
-            counts.told.append(f"{address}: {probe.outcome.value}{said}, for {lasted:.1f} s")
+            counts.lines.append(f"{address}: {probe.outcome.value}{said}, for {lasted:.1f} s")
             if lasted >= rules.confirm or probe.outcome is ProbeOutcome.WRONG_CLUSTER:
                 counts.confirmed.add(probe.outcome)
                 counts.ours_dead |= not track.of_note and probe.outcome in DEAD

@@ -91,7 +91,7 @@ def _promoted(p: Picture) -> Iterable[str]:
 def _all(p: Picture) -> Iterable[str]:
     yield from _seen(p)
     yield from _beats(p)
-    yield from p.tally.told()
+    yield from p.tally.in_words()
     yield f"the loss would be: {p.risk.in_words}; rpo_seconds = {p.rpo_seconds:g}"
 
 

@@ -122,7 +122,7 @@ class Tally:
         """Whether enough observers say gone."""
         return len(self.gone) >= self.quorum
 
-    def told(self) -> tuple[str, ...]:
+    def in_words(self) -> tuple[str, ...]:
         """The votes as evidence."""
         listed = [
             f"{says}: {', '.join(names)}"

@@ -14,11 +14,11 @@ from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.desk import FailoverService
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.fencing.methods import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import Proof, prove, worth_of
 from drkit.failover.journal.journal import NoJournal
+from drkit.failover.service import FailoverService
 from drkit.failover.steps.fence import FenceStep
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
@@ -47,7 +47,7 @@ class Fences(NamedTuple):
     flow: str
     cluster: str
     topics: tuple[TopicFence, ...]
-    debt: PendingFence | None
+    pending_fence: PendingFence | None
     lift: PendingLift | None
     """Fences to lift at the first contact with the cluster."""
     unanswered: str
@@ -55,15 +55,15 @@ class Fences(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fences as plain JSON data."""
-        debt = None if self.debt is None else self.debt.to_json()
+        pending = None if self.pending_fence is None else self.pending_fence.to_json()
         lift = None if self.lift is None else self.lift.to_json()
         return {
-            "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": debt,
+            "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": pending,
             "lift_pending": lift, "topics": [t._asdict() for t in self.topics],
         }  # fmt: skip
 
 
-class _Beside(NoJournal):
+class _Unjournalled(NoJournal):
     """Records effects in the log only. The flow's state holds them; no run journals them."""
 
     @contextmanager
@@ -90,15 +90,15 @@ class _Payment(FenceStep):
         )
 
 
-def shown(desk: FailoverService) -> Fences:
+def shown(service: FailoverService) -> Fences:
     """Return active and pending fences with the canary's result for each topic. Changes nothing.
 
     :raises DrkitError: the target cannot be read
     """
-    context = _context(desk)
-    debt = context.state.get(PendingFence)
+    context = _context(service)
+    pending = context.state.get(PendingFence)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
-    owed = set(debt.topics) if debt is not None else set()
+    owed = set(pending.topics) if pending is not None else set()
     promoted = promoted_of(context.state.records) & context.known.topics.keys()
     # A pending fence overrides a recorded one: the recorded fence may have been removed since.
     kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE) | {a.name: ACL for a in acls}
@@ -110,29 +110,29 @@ def shown(desk: FailoverService) -> Fences:
         for t, kind in sorted(kinds.items())
     )
     lift = context.state.get(PendingLift)
-    return Fences(context.flow.name, context.flow.source, tuple(rows), debt, lift, unanswered)
+    return Fences(context.flow.name, context.flow.source, tuple(rows), pending, lift, unanswered)
 
 
-def planned(desk: FailoverService) -> list[StepEffect]:
+def planned(service: FailoverService) -> list[StepEffect]:
     """Return what :func:`apply_pending` would do now. Changes nothing.
 
     :raises DrkitError: as :func:`apply_pending`
     """
-    context = _context(desk)
-    debt, lift = _due(desk, context)
-    if (debt is not None or lift is not None) and context.source() is None:
+    context = _context(service)
+    pending, lift = _pending_work(service, context)
+    if (pending is not None or lift is not None) and context.source() is None:
         raise _unreachable(context, _UP)
     effects = []
     if lift is not None:
         effects.append(
             StepEffect(f"lift the fences of {len(lift.topics)} topics", context.flow.source, lift.why)
         )
-    if debt is not None:
-        effects += FenceStep().plan(_for(desk, context, debt.topics))
+    if pending is not None:
+        effects += FenceStep().plan(_for(service, context, pending.topics))
     return effects
 
 
-def apply_pending(desk: FailoverService) -> StepResult | None:
+def apply_pending(service: FailoverService) -> StepResult | None:
     """Apply what was postponed while the old primary was silent; return None when nothing is pending.
 
     Lifts the fences of aborted failovers. Applies the pending fence, proves it and resolves open
@@ -144,18 +144,18 @@ def apply_pending(desk: FailoverService) -> StepResult | None:
     :raises Refused: it still takes writes; or a failover that can be aborted is under way
     :raises DrkitError: the old primary refuses a request
     """
-    context = _context(desk)
-    debt, lift = _due(desk, context)
-    if debt is None and lift is None:
+    context = _context(service)
+    pending, lift = _pending_work(service, context)
+    if pending is None and lift is None:
         return None
     if context.source() is None:
         raise _unreachable(context, _UP)
     done = StepResult()
     if lift is not None:
         done = StepResult({}, (_lifted(context, lift),))
-    if debt is not None:
-        paid = _Payment().run(_for(desk, context, debt.topics))
-        observe.event("fence_paid", flow=context.flow.name, run=debt.run_id, topics=list(debt.topics),
+    if pending is not None:
+        paid = _Payment().run(_for(service, context, pending.topics))
+        observe.event("fence_paid", flow=context.flow.name, run=pending.run_id, topics=list(pending.topics),
                       evidence=list(paid.notes))  # fmt: skip
         done = StepResult(paid.evidence, (*done.notes, *paid.notes))
     return done
@@ -171,7 +171,7 @@ def _lifted(context: Context, lift: PendingLift) -> str:
     return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was rolled back"
 
 
-def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> list[str]:
+def liftable(service: FailoverService, topics: Collection[str], reason: str) -> list[str]:
     """Return the topics whose active or pending fences :func:`lift` would remove.
 
     :param topics: of the source; empty: all
@@ -179,10 +179,10 @@ def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> lis
     :raises ConfigError: a topic has no fence
     :raises Refused: both clusters would take writes, and there is no reason; or a failover is under way
     """
-    context = _context(desk)
-    debt, _ = _due(desk, context)
+    context = _context(service)
+    pending, _ = _pending_work(service, context)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
-    known = {*sizes, *(a.name for a in acls), *(debt.topics if debt is not None else ())}
+    known = {*sizes, *(a.name for a in acls), *(pending.topics if pending is not None else ())}
     if unknown := sorted(set(topics) - known):
         raise ConfigError(
             f"drkit has put up no fence for {unknown[0]}",
@@ -204,14 +204,14 @@ def liftable(desk: FailoverService, topics: Collection[str], reason: str) -> lis
     return wanted
 
 
-def lift(desk: FailoverService, topics: Collection[str], reason: str) -> list[str]:
+def lift(service: FailoverService, topics: Collection[str], reason: str) -> list[str]:
     """Lift active fences and drop pending ones for these topics; return the topics.
 
     :raises ClusterUnreachable: the cluster has an active fence and does not answer
     :raises DrkitError: as :func:`liftable`
     """
-    wanted = set(liftable(desk, topics, reason))
-    context = _context(desk)
+    wanted = set(liftable(service, topics, reason))
+    context = _context(service)
     lift_fences(context, wanted)
     settle(context.state, PendingFence, wanted)
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),
@@ -222,24 +222,26 @@ def lift(desk: FailoverService, topics: Collection[str], reason: str) -> list[st
 # -- how ---------------------------------------------------------------------------------------------
 
 
-def _context(desk: FailoverService) -> Context:
-    context = desk.beside(journal=_Beside())
+def _context(service: FailoverService) -> Context:
+    context = service.context_outside_run(journal=_Unjournalled())
     context.state.load()
     return context
 
 
-def _for(desk: FailoverService, context: Context, topics: Collection[str]) -> Context:
+def _for(service: FailoverService, context: Context, topics: Collection[str]) -> Context:
     known = context.known.topics
     names = {t: known[t][0] if t in known else t for t in topics}
-    return desk.beside(Scope(names, (), whole_flow=False), _Beside())
+    return service.context_outside_run(Scope(names, (), whole_flow=False), _Unjournalled())
 
 
-def _due(desk: FailoverService, context: Context) -> tuple[PendingFence | None, PendingLift | None]:
+def _pending_work(
+    service: FailoverService, context: Context
+) -> tuple[PendingFence | None, PendingLift | None]:
     """Return the pending fence and the pending lift.
 
     :raises Refused: a run that can still be aborted owns the fence
     """
-    run = desk.under_way
+    run = service.under_way
     if run is not None and run.abortable:
         raise Refused(
             "a failover that is under way owns the fence",

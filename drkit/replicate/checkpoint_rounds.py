@@ -147,9 +147,9 @@ class CheckpointDriver:
         if shards is None or self._stop.is_set():
             return
         if not shards:
-            self.told([], monotonic() - began)
+            self.report([], monotonic() - began)
         elif len(shards) == 1 and not self._work.whole:
-            self.told([own.run(shards[0])])
+            self.report([own.run(shards[0])])
         else:
             self._dispatch(jobs, shards)
 
@@ -160,11 +160,11 @@ class CheckpointDriver:
         except DrkitError as error:
             self._tell_trouble(error.in_short)
         else:
-            self.told(reports)
+            self.report(reports)
 
     # -- its result ---------------------------------------------------------------------------------
 
-    def told(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
+    def report(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
         """Called after every round; returns what it did, in short.
 
         :param seconds: how long a round took that needed no task
@@ -173,19 +173,19 @@ class CheckpointDriver:
         self._work.take(reports)
         before = self._state.get(CheckpointsRecord)
         record = summary(reports, wall_ms(), before, self._work.ledger, seconds, self._work.others)
-        told = record.to_json()
+        result = record.to_json()
         deleted = [g for r in reports for g in r.deleted]
         if deleted:
             observe.event("groups_deleted", flow=self._flow.name, groups=deleted)
         self._tell_trouble(record.error or self._work.unlisted)
         self._tell_others()
         observe.event("checkpoints", level="debug", flow=self._flow.name,
-                      **{k: v for k, v in told.items() if k != "refused"})  # fmt: skip
+                      **{k: v for k, v in result.items() if k != "refused"})  # fmt: skip
         try:
             self._state.put(record)
         except DrkitError as error:
             self._tell_trouble(str(error))
-        return told
+        return result
 
     def _tell_others(self) -> None:
         """Report which groups are not synchronised, whenever that changes."""

@@ -68,14 +68,14 @@ class SideJobs:
         both = self._clusters[0].settings, self._clusters[1].settings
         driver = CheckpointDriver(both, flow, self._state, self._totals)
         jobs = round_jobs(self._workshop, flow)
-        told: dict[str, Any] = {}
+        done: dict[str, Any] = {}
         for number in range(_LAST_ROUNDS):
             if number and stop.wait(_PAUSE_SECONDS):
                 break
             shards = driver.shards(at_once=True)
             if not shards:
                 return {}
-            told = driver.told(run_round(jobs, shards, both, flow))
-            if not wants_another_round(told):
+            done = driver.report(run_round(jobs, shards, both, flow))
+            if not wants_another_round(done):
                 break
-        return told
+        return done

@@ -30,7 +30,7 @@ class Command:
         """See :class:`Adapter`; arguments may be secrets."""
         return f"command {self._command[0]}"
 
-    def told(self) -> None:
+    def current(self) -> None:
         """See :class:`Adapter`: a command cannot be queried, so only a missing program is reported."""
         if shutil.which(self._command[0]) is None:
             raise Failed(
@@ -45,12 +45,12 @@ class Command:
         variables = variables_of(endpoint)
         ended = run_program(self._command, endpoint.to_json(), variables, self._timeout_seconds)
         if ended.code == self.OLDER:
-            raise older(self.name, endpoint, ended.said or f"it ended with {ended.code}")
+            raise older(self.name, endpoint, ended.output or f"it ended with {ended.code}")
         if ended.code:
             raise TryAgain(
                 f"the command ended with {ended.code}",
                 where=self._command[0],
-                evidence=ended.said or "it said nothing",
+                evidence=ended.output or "it said nothing",
                 hint="run it by hand with the endpoint on its input",
             )
         return RepointEffect.CHANGED

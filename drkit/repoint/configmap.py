@@ -41,7 +41,7 @@ class ConfigMap:
         """See :class:`Adapter`."""
         return f"configmap {self._namespace}/{self._map}"
 
-    def told(self) -> Endpoint | None:
+    def current(self) -> Endpoint | None:
         """See :class:`Adapter`."""
         return self._endpoint(self._read())
 
@@ -66,7 +66,7 @@ class ConfigMap:
         except ValueError:
             pass
         raise Failed(
-            "this is not a Kubernetes API server", where=self._access.server, evidence=answer.said,
+            "this is not a Kubernetes API server", where=self._access.server, evidence=answer.text,
             hint="correct the server in the kubeconfig",
         )  # fmt: skip
 
@@ -83,7 +83,7 @@ class ConfigMap:
             answer = self._call("PATCH", self._path(self._map), content, _MERGE)
             verb = "patch"
         if answer.status == _CONFLICT:
-            raise TryAgain("another client changed the ConfigMap", where=self.name, evidence=answer.said)
+            raise TryAgain("another client changed the ConfigMap", where=self.name, evidence=answer.text)
         if not answer.is_done:
             raise self._refused(answer, "written", verb)
 
@@ -134,6 +134,6 @@ def _status(answer: HttpAnswer) -> str:
     try:
         found = answer.json()
     except ValueError:
-        return answer.said
+        return answer.text
     message = found.get("message") if isinstance(found, dict) else None
-    return f"HTTP {answer.status}: {message}" if message else answer.said
+    return f"HTTP {answer.status}: {message}" if message else answer.text

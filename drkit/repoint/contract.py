@@ -38,7 +38,7 @@ class Adapter(Protocol):
     def name(self) -> str:
         """Kind and address, without secrets, as in ``file /etc/orders/kafka-endpoint.json``."""
 
-    def told(self) -> Endpoint | None:
+    def current(self) -> Endpoint | None:
         """The endpoint that clients have now; None if there is none yet, or if it cannot be queried.
 
         :raises TryAgain: no answer
@@ -54,16 +54,16 @@ class Adapter(Protocol):
         """
 
 
-def judge(told: Endpoint | None, endpoint: Endpoint, where: str) -> RepointEffect:
+def judge(current: Endpoint | None, endpoint: Endpoint, where: str) -> RepointEffect:
     """The effect of sending this endpoint, given the one that clients have now.
 
     :raises OlderTerm: clients have a newer term
     """
-    if told is None or endpoint.term > told.term:
+    if current is None or endpoint.term > current.term:
         return RepointEffect.CHANGED
-    if endpoint.term < told.term:
-        raise older(where, endpoint, f"term {told.term} leads to {told.cluster}")
-    return RepointEffect.UNCHANGED if told == endpoint else RepointEffect.CHANGED
+    if endpoint.term < current.term:
+        raise older(where, endpoint, f"term {current.term} leads to {current.cluster}")
+    return RepointEffect.UNCHANGED if current == endpoint else RepointEffect.CHANGED
 
 
 def older(where: str, endpoint: Endpoint, evidence: str) -> OlderTerm:

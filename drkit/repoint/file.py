@@ -37,7 +37,7 @@ class EndpointFile:
         """See :class:`Adapter`."""
         return f"file {self._path}"
 
-    def told(self) -> Endpoint | None:
+    def current(self) -> Endpoint | None:
         """See :class:`Adapter`."""
         try:
             text = self._read()
@@ -74,7 +74,7 @@ class EndpointFile:
         file = Path(os.path.realpath(self._path))
         try:
             with _only_one(file):
-                effect = judge(self.told(), endpoint, self.name)
+                effect = judge(self.current(), endpoint, self.name)
                 if effect is RepointEffect.CHANGED:
                     _replace(file, endpoint.to_json().encode())
                 return effect

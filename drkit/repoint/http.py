@@ -38,7 +38,7 @@ class HttpAnswer(NamedTuple):
         return 200 <= self.status < 300  # noqa: PLR2004  RFC 9110
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The answer as text for an error message."""
         text = scrubbed(self.body[:_TOLD].decode(errors="replace").strip())
         return f"HTTP {self.status}" + (f": {text}" if text else "")
@@ -98,7 +98,7 @@ class HttpCaller:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise TryAgain("no answer", where=where, evidence=_plain(error)) from error
         if found.status in _PASSES:
-            raise TryAgain("the server cannot do it now", where=where, evidence=found.said)
+            raise TryAgain("the server cannot do it now", where=where, evidence=found.text)
         return found
 
     def _answer(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:

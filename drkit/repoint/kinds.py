@@ -70,14 +70,14 @@ _KINDS: Final[dict[str, Callable[[RepointSettings, Say], Adapter]]] = {
 class Unusable:
     """Replaces an adapter that cannot be built, as without its kubeconfig, so that the others still work.
 
-    Call `told` to find the error before a failover.
+    Call `current` to find the error before a failover.
     """
 
     def __init__(self, name: str, error: ConfigError) -> None:
         self.name = name
         self._error = error
 
-    def told(self) -> Endpoint | None:
+    def current(self) -> Endpoint | None:
         """Raise ConfigError."""
         raise self._error
 

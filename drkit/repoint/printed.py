@@ -16,20 +16,20 @@ class Printed:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._told: Endpoint | None = None
+        self._current: Endpoint | None = None
 
     @property
     def name(self) -> str:
         """See :class:`Adapter`."""
         return "print"
 
-    def told(self) -> Endpoint | None:
+    def current(self) -> Endpoint | None:
         """See :class:`Adapter`: the endpoint that this process has printed."""
-        return self._told
+        return self._current
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""
-        effect = judge(self._told, endpoint, self.name)
+        effect = judge(self._current, endpoint, self.name)
         if effect is RepointEffect.CHANGED:
             self._say(f"Send the clients to {endpoint.cluster} now (term {endpoint.term}):")
             self._say(f"  bootstrap.servers={endpoint.bootstrap_servers}")
@@ -38,5 +38,5 @@ class Printed:
             for name, there in endpoint.topics.items():
                 self._say(f"  topic {name} is called {there} there")
             self._say("  close each client and create a new one; one that only reconnects may repeat records")
-            self._told = endpoint
+            self._current = endpoint
         return effect

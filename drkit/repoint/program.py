@@ -26,7 +26,7 @@ class Ended(NamedTuple):
     """How a program ended, and the end of its output on both streams."""
 
     code: int
-    said: str
+    output: str
 
 
 def run_program(

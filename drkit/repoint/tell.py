@@ -70,7 +70,7 @@ class CurrentEndpoint(NamedTuple):
     """The endpoint that clients of one adapter have now."""
 
     name: str
-    told: Endpoint | None
+    endpoint: Endpoint | None
     error: DrkitError | None = None
     """Why the endpoint is unknown."""
 
@@ -90,7 +90,7 @@ def tell_all(
     :param on_outcome: called as each ends, in the calling thread
     """
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="repoint") as pool:
-        pending = [pool.submit(_told, way, endpoint, clock, sleep) for way in ways]
+        pending = [pool.submit(_outcome_of, way, endpoint, clock, sleep) for way in ways]
         found = []
         for future in pending:
             found.append(future.result())
@@ -106,7 +106,7 @@ def ask_all(ways: Sequence[Way]) -> list[CurrentEndpoint]:
 
 def _asked(way: Way) -> CurrentEndpoint:
     try:
-        return CurrentEndpoint(way.adapter.name, _bounded(way, way.adapter.told))
+        return CurrentEndpoint(way.adapter.name, _bounded(way, way.adapter.current))
     except DrkitError as error:
         return CurrentEndpoint(way.adapter.name, None, error)
 
@@ -133,7 +133,9 @@ def _bounded(way: Way, work: Callable[[], T]) -> T:
     raise Failed("it cannot be carried out", where=name, evidence=type(error).__name__) from error
 
 
-def _told(way: Way, endpoint: Endpoint, clock: Seconds, sleep: Callable[[float], None]) -> RepointOutcome:
+def _outcome_of(
+    way: Way, endpoint: Endpoint, clock: Seconds, sleep: Callable[[float], None]
+) -> RepointOutcome:
     name, started = way.adapter.name, clock()
     tries = Retrying(
         retry=retry_if_exception_type(TryAgain),

@@ -47,7 +47,7 @@ class Webhook:
         """See :class:`Adapter`."""
         return f"webhook {place_of(self._url)}"
 
-    def told(self) -> None:
+    def current(self) -> None:
         """See :class:`Adapter`: a webhook cannot be queried, so the answer is always None."""
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
@@ -63,19 +63,19 @@ class Webhook:
         }
         answer = self._caller.call("POST", self._url, headers, body)
         if answer.status == _CONFLICT:
-            raise older(self.name, endpoint, answer.said)
+            raise older(self.name, endpoint, answer.text)
         if answer.status in _NOT_AUTHORIZED:
             raise NotAuthorized(
                 "the webhook does not take drkit's word",
                 where=place_of(self._url),
-                evidence=answer.said,
+                evidence=answer.text,
                 hint="compare secret and headers with what the receiver expects",
             )
         if not answer.is_done:
             raise Failed(
                 "the webhook did not take the endpoint",
                 where=place_of(self._url),
-                evidence=answer.said,
+                evidence=answer.text,
                 hint="correct url: it is used as given, redirects are not followed",
             )
         return RepointEffect.UNCHANGED if answer.status == _ALREADY else RepointEffect.CHANGED

@@ -57,7 +57,7 @@ def is_taken_over(state: FlowState, flow: FlowSettings) -> bool:
     return every or state.get(PromotionRecord) is not None
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An error in one line."""
     if isinstance(error, DrkitError):
         return f"{error.what} ({error.evidence})" if error.evidence else error.what

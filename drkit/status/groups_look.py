@@ -25,7 +25,7 @@ from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import PartitionPosition
 from drkit.status.checkpoint_tail import CheckpointTail
-from drkit.status.facts import said
+from drkit.status.facts import error_line
 from drkit.status.group_ready import FlowFacts, GroupFacts, judged
 from drkit.status.groups import GroupsSeen, GroupStatus, Rounds
 from drkit.status.left_out_groups import left_out_by, left_out_readers
@@ -140,7 +140,7 @@ class GroupLook:
             seen: GroupsSeen = self._loop.run(self._look, state, source_answers, now, rounds)
         except (DrkitError, RawError) as error:
             self._let_go()
-            return GroupsSeen(now, rounds, error=said(error))
+            return GroupsSeen(now, rounds, error=error_line(error))
         return seen
 
     async def _look(

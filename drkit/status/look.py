@@ -23,8 +23,8 @@ from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import (
     copied_of,
+    error_line,
     is_taken_over,
-    said,
     same_topic,
     seen_record,
     status_of,
@@ -120,7 +120,7 @@ class StatusCollector:
                 interval = self._flow.heartbeats_interval_seconds
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
         except (DrkitError, RawError) as error:
-            found.target_error = said(error)
+            found.target_error = error_line(error)
             self._drop(self._flow.target)
         return self._judged(found)
 
@@ -158,7 +158,7 @@ class StatusCollector:
     def _from_state(self, found: Findings, state: FlowState) -> None:
         found.runner, found.standbys = runner_of(state, found.at_ms), standbys_of(state, found.at_ms)
         found.promoted = tuple(sorted(promoted_of(state)))
-        found.term, found.debt = term_of(state), state.get(PendingFence)
+        found.term, found.pending_fence = term_of(state), state.get(PendingFence)
         found.lift = state.get(PendingLift)
         found.taken_over = is_taken_over(state, self._flow)
         found.left_out_producers = tuple(sorted(left_out(state)))
@@ -204,7 +204,7 @@ class StatusCollector:
             look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
         except (DrkitError, RawError) as error:
             self._drop(self._flow.source)
-            return noted_look(state, said(error))
+            return noted_look(state, error_line(error))
         settings = self._sides[self._flow.source]
         found.open_transactions += transactions_of(settings, look.held, found.at_ms, source=True)
         return look
@@ -271,7 +271,7 @@ class StatusCollector:
             faults=tuple(faults), loss=loss, heartbeat=found.heartbeat, runner=found.runner,
             topics=topics_of(counted), partitions=tuple(found.partitions), promoted_topics=found.promoted,
             groups=found.groups, events=found.events, source_answers=not found.source_error,
-            target_answers=not found.target_error, term=found.term, fence_debt=found.debt,
+            target_answers=not found.target_error, term=found.term, fence_debt=found.pending_fence,
             pending_lift=found.lift, open_transactions=found.open_transactions,
             left_out_producers=found.left_out_producers, standbys=found.standbys,
         )  # fmt: skip

@@ -200,7 +200,7 @@ class Findings:
     promoted: tuple[str, ...] = ()
     taken_over: bool = False
     """Failovers promoted the whole flow, at once or part by part."""
-    debt: PendingFence | None = None
+    pending_fence: PendingFence | None = None
     lift: PendingLift | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()
@@ -264,8 +264,8 @@ def faults_of(
 def _fence_faults(found: Findings) -> Iterator[Fault]:
     when = "once it answers" if found.source_error else "it answers, so now"
     then = f"{when}: {paid_with(found.flow)}"
-    if found.debt is not None:
-        yield Fault("fence_owed", f"the source was never fenced, pending {found.debt.owed_by}; {then}")
+    if (pending := found.pending_fence) is not None:
+        yield Fault("fence_owed", f"the source was never fenced, pending {pending.owed_by}; {then}")
     if found.lift is not None:
         yield Fault("fence_lift_pending", f"the source refuses producers: {found.lift.in_words}; {then}")
 

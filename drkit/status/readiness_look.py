@@ -14,7 +14,7 @@ from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import DescribeClusterRequest, DescribeLogDirsRequest
 from drkit.kafka.topics import Topic, describe_topics, topic_configs
-from drkit.status.facts import said
+from drkit.status.facts import error_line
 from drkit.status.model import FlowStatus
 from drkit.topic_sync.acl_preview import acl_plan
 from drkit.topic_sync.preview import topic_plan
@@ -61,7 +61,7 @@ class ReadinessLook:
             alive = tuple(b.id for b in cluster.brokers)
             registered, disks = _asked(settings)
         except (DrkitError, RawError) as error:
-            return TargetFacts(said(error), faults=faults, parity=self._aged())
+            return TargetFacts(error_line(error), faults=faults, parity=self._aged())
         return TargetFacts(
             "",
             alive,
@@ -87,7 +87,7 @@ class ReadinessLook:
             )
             self._parity = Parity(0.0, changes, acls)
         except (DrkitError, RawError) as error:
-            self._parity = Parity(0.0, error=said(error))
+            self._parity = Parity(0.0, error=error_line(error))
 
     def _aged(self) -> Parity | None:
         if self._parity is None:

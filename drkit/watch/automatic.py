@@ -12,7 +12,7 @@ from drkit.detect.note_kinds import Automatic
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import DrkitError
 from drkit.failover.core.context import RunRequest, StepProgress
-from drkit.failover.desk import FailoverService
+from drkit.failover.service import FailoverService
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError
 from drkit.watch.claim import claim, tell_outcome
@@ -24,17 +24,17 @@ Act = Callable[[Mapping[str, Any]], str]
 """Fails everything over, given who decided and why; returns the outcome. Raises DrkitError."""
 
 
-def by_desk(settings: Settings, flow: FlowSettings) -> Act:
+def by_service(settings: Settings, flow: FlowSettings) -> Act:
     """The failover by the orchestrator, in this process."""
 
-    def told(progress: StepProgress) -> None:
+    def report_progress(progress: StepProgress) -> None:
         observe.event(
             "failover", flow=flow.name, step=progress.step.value, what=progress.what, **progress.fields
         )
 
     def act(decision: Mapping[str, Any]) -> str:
-        with FailoverService(settings, flow, told) as desk:
-            report = desk.begin((), RunRequest(), decision=decision)
+        with FailoverService(settings, flow, report_progress) as service:
+            report = service.begin((), RunRequest(), decision=decision)
         return str(report.get("state", "ended"))
 
     return act
@@ -81,7 +81,7 @@ class AutoFailover:
 
     def _run(self, moment: Moment) -> None:
         decision = moment.as_dict() | {"by": f"drkit watch on {moment.vote.observer}", "mode": "auto"}
-        evidence = (*moment.verdict.evidence, *moment.picture.tally.told())
+        evidence = (*moment.verdict.evidence, *moment.picture.tally.in_words())
         mine = Automatic(moment.vote.observer, moment.vote.run, moment.at_ms, evidence)
         _, target = self._settings.sides(self._flow)
         try:

@@ -82,4 +82,4 @@ def run(command: Sequence[str], seconds: float) -> str:
         return f"did not end in {seconds:.1f} s"
     except Failed as error:
         return error.in_short
-    return f"exit code {done.code}: {done.said[-_SHOWN:]}" if done.code else ""
+    return f"exit code {done.code}: {done.output[-_SHOWN:]}" if done.code else ""

@@ -145,7 +145,7 @@ class Observer:
             vote=vote,
             sensed=sensed,
             votes=(vote, *(others[n] for n in sorted(others))),
-            agents=tuple(self._agents.told()),
+            agents=tuple(self._agents.newest_notes()),
             automatic=automatic,
         )
 

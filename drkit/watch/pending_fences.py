@@ -11,7 +11,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.detect.votes import MEANS, Says
 from drkit.errors import DrkitError
 from drkit.failover import pending_fences
-from drkit.failover.desk import FailoverService
+from drkit.failover.service import FailoverService
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError
 from drkit.watch.observer import Moment
@@ -24,12 +24,12 @@ Pay = Callable[[], bool]
 """Applies what is pending; returns whether anything was pending. Raises DrkitError."""
 
 
-def by_desk(settings: Settings, flow: FlowSettings) -> Pay:
+def by_service(settings: Settings, flow: FlowSettings) -> Pay:
     """Applies pending fences by the orchestrator."""
 
     def pay() -> bool:
-        with FailoverService(settings, flow) as desk:
-            return pending_fences.apply_pending(desk) is not None
+        with FailoverService(settings, flow) as service:
+            return pending_fences.apply_pending(service) is not None
 
     return pay
 

@@ -16,12 +16,12 @@ from drkit.errors import ConfigError
 from drkit.monitoring.page.server import Listen, answering
 from drkit.next_command import Given, completed
 from drkit.watch.announcer import Announcer, failover_command, in_words
-from drkit.watch.automatic import AutoFailover, by_desk
+from drkit.watch.automatic import AutoFailover, by_service
 from drkit.watch.board import WatchBoard
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.observer import Moment, Observer
 from drkit.watch.pending_fences import PendingFences
-from drkit.watch.pending_fences import by_desk as paid_by_desk
+from drkit.watch.pending_fences import by_service as applied_by_service
 from drkit.watch.tell import Teller
 
 TICK_SECONDS: Final = 0.25
@@ -66,8 +66,8 @@ class _FlowWatcher:
         self, settings: Settings, flow: FlowSettings, options: WatchOptions, clock: AwakeClock
     ) -> None:
         self.observer = Observer(settings, flow, options.identity, clock)
-        self.automat = AutoFailover(settings, flow, by_desk(settings, flow))
-        self.payer = PendingFences(flow, paid_by_desk(settings, flow))
+        self.automat = AutoFailover(settings, flow, by_service(settings, flow))
+        self.payer = PendingFences(flow, applied_by_service(settings, flow))
         self.newest: Moment | None = None
         self._options = options
         self.confirm_seconds = settings.detection.confirm_seconds

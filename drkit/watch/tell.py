@@ -76,7 +76,7 @@ class Teller:
             answer = self._caller.call("POST", url, headers, body)
         except DrkitError as error:
             return f"{place_of(url)}: {error.in_short}"
-        return "" if answer.is_done else f"{place_of(url)}: {answer.said}"
+        return "" if answer.is_done else f"{place_of(url)}: {answer.text}"
 
     def _execute(self, body: bytes) -> str:
         command = self._settings.command
@@ -86,5 +86,5 @@ class Teller:
             done = run_program(command, body.decode(), {}, _SECONDS * 3)
         except DrkitError as error:
             return f"{command[0]}: {error.in_short}"
-        said = done.said[-_SHOWN:] or "it said nothing"
-        return f"{command[0]}: exit code {done.code}: {said}" if done.code else ""
+        output = done.output[-_SHOWN:] or "it said nothing"
+        return f"{command[0]}: exit code {done.code}: {output}" if done.code else ""

@@ -14,9 +14,9 @@ from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.errors import Failed, Refused
-from drkit.failover.desk import FailoverService
 from drkit.failover.loss.divergence import Divergence, divergence
 from drkit.failover.loss.tail import Take
+from drkit.failover.service import FailoverService
 from drkit.model import TopicPartition
 from drkit.wire import Record
 
@@ -26,8 +26,8 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 def diverged(flow: str | None, records: Path | None) -> int:
     """Run ``drkit divergence``."""
     settings = configuration().settings
-    with FailoverService(settings, settings.one_flow(flow)) as desk, _written(records) as take:
-        found = divergence(desk.beside(), take)
+    with FailoverService(settings, settings.one_flow(flow)) as service, _written(records) as take:
+        found = divergence(service.context_outside_run(), take)
     emit(found.to_json() if session().as_json else _shown(found, records))
     if not found.is_known:
         return Refused.exit_code

@@ -13,10 +13,10 @@ from drkit.cli.session import session, to_type
 from drkit.config import Settings
 from drkit.errors import DrkitError, Usage
 from drkit.failover.core.context import RunRequest
-from drkit.failover.desk import Confirm, FailoverService, Proposal, Rehearsal
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained
+from drkit.failover.service import Confirm, FailoverService, Proposal, Rehearsal
 
 _PLACE = "drkit failover"
 
@@ -54,9 +54,9 @@ def failover(
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
-    with FailoverService(settings, chosen, Progressing()) as desk:
+    with FailoverService(settings, chosen, Progressing()) as service:
         if dry_run:
-            found = desk.rehearse(groups, request, topics)
+            found = service.rehearse(groups, request, topics)
             if quiet:
                 _say_verdict(found)
             _rehearse(chosen.name, found)
@@ -64,13 +64,13 @@ def failover(
 
         def work() -> dict[str, Any]:
             if resume:
-                return _found(settings, flow, lambda: desk.resume(request, take_over=take_over))
+                return _found(settings, flow, lambda: service.resume(request, take_over=take_over))
             if abort:
                 why = "asked for by --abort"
-                return _found(settings, flow, lambda: desk.abort(why, take_over=take_over))
-            return desk.begin(groups, request, _asking(yes=yes), topics=topics)
+                return _found(settings, flow, lambda: service.abort(why, take_over=take_over))
+            return service.begin(groups, request, _asking(yes=yes), topics=topics)
 
-        _reported(desk, work, verbose=verbose)
+        _reported(service, work, verbose=verbose)
 
 
 def _one_of(**said: bool) -> None:
@@ -92,12 +92,12 @@ def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, An
         raise explained(error, files, settings.one_flow(flow).name) from error
 
 
-def _reported(desk: FailoverService, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
+def _reported(service: FailoverService, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
     """Print the report, also of a run that was held."""
     try:
         report = work()
     except DrkitError:
-        if (so_far := desk.report()) is not None:
+        if (so_far := service.report()) is not None:
             _print(so_far, verbose=verbose)
         raise
     _print(report, verbose=verbose)

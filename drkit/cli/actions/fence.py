@@ -9,25 +9,25 @@ from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.failover import pending_fences
-from drkit.failover.desk import FailoverService
+from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
 
 
 def show(flow: str | None) -> None:
     """Run ``drkit fence show``."""
-    with _desk(flow) as desk:
-        found = pending_fences.shown(desk)
+    with _service(flow) as service:
+        found = pending_fences.shown(service)
     if session().as_json:
         emit(found.to_json())
         return
     told: dict[str, Any] = {"cluster": found.cluster}
     if found.unanswered:
         told["does not answer"] = found.unanswered
-    if found.debt is not None:
-        told["fence pending"] = f"{found.debt.owed_by}; {found.debt.why}"
+    if found.pending_fence is not None:
+        told["fence pending"] = f"{found.pending_fence.owed_by}; {found.pending_fence.why}"
     if found.lift is not None:
         told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
-    if found.debt is not None or found.lift is not None:
+    if found.pending_fence is not None or found.lift is not None:
         told["next"] = to_type(f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself")
     told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
     emit(told)
@@ -35,11 +35,11 @@ def show(flow: str | None) -> None:
 
 def pay(flow: str | None, *, dry_run: bool) -> None:
     """Run ``drkit fence pay``."""
-    with _desk(flow) as desk:
+    with _service(flow) as service:
         if dry_run:
-            emit([e._asdict() for e in pending_fences.planned(desk)] or {"owed": "nothing"})
+            emit([e._asdict() for e in pending_fences.planned(service)] or {"owed": "nothing"})
             return
-        done = pending_fences.apply_pending(desk)
+        done = pending_fences.apply_pending(service)
     if done is None:
         emit({"paid": False, "owed": "nothing"})
         return
@@ -50,16 +50,16 @@ def lift(
     flow: str | None, topics: tuple[str, ...], accept_divergence: str, *, dry_run: bool, yes: bool
 ) -> None:
     """Run ``drkit fence lift``."""
-    with _desk(flow) as desk:
-        wanted = pending_fences.liftable(desk, topics, accept_divergence)
+    with _service(flow) as service:
+        wanted = pending_fences.liftable(service, topics, accept_divergence)
         if dry_run or not wanted:
             emit({"would lift": wanted, "lifted": []})
             return
         if not yes:
             ask(f"Lift the fences of {', '.join(wanted)}?", command="drkit fence lift")
-        emit({"lifted": pending_fences.lift(desk, topics, accept_divergence)})
+        emit({"lifted": pending_fences.lift(service, topics, accept_divergence)})
 
 
-def _desk(flow: str | None) -> FailoverService:
+def _service(flow: str | None) -> FailoverService:
     settings = configuration().settings
     return FailoverService(settings, settings.one_flow(flow))

@@ -24,7 +24,7 @@ def apply(alias: str, term: int | None) -> None:
     """Run ``drkit repoint apply``."""
     settings = configuration().settings.cluster(alias)
     ways = _ways()
-    known = [asked.told for asked in ask_all(ways) if asked.told is not None]
+    known = [asked.endpoint for asked in ask_all(ways) if asked.endpoint is not None]
     newest = max(known, key=lambda e: e.term, default=None)
     wanted = term if term is not None else newest.term if newest else 0
     if newest and newest.cluster != alias and term is None:
@@ -57,10 +57,10 @@ def _ways() -> list[Way]:
 
 
 def _row(asked: CurrentEndpoint) -> dict[str, Any]:
-    name, told, error = asked
+    name, endpoint, error = asked
     remark = "cannot be queried" if name.split()[0] in _MUTE else "nothing yet"
-    if told is None:
+    if endpoint is None:
         remark = error.in_short if error is not None else remark
         return {"way": name, "cluster": None, "term": None, "servers": None, "remark": remark}
-    return {"way": name, "cluster": told.cluster, "term": told.term,
-            "servers": told.bootstrap_servers, "remark": ""}  # fmt: skip
+    return {"way": name, "cluster": endpoint.cluster, "term": endpoint.term,
+            "servers": endpoint.bootstrap_servers, "remark": ""}  # fmt: skip

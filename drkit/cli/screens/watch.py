@@ -75,7 +75,7 @@ def panel(said: FlowMoment) -> Panel:
         rows.add_row("fence pending", Text(visible(picture.fence_owed), style="red"))
     rows.add_row("a failover now would lose", Text(visible(picture.risk.in_words)))
     if len(moment.votes) > 1 or picture.tally.observers > 1:
-        rows.add_row("votes", Text(visible("; ".join(picture.tally.told()))))
+        rows.add_row("votes", Text(visible("; ".join(picture.tally.in_words()))))
     for agent in moment.agents:
         how = "has fenced" if agent.fenced else agent.hold.value
         rows.add_row("fence agent", Text(visible(f"{agent.agent}: {how}")))

@@ -57,8 +57,8 @@ def facts_of(
         moving=tuple(_moving(context, tail)),
         no_heartbeat=() if beat is not None or tail.ahead_seconds else (f"none is in {tail.topic}", here),
         clocks=(ahead, here) if tail.ahead_seconds else (),
-        alive=(*votes.told(), here) if votes.alive and not fenced else (),
-        undecided=() if votes.is_decided else (*votes.told(), here),
+        alive=(*votes.in_words(), here) if votes.alive and not fenced else (),
+        undecided=() if votes.is_decided else (*votes.in_words(), here),
     )
 
 

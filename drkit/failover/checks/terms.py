@@ -23,7 +23,7 @@ def least_term(context: Context, folder: Path) -> int:
     :param folder: this machine's journals: the one on the target may have been deleted
     """
     known = term_of(context.state.records)
-    return 1 + max(known, _opposite(context), _told(context), _of_files(folder))
+    return 1 + max(known, _opposite(context), _sent_to_clients(context), _of_files(folder))
 
 
 def refused_later(context: Context) -> str:
@@ -72,6 +72,6 @@ async def _read(topic: JournalTopic, _source: RawCluster) -> int:
     return topic.history.term
 
 
-def _told(context: Context) -> int:
+def _sent_to_clients(context: Context) -> int:
     asked = ask_all(adapters(context.settings.failover.repoint))
-    return max((a.told.term for a in asked if a.told is not None), default=0)
+    return max((a.endpoint.term for a in asked if a.endpoint is not None), default=0)

@@ -41,7 +41,7 @@ def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
             raise Failed(
                 "the old primary was not stopped",
                 where=f"{_WHERE} stop_command",
-                evidence=f"it ended with {ended.code}: {ended.said or 'it said nothing'}",
+                evidence=f"it ended with {ended.code}: {ended.output or 'it said nothing'}",
                 hint="stop its brokers by hand, then: drkit failover --resume",
             )
         return f"command {settings.stop_command[0]}"
@@ -59,14 +59,14 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
     caller = HttpCaller(tls_context(Tls(ca_file=settings.stop_ca_file), _WHERE), settings.stop_seconds)
     try:
         answer = caller.call("POST", url, headers, body)
-        said = "" if answer.is_done else answer.said
+        refusal = "" if answer.is_done else answer.text
     except DrkitError as error:
-        said = error.in_short
-    if said:
+        refusal = error.in_short
+    if refusal:
         raise Failed(
             "the old primary was not stopped",
             where=f"{_WHERE} stop_webhook {place_of(url)}",
-            evidence=said,
+            evidence=refusal,
             hint="stop its brokers by hand, then: drkit failover --resume",
         )
     return f"webhook {place_of(url)}"

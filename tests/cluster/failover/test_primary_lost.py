@@ -126,7 +126,7 @@ def test_what_happened_to_the_old_log_since_is_said(story: Story):
     world.delete(world.source, other)
     world.create(world.source, other, 1, {})
     with world.desk() as desk:
-        found = divergence(desk.beside())
+        found = divergence(desk.context_outside_run())
     tails = {(t.topic, t.partition): t for t in found.tails}
     cut = tails[topic, 0]
     left = {o for t, p, o in story.lost if (t, p) == (topic, 0) and o >= first + 5}

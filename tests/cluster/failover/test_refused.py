@@ -16,7 +16,7 @@ from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
-from drkit.failover.desk import FailoverService
+from drkit.failover.service import FailoverService
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.topic import StateTopic

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from drkit.config import Settings
-from drkit.failover.desk import FailoverService
+from drkit.failover.service import FailoverService
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.records import ClustersRecord, LeaseRecord, RoleRecord
 from drkit.flow_state.repair import restore
@@ -92,7 +92,7 @@ def test_status_and_failover_name_a_damaged_record(world: World, key: str, value
     (fault,) = (f for f in found.faults if f.code == "target_unreachable")
     assert f"key {key}, offset " in fault.text
     with FailoverService(settings, world.flow()) as desk:
-        state = desk.beside().state
+        state = desk.context_outside_run().state
         with pytest.raises(Damaged, match="not drkit's") as refused:
             state.records.refuse_damaged()
     assert f"key {key}, offset " in refused.value.evidence

@@ -15,9 +15,9 @@ from drkit.failover import pending_fences
 from drkit.failover.core.context import Context, RunRequest
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.step import StepResult
-from drkit.failover.desk import FailoverService
 from drkit.failover.journal import journal
 from drkit.failover.journal.entries import EntryKind, violations
+from drkit.failover.service import FailoverService
 from drkit.failover.steps.drain import DrainStep
 from drkit.failover.steps.freeze import FreezeStep
 from drkit.failover.steps.table import all_steps

@@ -27,7 +27,7 @@ from drkit.local.spec import ClusterSpec
 from drkit.watch import by_hand
 from drkit.watch.agent import FenceAgent, lift
 from drkit.watch.agent_state import read_state
-from drkit.watch.automatic import AutoFailover, by_desk
+from drkit.watch.automatic import AutoFailover, by_service
 from tests.support.stored import stored
 from tests.support.waiting import eventually
 from tests.support.watch.ready import ready
@@ -177,7 +177,7 @@ def test_cut_apart_the_agent_fences_and_then_one_observer_acts(site: Site, obser
     """The old primary acknowledges no write once a failover has begun; only one observer acts."""
     eventually(lambda: site.agent.state.armed, 20, "a lease")
     settings, acted = site.settings(), []
-    fail_over = by_desk(settings, settings.flows[0])
+    fail_over = by_service(settings, settings.flows[0])
 
     def act(decision: Mapping[str, Any]) -> str:
         acted.append((time.monotonic(), decision))

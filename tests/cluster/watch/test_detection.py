@@ -201,7 +201,7 @@ def test_partitioned_sites_hold_while_one_observer_sees_it(calm: World, watched:
     moment = cut_off.sees(Reason.OBSERVERS_DISAGREE)
     assert moment.picture.tally.alive == ("a2",)
     near.sees(Reason.BEATS_LATE)
-    assert watched.observer.identity.name not in moment.picture.tally.told()
+    assert watched.observer.identity.name not in moment.picture.tally.in_words()
 
 
 # P39

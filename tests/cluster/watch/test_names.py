@@ -76,4 +76,4 @@ def test_invented_names_and_second_processes_are_dropped_by_name(observer: Obser
     vote("b", "r", 2)
     moment = moment_when("two processes")
     assert "b" not in moment.picture.tally.gone
-    assert "b: two processes publish under this name" in " ".join(moment.picture.tally.told())
+    assert "b: two processes publish under this name" in " ".join(moment.picture.tally.in_words())

@@ -55,4 +55,4 @@ def test_a_command_that_cannot_start_is_no_matter_of_time():
     assert not isinstance(failed.value, TryAgain)
     assert failed.value.where == "/no/such/program"
     with pytest.raises(Failed, match="no such program"):  # also to who only asks, before it matters
-        Command(("/no/such/program",), 1.0).told()
+        Command(("/no/such/program",), 1.0).current()

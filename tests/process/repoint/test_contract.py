@@ -26,12 +26,12 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 
 def test_clients_know_what_was_told_last(world: World):
-    assert world.adapter().told() is None
+    assert world.adapter().current() is None
     assert world.adapter().tell(PRIMARY) is RepointEffect.CHANGED
     assert world.known() == PRIMARY.as_dict()
     assert world.adapter().tell(STANDBY) is RepointEffect.CHANGED
     assert world.known() == STANDBY.as_dict()
-    assert world.adapter().told() in (None, STANDBY)
+    assert world.adapter().current() in (None, STANDBY)
 
 
 def test_the_same_term_again_changes_nothing(world: World):

@@ -83,7 +83,7 @@ class Odd:
     def __init__(self, error: Exception | None) -> None:
         self._error = error
 
-    def told(self) -> Endpoint | None:
+    def current(self) -> Endpoint | None:
         self._act()
         return None
 
@@ -112,7 +112,7 @@ def test_one_bad_way_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert bad.error is not None
     assert "t0ken" not in str(bad.error.as_dict())
     asked = ask_all(ways)
-    assert [a.told for a in asked] == [None, STANDBY]
+    assert [a.endpoint for a in asked] == [None, STANDBY]
     assert asked[0].error is not None
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_no_file_is_not_waited_for(tmp_path: Path):
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/zero"), tmp_path):
         with pytest.raises(Failed, match="is no file"):
-            EndpointFile(path).told()
+            EndpointFile(path).current()
         with pytest.raises(Failed, match="is no file"):
             EndpointFile(path).tell(STANDBY)
     assert pipe.is_fifo()
@@ -137,7 +137,7 @@ def test_no_space_passes_and_leaves_nothing(tmp_path: Path):
             there.tell(Endpoint(6, "other", "id-3", "o:1"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, most)
-    assert there.told() == STANDBY
+    assert there.current() == STANDBY
     assert [p.name for p in tmp_path.iterdir()] == ["e.json"]
 
 
@@ -156,15 +156,15 @@ def test_a_folder_that_vanishes_meanwhile(tmp_path: Path):
 def test_a_flood_is_not_kept():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ended = run_program(hostile.python(hostile.PRINTS_A_GIGABYTE), "", {}, 60.0)
-    assert (ended.code, ended.said[-3:]) == (0, "end")
-    assert len(ended.said) <= 2000
+    assert (ended.code, ended.output[-3:]) == (0, "end")
+    assert len(ended.output) <= 2000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
 
 
 def test_a_command_has_ended_when_its_process_has():
     began = time.monotonic()
     ended = run_program(hostile.python(hostile.LEAVES_A_CHILD), "", {}, 6.0)
-    assert (ended.code, ended.said) == (0, "done")
+    assert (ended.code, ended.output) == (0, "done")
     assert time.monotonic() - began < 5.0
 
 

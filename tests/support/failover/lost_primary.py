@@ -31,7 +31,7 @@ def it_is_done_and_all_groups_moved(story: Story) -> None:
 def i1_every_acknowledged_record_is_there_or_among_the_lost(story: Story) -> None:
     with story.world.desk() as desk:
         listed: set[tuple[str, int, int]] = set()
-        found = divergence(desk.beside(), lambda at, record: listed.add((*at, record.offset)))
+        found = divergence(desk.context_outside_run(), lambda at, record: listed.add((*at, record.offset)))
     tails = {TopicPartition(t.topic, t.partition): t for t in found.tails}
     for topic in story.topics:
         there = {p: set(values(records)) for p, records in story.ours[topic].items()}
@@ -134,7 +134,7 @@ def i11_the_journal_follows_the_table(story: Story) -> None:
 def the_divergence_is_what_was_lost_record_by_record(story: Story) -> None:
     with story.world.desk() as desk:
         listed: list[tuple[TopicPartition, Record]] = []
-        found = divergence(desk.beside(), lambda at, record: listed.append((at, record)))
+        found = divergence(desk.context_outside_run(), lambda at, record: listed.append((at, record)))
     assert {(*at, r.offset) for at, r in listed} == story.lost
     assert len(listed) == len(story.lost)
     for at, record in listed:

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Self
 from drkit.config import Settings
 from drkit.errors import DrkitError
 from drkit.failover.core.context import RunRequest
-from drkit.failover.desk import FailoverService
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
+from drkit.failover.service import FailoverService
 from tests.support.warm import WarmProcess
 
 _ROOT = Path(__file__).parents[3]

@@ -91,7 +91,7 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
             writer.finish()
         _read_to_the_end(world, topic, [reader.processed, *(m.got for m in members)])
     with world.desk() as desk:
-        diverged = divergence(desk.beside())
+        diverged = divergence(desk.context_outside_run())
     return Switchover(
         topic, groups, report, load, writers, transactor, reader, members, world.records(world.source, topic),
         world.records(world.target, topic), committed, late, diverged,

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings, Settings
-from drkit.failover.desk import FailoverService
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.journal.topic import JournalTopic
+from drkit.failover.service import FailoverService
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.groups.requests import Committed, Groups

@@ -155,7 +155,7 @@ class PrintWorld(World):
         return self._one  # what was said is not written anywhere
 
     def known(self) -> dict[str, Any] | None:
-        told = self._one.told()
+        told = self._one.current()
         assert told is None or any(told.bootstrap_servers in line for line in self.lines)
         return told.as_dict() if told else None
 

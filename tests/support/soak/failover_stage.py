@@ -248,7 +248,7 @@ class Stage:
         assert world is not None
         eventually(lambda: world.offsets(world.source, world.name(f"{self._number}-in")), what="the primary")
         with world.desk() as desk:
-            if pending_fences.shown(desk).debt is not None:
+            if pending_fences.shown(desk).pending_fence is not None:
                 pending_fences.apply_pending(desk)
         world.stop_replicating()
         self._whole = case.scope == "all"

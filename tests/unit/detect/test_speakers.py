@@ -89,7 +89,7 @@ def test_four_invented_names_and_an_invented_agent_turn_no_hold_into_lost(others
     assert post.verdict().reason is before.reason
     assert post.tally().gone == ("a",)
     assert [key for key, _ in post.reports] == [*(f"vote/x{n}" for n in range(4)), "agent/y"]
-    assert "it is not named in watch.observers" in " ".join(post.tally().told())
+    assert "it is not named in watch.observers" in " ".join(post.tally().in_words())
     assert post.notes.strangers(0.0)["agent/y"] == "it is not named in fence_agent.agents"
     post.later(60.0)
     assert post.notes.strangers(post.now - 5.0) == {}, "what is over is not shown for ever"

@@ -66,12 +66,12 @@ def test_who_only_looks_on_changes_nothing():
 
 
 def test_more_observers_than_are_configured_are_said():
-    said = count(heard("b"), rules=RULES._replace(observers=1)).told()
+    said = count(heard("b"), rules=RULES._replace(observers=1)).in_words()
     assert said[:2] == (
         "2 of 2 observers say gone, 3 are needed",
         "watch.observers = 1, but 2 vote: correct it, or stop the others",
     )
-    assert "watch.observers" not in "".join(count(heard("b")).told())
+    assert "watch.observers" not in "".join(count(heard("b")).in_words())
 
 
 def test_two_observers_cannot_decide():
@@ -149,7 +149,7 @@ VOTES = st.lists(
 def test_where_two_are_configured_a_third_that_votes_decides_nothing():
     found = count(heard("b"), heard("c"), rules=RULES._replace(observers=2))
     assert (len(found.gone), found.is_decided) == (3, False)
-    assert "watch.observers = 2, but 3 vote" in " ".join(found.told())
+    assert "watch.observers = 2, but 3 vote" in " ".join(found.in_words())
 
 
 @given(VOTES, st.integers(1, 9))

@@ -192,7 +192,7 @@ def test_kubeconfigs_that_cannot_be_used(
     settings = RepointSettings(kind="configmap", name="kafka", kubeconfig=str(file))
     [way] = adapters([settings])
     with pytest.raises(ConfigError) as unusable:
-        way.adapter.told()
+        way.adapter.current()
     assert re.search(evidence, unusable.value.evidence)
     [outcome] = tell_all([way], STANDBY)
     assert outcome.error is unusable.value

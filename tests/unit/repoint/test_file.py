@@ -59,7 +59,7 @@ def test_a_missing_folder_is_said(tmp_path: Path):
         file.tell(STANDBY)
     assert "create the folder" in failed.value.hint
     with pytest.raises(Failed, match="no folder"):  # also to who only asks, before it matters
-        file.told()
+        file.current()
 
 
 def test_who_may_only_read_cannot_hold_it_up(tmp_path: Path):

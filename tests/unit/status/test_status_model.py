@@ -88,7 +88,7 @@ def test_a_topic_that_has_moved_has_no_lag():
         ({"partitions": [part(records=7, seconds=31.0)]}, "rpo_exceeded"),
         ({"partitions": [part(records=None)]}, "lag_unknown"),
         ({"left_out": ("new",)}, "topics_left_out"),
-        ({"debt": DEBT}, "fence_owed"),
+        ({"pending_fence": DEBT}, "fence_owed"),
         ({"lift": LIFT}, "fence_lift_pending"),
     ],
 )
@@ -101,12 +101,12 @@ def test_no_heartbeats_are_missed_where_none_are_written():
 
 
 def test_who_owes_a_fence_and_what_pays_it_is_said():
-    owed = healthy(debt=DEBT, flow="a->b")
+    owed = healthy(pending_fence=DEBT, flow="a->b")
     loss = loss_of(owed, owed.partitions)
     [fault] = faults_of(owed, loss, rpo_seconds=30.0, interval_seconds=1.0)
     said = "the source was never fenced, pending since run run7 (term 3), 2 topics: orders, payments; {}: {}"
     assert fault.text == said.format("it answers, so now", "drkit fence pay --flow 'a->b'")
-    silent = healthy(debt=DEBT, flow="a->b", source_error="gone")
+    silent = healthy(pending_fence=DEBT, flow="a->b", source_error="gone")
     _, fault = faults_of(silent, loss, rpo_seconds=30.0, interval_seconds=1.0)
     assert fault.text == said.format("once it answers", "drkit fence pay --flow 'a->b'")
 

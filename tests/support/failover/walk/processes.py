@@ -26,9 +26,9 @@ from drkit.cli import main as cli
 from drkit.cli.actions import failover as _failover
 from drkit.cli.actions import fence as _fence
 from drkit.config import Settings
-from drkit.failover.desk import FailoverService
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
+from drkit.failover.service import FailoverService
 from tests.support.failover.replicator import Replicator
 
 LOADED = (_failover, _fence)

@@ -211,7 +211,7 @@ class FailoverService:
         run = self._topic.history.runs.get(self._run_id)
         return report_of(run, self._flow.name) if run is not None else None
 
-    def beside(self, scope: Scope = _NOTHING, journal: JournalView | None = None) -> Context:
+    def context_outside_run(self, scope: Scope = _NOTHING, journal: JournalView | None = None) -> Context:
         """Return a context on both clusters that belongs to no run.
 
         :param journal: records effects; without one effects are refused
