@@ -7,11 +7,15 @@ process, is under test, the command needs a process of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 import io
 import signal
 import subprocess
 from typing import Final
+
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 
 from drkit.cli import main as cli
 
@@ -33,6 +37,17 @@ def drkit_here(*words: str) -> subprocess.CompletedProcess[str]:
         except SystemExit as ended:
             code = int(ended.code or 0)
     return subprocess.CompletedProcess(words, code, out.getvalue(), said.getvalue())
+
+
+def end_jvm() -> None:
+    """End the JVM of Spark that this process keeps: the next session starts another."""
+    running: JavaGateway | None = SparkContext._gateway
+    if running is not None:
+        with suppress(Py4JError, OSError):
+            running.shutdown()
+        running.proc.kill()
+        running.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 @contextmanager
