@@ -38,6 +38,7 @@ offset-syncs.topic.replication.factor = 1
 offset.storage.replication.factor = 1
 config.storage.replication.factor = 1
 status.storage.replication.factor = 1
+standby.plugin.discovery = service_load
 """
 
 

@@ -45,6 +45,7 @@ offset-syncs.topic.replication.factor = 1
 offset.storage.replication.factor = 1
 config.storage.replication.factor = 1
 status.storage.replication.factor = 1
+target.plugin.discovery = service_load
 """
 
 TOPICS: Final[dict[str, tuple[int, dict[str, str]]]] = {

@@ -23,17 +23,11 @@ from drkit.replicate.once import groups_left
 from drkit.spark.session import SharedSpark, spark_session
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.produce import fill, fill_transactions
-from tests.support.mm2.mm2_java import KafkaJava, client_properties, kafka_java, task_properties
+from tests.support.mm2.mm2_java import KafkaJava, client_properties, task_properties
 from tests.support.waiting import eventually
 
 MIDDLE = 20
 """How many records the group had read."""
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[KafkaJava]:
-    with kafka_java() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -18,15 +18,9 @@ from tests.support.flows.exactness import first, places
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.known_flow import remember
 from tests.support.flows.produce import aged, fill, fill_transactions, producer, put
-from tests.support.mm2.mm2_java import KafkaJava, OffsetSyncStore, kafka_java, task_properties
+from tests.support.mm2.mm2_java import KafkaJava, OffsetSyncStore, task_properties
 
 PARTITIONS = 2
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[KafkaJava]:
-    with kafka_java() as made:
-        yield made
 
 
 @contextmanager

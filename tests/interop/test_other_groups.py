@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import json
 from pathlib import Path
-import subprocess
-import sys
 from typing import Any
 
 from kafka.protocol.consumer import JoinGroupRequest
@@ -28,7 +25,8 @@ from drkit.status.groups_look import GroupLook
 from tests.support.flow_state.old_bytes import FIRST_CHECKPOINTS, RECORDS
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import fill
-from tests.support.mm2.mm2_java import KafkaJava, kafka_java
+from tests.support.mm2.mm2_java import KafkaJava
+from tests.support.spark.here import drkit_here
 from tests.support.stored import flow_state
 from tests.support.waiting import eventually
 
@@ -78,12 +76,6 @@ def test_a_round_keeps_some_by_name_and_counts_all() -> None:
     for earlier in (RECORDS["checkpoints"], FIRST_CHECKPOINTS):
         assert from_state(CheckpointsRecord.decode(earlier)) == ((), 0), "a round of an earlier version"
     assert from_state(None) == ((), 0)
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[KafkaJava]:
-    with kafka_java() as made:
-        yield made
 
 
 @pytest.fixture
@@ -142,8 +134,7 @@ async def _joined(cluster: RawCluster, join: Any, node: int, group: str) -> dict
 
 
 def drkit(config: Path, *arguments: str) -> tuple[str, str]:
-    command = [sys.executable, "-m", "drkit", *arguments, "--config", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    done = drkit_here(*arguments, "--config", str(config))
     assert done.returncode in {0, 1}, done.stderr  # a status names faults of a flow that does not run
     return done.stdout, done.stderr
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from drkit.wire import CorruptBatch, Record, split
 from drkit.wire.codecs import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD
-from tests.support.mm2.mm2_java import KafkaJava, kafka_java
+from tests.support.mm2.mm2_java import KafkaJava
 from tests.support.wire.forge import batch, copied, plain_record, run
 from tests.support.wire.partition import EVERY_WAY, FORWARD, PASSIVE, Answer, Partition
 
 RECORDS = 30
 INVALID_RECORD = 87
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[KafkaJava]:
-    with kafka_java() as made:
-        yield made
 
 
 def consume(java: KafkaJava, partition: Partition) -> list[Record]:

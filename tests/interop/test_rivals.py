@@ -23,11 +23,11 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.java import find_java
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync
-from tests.bench.peers.mm2 import MirrorMaker
 from tests.bench.peers.replicator import Flow as PeerFlow
 from tests.bench.peers.replicator import running
 from tests.support.flows.compare import read
 from tests.support.flows.produce import fill
+from tests.support.mm2.mirror_maker import QuickMirrorMaker
 from tests.support.stored import put as put_record
 from tests.support.stored import stored
 from tests.support.waiting import eventually
@@ -184,7 +184,7 @@ def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, Loc
     orders = fan.create("TAG-orders", fan.sources["a"])
     users = fan.create("TAG-users", fan.sources["a"])
     fill(fan.sources["a"].settings, orders, 20)
-    mm2 = MirrorMaker(str(find_java()), jars.classpath(modules=jars.MIRROR_MAKER))
+    mm2 = QuickMirrorMaker(str(find_java()), jars.classpath(modules=jars.MIRROR_MAKER))
     try:
         with running(mm2, PeerFlow(a.bootstrap(), t.bootstrap(), orders, "none", tmp_path)) as peer:
 

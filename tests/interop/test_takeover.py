@@ -18,8 +18,6 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from drkit.local.jars import MIRROR_MAKER, classpath
-from drkit.local.java import find_java
 from drkit.model import TopicPartition
 from drkit.replicate.job import FlowJob
 from drkit.spark.session import SharedSpark, spark_session
@@ -28,10 +26,9 @@ from drkit.takeover import mm2_progress
 from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.ranges import cut
 from drkit.verify.task import compare_range
-from tests.bench.peers.mm2 import MAIN_CLASS
 from tests.support.flows.compare import read, same_records
 from tests.support.flows.produce import Load, fill, fill_transactions, producer, put
-from tests.support.mm2.mirror_maker import JVM
+from tests.support.mm2.mirror_maker import java_words
 from tests.support.stored import stored
 from tests.support.waiting import eventually
 
@@ -82,16 +79,9 @@ class MirrorMaker:
         self.flow = self.settings.flows[0].model_copy(update={"takeover_from_mm2": True, "buckets": 4})
 
     def start(self) -> None:
-        java = [
-            str(find_java()),
-            *JVM,
-            "-cp",
-            classpath(modules=MIRROR_MAKER),
-            MAIN_CLASS,
-            str(self.file),
-        ]
+        command = [*java_words(), str(self.file)]
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(java, stdout=log, stderr=log, cwd=self.file.parent)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.file.parent)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-import subprocess
-import sys
 from typing import Any, Final
 import uuid
 
@@ -20,6 +18,7 @@ from drkit.takeover import mm2_progress
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.produce import fill, fill_transactions, producer
 from tests.support.mm2.mirror_maker import mirror_maker
+from tests.support.spark.here import drkit_here
 from tests.support.waiting import eventually
 
 PROPERTIES: Final = """\
@@ -93,8 +92,7 @@ class Mm2World:
         assert out.flush(30) == 0
 
     def drkit(self, *words: str) -> tuple[int, Any, str]:
-        command = [sys.executable, "-m", "drkit", "--json", *words, "--config", str(self.file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        done = drkit_here("--json", *words, "--config", str(self.file))
         return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
 

@@ -30,6 +30,13 @@ LOADED: Final = (
     "tests.support.flows.run_copy",
     "tests.support.failover.orchestrator",
     "tests.support.failover.replicator",
+    "tests.support.cli.forked",
+    "drkit.cli.actions.config",
+    "drkit.cli.actions.replicate",
+    "drkit.cli.actions.status",
+    "drkit.cli.actions.translate",
+    "drkit.cli.actions.verify",
+    "drkit.cli.render",
 )
 _STARTS_SECONDS: Final = 60.0
 _LONGEST: Final = 1 << 16
@@ -104,6 +111,8 @@ class _Parent:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.warm", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                # Loaded, numpy would begin threads, and only a process without them is forked whole.
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             )  # fmt: skip
 
     def close(self) -> None:

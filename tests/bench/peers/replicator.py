@@ -66,6 +66,11 @@ class Running:
         self.started_at = time.monotonic()
         self.tree = ProcessTree(process.pid)
 
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._process.returncode
+
     def check(self) -> None:
         """Raise :class:`ReplicatorDied` when the process is gone."""
         if self._process.poll() is not None:

@@ -55,7 +55,7 @@ def seen(*groups: GroupStatus) -> GroupsSeen:
 def world() -> Iterator[World]:
     made = World()
     yield made
-    made.server.close()
+    made.close()
 
 
 needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")

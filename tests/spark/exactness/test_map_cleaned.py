@@ -17,7 +17,7 @@ from tests.support.exactness.cleaning import (
     segment_is_full,
 )
 from tests.support.exactness.fixtures import Pair
-from tests.support.exactness.positions import Command
+from tests.support.exactness.positions import CommandHere
 from tests.support.exactness.truth import Truth
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import read, same_records
@@ -91,7 +91,7 @@ def test_translated_by_command_before_and_after_the_cleaner(
         "".join(f'[clusters.{c.alias}]\nbootstrap_servers = "{c.bootstrap_servers}"\n' for c in sides)
         + f'[[flows]]\nsource = "a"\ntarget = "b"\ntopics = ["{topic_name}"]\nbuckets = 1\n'
     )
-    drkit, asked = Command(config), (100, 1050)
+    drkit, asked = CommandHere(config), (100, 1050)
     world.create(world.source, topic_name, 1, {"retention.ms": "-1"})
     fill(world.source, topic_name, 1000)
     assert drkit.run("replicate", "--once")[0] == 0

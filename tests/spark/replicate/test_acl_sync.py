@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 import json
 from pathlib import Path
-import subprocess
-import sys
 from typing import Any
 
 from confluent_kafka import Producer
@@ -26,11 +24,11 @@ from drkit.topic_sync.acl_preview import acl_plan_rows
 from drkit.topic_sync.acl_sync import AclSync
 from drkit.topology.acl_record import AclRecord, promotion
 from drkit.topology.acls import to_json
+from tests.support.spark.here import drkit_here
 from tests.support.stored import put as put_record
 from tests.support.topic_sync.acl_world import Shared, World, connect
 from tests.support.waiting import eventually
 
-MAIN = "from drkit.cli.main import main; main()"
 Worlds = Callable[..., World]
 
 
@@ -280,10 +278,7 @@ def test_the_job_syncs_acls_and_copies_into_topics_that_they_closed(
     text += f'topics = ["{orders}"]\n'
     path = tmp_path / "drkit.toml"
     path.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "replicate", "--config", str(path), "--once"],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = drkit_here("replicate", "--config", str(path), "--once")
     assert done.returncode == 0, done.stderr
     assert world.acl(orders, "READ", "User:other") in world.has()
     assert world.acl(orders, "WRITE", "User:drkit") in world.has()

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 import json
-import os
 from pathlib import Path
 import signal
-import subprocess
-import sys
 from typing import Any
 
 from confluent_kafka import Consumer
@@ -21,11 +18,11 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
+from tests.support.cli.forked import Forked
 from tests.support.flows.produce import producer, put
 from tests.support.stored import stored
 from tests.support.waiting import eventually
 
-MAIN = "from drkit.cli.main import main; main()"
 RECORDS = 12
 
 
@@ -44,22 +41,13 @@ def config(tmp_path: Path, source: LocalCluster, target: LocalCluster, topic_nam
 
 
 @pytest.fixture
-def replicating(config: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with (tmp_path / "said").open("wb") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "replicate", "--config", str(config)],
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env={**os.environ, "TMPDIR": str(tmp_path)},
-        )
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(30)
-            finally:
-                process.kill()
+def replicating(config: Path, tmp_path: Path) -> Iterator[Forked]:
+    with Forked(
+        "replicate", "--config", str(config), said=tmp_path / "said", environ={"TMPDIR": str(tmp_path)}
+    ) as process:
+        yield process
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
 
 
 Ask = Callable[..., tuple[int, Any]]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-import subprocess
-import sys
 import uuid
 
 import pytest
@@ -16,11 +14,12 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
+from tests.support.cli.forked import Forked
 from tests.support.flows.compare import read
 from tests.support.flows.produce import fill
+from tests.support.spark.here import drkit_here
 from tests.support.waiting import eventually
 
-MAIN = "from drkit.cli.main import main; main()"
 RECORDS = 50
 
 
@@ -45,15 +44,18 @@ class Shop:
         eventually(lambda: self.topic in topic_names(Cluster.connect(self.source)), what=self.topic)
         fill(self.source, self.topic, RECORDS)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", MAIN, "replicate", "--config", str(self.config), "--json"]
-        with self.said.open("w") as said:
-            return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=said, text=True)
+    def start(self) -> Forked:
+        return Forked("replicate", "--config", str(self.config), "--json", said=self.said)
 
-    def ended(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, object]]:
+    def ended(self, process: Forked) -> tuple[int, dict[str, object]]:
         """Exit code and the flow's line of the answer."""
         out, _ = process.communicate(timeout=120)
-        return process.returncode, json.loads(out)["flows"][0]
+        return process.wait(), json.loads(out)["flows"][0]
+
+    def once(self) -> tuple[int, dict[str, object]]:
+        """Exit code and the flow's line of the answer of a copy with an end."""
+        done = drkit_here("replicate", "--config", str(self.config), "--json", "--once")
+        return done.returncode, json.loads(done.stdout)["flows"][0]
 
     def copies(self) -> int:
         if self.topic not in topic_names(Cluster.connect(self.target)):
@@ -72,10 +74,10 @@ def shop(tmp_path: Path, source: LocalCluster, target: LocalCluster) -> Shop:
 
 
 def test_a_state_deleted_between_runs_ends_with_3_and_nothing_is_copied_again(shop: Shop) -> None:
-    code, answer = shop.ended(shop.start("--once"))
+    code, answer = shop.once()
     assert (code, answer["records"], answer["groups"]) == (0, RECORDS, {})
     shop.delete(state_topic(shop.source.alias))
-    code, answer = shop.ended(shop.start("--once"))
+    code, answer = shop.once()
     assert code == 3
     error = answer["error"]
     assert isinstance(error, dict)

@@ -24,6 +24,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.cli.forked import Forked, drkit
 from tests.support.flows.produce import fill, producer, put
 from tests.support.waiting import eventually
 
@@ -57,15 +58,12 @@ def config(tmp_path: Path, tag: str) -> Callable[[str, str], Path]:
     return write
 
 
-def command(config: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-c", MAIN, "replicate", "--config", str(config), "--json", *arguments]
+def command(config: Path, *arguments: str) -> tuple[str, ...]:
+    return ("replicate", "--config", str(config), "--json", *arguments)
 
 
 def refused(config: Path, *arguments: str, **environment: str) -> tuple[int, str]:
-    done = subprocess.run(
-        command(config, *arguments),
-        capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment},
-    )  # fmt: skip
+    done = drkit(*command(config, *arguments), environ=environment)
     assert not done.stdout
     return done.returncode, done.stderr
 
@@ -146,8 +144,9 @@ def test_dry_run_shows_the_plan_and_changes_nothing(config, tag, source: LocalCl
     eventually(lambda: f"{tag}-orders" in topic_names(cluster))
     path = config(source.bootstrap(), target.bootstrap())
 
-    done = subprocess.run(command(path, "--dry-run"), capture_output=True, text=True, timeout=120, check=True)
+    done = drkit(*command(path, "--dry-run"))
 
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
         {
             "flow": f"a{tag}->b{tag}",
@@ -171,7 +170,7 @@ def test_ctrl_c_ends_it_with_an_answer_and_nothing_left_behind(
     scratch.mkdir()
 
     process = subprocess.Popen(
-        command(config(source.bootstrap(), target.bootstrap())),
+        [sys.executable, "-c", MAIN, *command(config(source.bootstrap(), target.bootstrap()))],
         stdout=subprocess.PIPE,
         stderr=(tmp_path / "said").open("w"),
         text=True,
@@ -208,8 +207,9 @@ def test_what_an_open_transaction_holds_back_is_named(
     fill(settings, topic, 20)
     path = config(source.bootstrap(), target.bootstrap())
 
-    done = subprocess.run(command(path, "--once"), capture_output=True, text=True, timeout=120, check=True)
+    done = drkit(*command(path, "--once"))
 
+    assert done.returncode == 0, done.stderr
     flow = json.loads(done.stdout)["flows"][0]
     assert (flow["ended"], flow["records"]) == ("complete", 10)
     [held] = flow["held_back"]
@@ -220,7 +220,7 @@ def test_what_an_open_transaction_holds_back_is_named(
     assert by["end_it"].startswith("kafka-transactions.sh ")
 
     said = tmp_path / "said"
-    process = subprocess.Popen(command(path), stdout=subprocess.PIPE, stderr=said.open("w"), text=True)
+    process = Forked(*command(path), said=said)
     try:
         text = f"{topic}-0: up to 21 records by producer id {by['producer_id']} since {by['since']}"
         eventually(lambda: process.poll() is not None or text in said.read_text(), 120, "the progress line")

@@ -64,10 +64,17 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
         yield found
 
 
+@pytest.fixture
+def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is refused is refused before Spark starts."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+
 def test_the_tables_are_the_ones_that_are_asked_for():
     assert all(table in PAGE.read_text() for table in documentation())
 
 
+@pytest.mark.usefixtures("_no_java")
 def test_everything_that_is_missing_is_named_at_once(locked: Locked, capsys: pytest.CaptureFixture[str]):
     locked.grant(*(g for g in documented() if g.cluster == "primary"))
 
@@ -90,6 +97,7 @@ def test_everything_that_is_missing_is_named_at_once(locked: Locked, capsys: pyt
     assert not locked.topics("standby")
 
 
+@pytest.mark.usefixtures("_no_java")
 def test_each_missing_permission_is_named_alone(locked: Locked, capsys: pytest.CaptureFixture[str]):
     locked.grant(*documented())
     locked.wait_granted(capsys)
@@ -121,6 +129,7 @@ def test_each_missing_permission_is_named_alone(locked: Locked, capsys: pytest.C
     assert locked.topics("standby") <= {"__consumer_offsets"}, "nothing may be created before all is allowed"
 
 
+@pytest.mark.usefixtures("_no_java")
 def test_each_transactional_id_of_the_run_is_asked_for(locked: Locked, capsys: pytest.CaptureFixture[str]):
     """With literal ACLs that of one bucket may be missing; the refusal names it, and its command suffices."""
     locked.clean()

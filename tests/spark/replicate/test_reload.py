@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 import json
 import os
 from pathlib import Path
 import signal
-import subprocess
-import sys
 from typing import Any
 import uuid
 
@@ -25,10 +21,10 @@ from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_o
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.replicate.reload import ConfigFile, Reload
+from tests.support.cli.forked import Forked
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
 
-MAIN = "from drkit.cli.main import main; main()"
 TEXT = """
 [clusters.a]
 bootstrap_servers = "a:1"
@@ -195,14 +191,8 @@ def events(said: Path, kind: str) -> list[dict[str, Any]]:
     return [e for e in map(json.loads, lines) if e["event"] == kind]
 
 
-@contextmanager
-def running(config: Path, said: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-c", MAIN, "replicate", "--config", str(config), "--log-format", "json"]
-    with said.open("wb") as log, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def running(config: Path, said: Path) -> Forked:
+    return Forked("replicate", "--config", str(config), "--log-format", "json", said=said)
 
 
 def test_a_running_flow_follows_its_file(source: LocalCluster, target: LocalCluster, tmp_path: Path):

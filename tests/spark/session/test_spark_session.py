@@ -14,6 +14,7 @@ from drkit.errors import Failed, NotAuthorized
 from drkit.spark.jobs import SparkGone, SparkJobs
 from drkit.spark.session import SharedSpark, spark_session
 from tests.support.flows.process import tree
+from tests.support.spark.here import end_jvm
 from tests.support.waiting import eventually
 
 SECRET = "known-to-nobody-7f3a"
@@ -27,6 +28,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSpark]:
     folder, before = tmp_path_factory.mktemp("modules"), Path.cwd()
     for name in ("kafka", "secrets", "drkit"):
         (folder / f"{name}.py").write_text("raise SystemExit('not the one that was asked for')\n")
+    end_jvm()  # it would be in the folder in which an earlier file started it
     os.chdir(folder)
     try:
         with spark_session("drkit tests", 2) as made:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 import json
 from pathlib import Path
-import subprocess
-import sys
 from typing import Any
 
 from confluent_kafka import Producer
@@ -25,6 +23,7 @@ from drkit.verify.task import compare_range
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import Load, fill, fill_transactions, producer, put
+from tests.support.spark.here import drkit_here
 from tests.support.waiting import eventually
 
 RECORDS = 40
@@ -265,10 +264,7 @@ def test_the_command(flow: Flow, topic_name: str, tmp_path: Path) -> None:
     )
 
     def run(*more: str) -> tuple[int, dict[str, Any], str]:
-        command = [sys.executable, "-m", "drkit", "verify", "--config", str(config), "--json"]
-        done = subprocess.run(
-            [*command, "--topic", topic_name, *more], capture_output=True, text=True, check=False, timeout=120
-        )
+        done = drkit_here("verify", "--config", str(config), "--json", "--topic", topic_name, *more)
         return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
     code, answer, talk = run("--master", "local[2]")

@@ -14,6 +14,7 @@ from drkit.offsets import Unavailable
 from drkit.offsets.translation import Exact, PartitionPosition, Translation
 from tests.support.flows.exactness import places
 from tests.support.flows.flow import Flow
+from tests.support.spark.here import drkit_here
 
 _ROOT = Path(__file__).parents[3]
 
@@ -54,7 +55,11 @@ class Command:
             [sys.executable, "-m", "drkit", *arguments, "--config", str(self._config)],
             cwd=_ROOT, capture_output=True, text=True, timeout=seconds, check=False,
         )  # fmt: skip
-        assert done.returncode in {0, 3}, f"drkit {arguments}: {done.returncode}\n{done.stderr[-3000:]}"
+        return self._answer(done)
+
+    @staticmethod
+    def _answer(done: subprocess.CompletedProcess[str]) -> tuple[int, str]:
+        assert done.returncode in {0, 3}, f"drkit {done.args}: {done.returncode}\n{done.stderr[-3000:]}"
         return done.returncode, done.stdout
 
     def translate(self, topic: str, offsets: Iterable[int]) -> dict[int, int | str]:
@@ -65,3 +70,11 @@ class Command:
             line: dict[str, Any] = json.loads(self.run("translate", "--json", *one)[1])[0]
             out[offset] = line["to_offset"] if line["answer"] == "exact" else str(line["note"])
         return out
+
+
+class CommandHere(Command):
+    """The same, in the process of the tests."""
+
+    def run(self, *arguments: str, seconds: float = 150.0) -> tuple[int, str]:  # noqa: ARG002  it ends by itself
+        """The exit code and what it said."""
+        return self._answer(drkit_here(*arguments, "--config", str(self._config)))

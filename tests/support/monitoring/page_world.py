@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http.client import HTTPConnection
+import threading
 from typing import Any
 
 from drkit.clock import wall_ms
@@ -45,6 +46,10 @@ class World:
         self.board.watches = [self.watch]
         self.server = PageServer(Listen("127.0.0.1", 0), self.board)
         self.show()
+
+    def close(self) -> None:
+        """Stop the server, without the wait: twice a second it looks whether it is to stop."""
+        threading.Thread(target=self.server.close, daemon=True).start()
 
     def show(self, *faults: Fault, **more: Any) -> None:
         at = wall_ms()

@@ -65,7 +65,7 @@ class ApiServer:
         context.load_cert_chain(chain)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.url = f"https://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any]:
         self.requests.append(f"{method} {path}")

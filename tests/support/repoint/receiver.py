@@ -63,7 +63,7 @@ class HttpReceiver:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/hooks/t0p-secret?token=abc"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def take(self, body: bytes) -> int:
         stamp = self.headers["Drkit-Timestamp"]

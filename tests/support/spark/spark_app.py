@@ -34,7 +34,6 @@ class Application:
             "spark.sql.codegen.wholeStage": "false",
             "spark.driver.memory": "512m",
             "spark.driver.host": "localhost",
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "spark.local.dir": job["scratch"],
             "spark.sql.warehouse.dir": f"{job['scratch']}/warehouse",
             **job.get("settings", {}),

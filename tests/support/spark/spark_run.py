@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Iterable
 from functools import cache
+import hashlib
 import json
 import os
 from pathlib import Path
-import shutil
 import subprocess
 import sys
-import tempfile
 from typing import Any
 import zipfile
 
+import pyspark
 from pyspark.java_gateway import launch_gateway
 
-from drkit.local.jars import Module, classpath
+from drkit.local.jars import Module, classpath, default_cache
+from drkit.local.java import find_java
+from drkit.spark.class_archive import archive_option
+from drkit.spark.jvm import QUICK_JVM
 
 _ROOT = Path(__file__).parents[3]
 _TOKENS = Path(__file__).parent / "delegation_tokens"
@@ -32,13 +34,24 @@ CONNECTOR = (
 @cache
 def connector() -> list[str]:
     """The jars of Spark's Kafka connector, fetched once like those of brokers, and its missing classes."""
-    jars = classpath(modules=CONNECTOR).split(os.pathsep)
-    made = Path(tempfile.mkdtemp(prefix="connector-")) / "tokens.jar"
-    atexit.register(shutil.rmtree, made.parent)
-    with zipfile.ZipFile(made, "w") as archive:
-        for name, code in compiled(sorted(_TOKENS.glob("*.java"))).items():
-            archive.writestr(name.replace(".", "/") + ".class", code)
-    return [*jars, str(made)]
+    return [*classpath(modules=CONNECTOR).split(os.pathsep), str(_tokens())]
+
+
+def _tokens() -> Path:
+    """The classes that are missing: compiled once, and kept where the jars are."""
+    sources = sorted(_TOKENS.glob("*.java"))
+    digest = hashlib.sha256(pyspark.__version__.encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    kept = default_cache() / "tests" / f"tokens-{digest.hexdigest()[:16]}.jar"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        made = kept.with_suffix(f".{os.getpid()}")
+        with zipfile.ZipFile(made, "w") as archive:
+            for name, code in compiled(sources).items():
+                archive.writestr(name.replace(".", "/") + ".class", code)
+        made.replace(kept)
+    return kept
 
 
 def compiled(sources: Iterable[Path]) -> dict[str, bytes]:
@@ -64,7 +77,10 @@ def run_spark(bootstrap: str, queries: list[dict[str, Any]], scratch: Path, **se
         "jars": connector(),
         "bootstrap": bootstrap,
         "scratch": str(scratch),
-        "settings": settings,
+        "settings": {
+            "spark.driver.extraJavaOptions": f"{QUICK_JVM} {archive_option(find_java())}",
+            **settings,
+        },
         "queries": queries,
     }
     log = scratch / "said.log"

@@ -11,8 +11,11 @@ import secrets
 import subprocess
 
 from drkit.local.java import find_java
+from drkit.spark.class_archive import archive_option
 from drkit.spark.conf import given_conf
+from drkit.spark.jvm import QUICK_JVM
 from tests.support.flows.process import kill_all, tree
+from tests.support.spark.class_archive import class_path
 from tests.support.spark.worker_python import SPARK_HOME, worker_python
 from tests.support.waiting import eventually
 
@@ -47,6 +50,7 @@ class SparkCluster:
         self.properties.write_text(
             f"spark.authenticate true\nspark.network.crypto.enabled true\n"
             f"spark.authenticate.secret {self.secret}\n"
+            f"spark.executor.extraJavaOptions {QUICK_JVM} {archive_option(find_java())}\n"
         )
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.url = ""
@@ -105,7 +109,7 @@ class SparkCluster:
         own |= {"PATH": f"{self._bin}:{os.environ['PATH']}"}
         with (home / "log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
-                [find_java(), *_QUICK, "-cp", f"{SPARK_HOME}/jars/*", f"org.apache.spark.deploy.{java_class}",
+                [find_java(), *class_path(), *_QUICK, f"org.apache.spark.deploy.{java_class}",
                  "--webui-port", "0", "--properties-file", str(self.properties), *arguments],
                 stdout=log,
                 stderr=log,

@@ -6,8 +6,6 @@ from contextlib import suppress
 import os
 from pathlib import Path
 import signal
-import subprocess
-import sys
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -22,6 +20,7 @@ from drkit.local.spec import ClusterSpec
 from drkit.status.groups import GroupStatus
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
+from tests.support.cli.forked import Forked
 from tests.support.flows.process import tree
 
 PLAIN, TRANSACTIONAL, GROUP = "orders", "payments", "shipping"
@@ -47,16 +46,13 @@ class World:
             f'[[flows]]\nsource = "a"\ntarget = "b"\ntopics = ["{PLAIN}", "{TRANSACTIONAL}"]\n'
             "buckets = 2\ntasks = 1\n"
         )
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | None = None
 
     def replicate(self) -> None:
-        main = "from drkit.cli.main import main; main()"
-        with (self.folder / "said").open("wb") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", main, "replicate", "--config", str(self.config), "--metrics-port",
-                 str(self.port)],
-                stdout=said, stderr=said,
-            )  # fmt: skip
+        self._process = Forked(
+            "replicate", "--config", str(self.config), "--metrics-port", str(self.port),
+            said=self.folder / "said",
+        )  # fmt: skip
 
     def signal(self, number: int) -> None:
         """To the process and everything below it: Spark's workers are in groups of their own."""

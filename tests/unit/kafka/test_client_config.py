@@ -180,7 +180,7 @@ class _Endpoint(BaseHTTPRequestHandler):
 def endpoint() -> Iterator[str]:
     _Endpoint.answer, _Endpoint.asked = (200, {"access_token": "t", "expires_in": 100}), []
     with HTTPServer(("127.0.0.1", 0), _Endpoint) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/token"
         server.shutdown()

@@ -79,7 +79,7 @@ class Lonely(ThreadingTCPServer):
 @pytest.fixture
 def lonely(request: pytest.FixtureRequest) -> Iterator[Lonely]:
     with Lonely(request.param) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server
         server.shutdown()
 
@@ -100,7 +100,7 @@ def test_it_is_asked_until_one_takes_part(lonely: Lonely) -> None:
 
 def _brokers_of_one_of_many(_: int) -> list[int]:
     with Lonely((2, 4)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             return [broker.id for broker in connect(server, 20.0).brokers]
         finally:

@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 def world() -> Iterator[World]:
     made = World()
     yield made
-    made.server.close()
+    made.close()
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil", "", "10.0.0.1"])
