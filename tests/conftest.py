@@ -21,7 +21,9 @@ from tests.support.shared_clusters import (
     KEPT_LOGS,
     SHARED,
     ClusterFactory,
+    ModuleClusters,
     SharedClusters,
+    own_cluster,
     remove_flows,
     stop,
 )
@@ -41,7 +43,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def _clusters(request: pytest.FixtureRequest) -> Iterator[SharedClusters]:
-    both = SharedClusters(LocalCluster(ClusterSpec("source")), LocalCluster(ClusterSpec("target")))
+    # Nobody waits for these to come back: four heartbeats a second are a third of what an idle one works.
+    properties = {"broker.heartbeat.interval.ms": "1000"}
+    both = SharedClusters(
+        *(LocalCluster(ClusterSpec(name, properties=properties)) for name in ("source", "target"))
+    )
     start_together(*both)
     request.session.stash[SHARED] = both
     yield both
@@ -77,12 +83,20 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
     made: list[LocalCluster] = []
 
     def make(name: str = "own", *, start: bool = True, **fields: Any) -> LocalCluster:
-        cluster = LocalCluster(ClusterSpec(name, **fields))
+        cluster = own_cluster(name, **fields)
         made.append(cluster)
         return cluster.start() if start else cluster
 
     yield make
     stop(made, request.session)
+
+
+@pytest.fixture(scope="module")
+def module_cluster(request: pytest.FixtureRequest) -> Iterator[ModuleClusters]:
+    """A function like ``cluster_factory``: the cluster of a name is the same for all tests of a file."""
+    clusters = ModuleClusters()
+    yield clusters
+    stop([*clusters.made.values()], request.session)
 
 
 @pytest.fixture

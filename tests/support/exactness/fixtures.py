@@ -8,11 +8,10 @@ from typing import NamedTuple
 import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.local.spec import ClusterSpec
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.fixtures import flow_factory as flow_factory
 from tests.support.flows.flow import Flow
-from tests.support.shared_clusters import stop
+from tests.support.shared_clusters import own_cluster, stop
 
 
 class Pair(NamedTuple):
@@ -27,8 +26,8 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     Tests may kill and restart them; each leaves them as it found them.
     """
     made = Pair(
-        LocalCluster(ClusterSpec("exact-source", **getattr(request.module, "SOURCE", {}))),
-        LocalCluster(ClusterSpec("exact-target", **getattr(request.module, "TARGET", {}))),
+        own_cluster("exact-source", **getattr(request.module, "SOURCE", {})),
+        own_cluster("exact-target", **getattr(request.module, "TARGET", {})),
     )
     start_together(*made)
     yield made
