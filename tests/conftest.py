@@ -23,7 +23,6 @@ from tests.support.shared_clusters import (
     ClusterFactory,
     ModuleClusters,
     SharedClusters,
-    own_cluster,
     remove_flows,
     stop,
 )
@@ -83,7 +82,7 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
     made: list[LocalCluster] = []
 
     def make(name: str = "own", *, start: bool = True, **fields: Any) -> LocalCluster:
-        cluster = own_cluster(name, **fields)
+        cluster = LocalCluster(ClusterSpec(name, **fields))
         made.append(cluster)
         return cluster.start() if start else cluster
 
@@ -93,7 +92,11 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
 
 @pytest.fixture(scope="module")
 def module_cluster(request: pytest.FixtureRequest) -> Iterator[ModuleClusters]:
-    """A function like ``cluster_factory``: the cluster of a name is the same for all tests of a file."""
+    """A function that starts a cluster for all tests of a file, by its name, for those that kill brokers.
+
+    One that is frozen belongs to a test alone: a broker that wakes up is cast out for a moment, and takes no
+    request for a new topic.
+    """
     clusters = ModuleClusters()
     yield clusters
     stop([*clusters.made.values()], request.session)

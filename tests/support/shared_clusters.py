@@ -41,7 +41,7 @@ def own_cluster(name: str, **fields: Any) -> LocalCluster:
 
 
 class ModuleClusters:
-    """The clusters of one file's tests, which kill and freeze them: each test gets them whole again."""
+    """The clusters of one file's tests, which kill their brokers: each test gets them whole again."""
 
     def __init__(self) -> None:
         self.made: dict[str, LocalCluster] = {}

@@ -17,7 +17,7 @@ from drkit.client import FailoverProducer, Switch, TransactionCut, WrongCluster
 from drkit.local.cluster import LocalCluster
 from tests.support.client.sending import Reports, names, send
 from tests.support.client.world import World, quiet
-from tests.support.shared_clusters import ModuleClusters
+from tests.support.shared_clusters import ClusterFactory
 from tests.support.waiting import wait_until
 
 
@@ -121,9 +121,9 @@ def test_a_record_that_is_simply_too_large_is_no_fence(world: World):
 
 
 @pytest.mark.parametrize("choice", ["resend", "fail"])
-def test_records_on_their_way_to_a_frozen_cluster(module_cluster: ModuleClusters, world: World, choice: str):
+def test_records_on_their_way_to_a_frozen_cluster(cluster_factory: ClusterFactory, world: World, choice: str):
     """Sent again or reported, never neither; nothing more goes to the old cluster when it wakes."""
-    world.primary = module_cluster("frozen")
+    world.primary = cluster_factory("frozen")
     world.lead_to(world.primary)
     world.create()
     told, switches = Reports(), list[Switch]()
@@ -214,11 +214,11 @@ def ended(before: set[threading.Thread]) -> None:
 
 @pytest.mark.parametrize("how", ["committing", "fenced"])
 def test_a_client_left_in_a_transaction_that_cannot_be_aborted_ends_silently(
-    module_cluster: ModuleClusters, world: World, recwarn: pytest.WarningsRecorder, how: str
+    cluster_factory: ClusterFactory, world: World, recwarn: pytest.WarningsRecorder, how: str
 ):
     """Its commit is under way at a cluster that stands still, or a failover has ended its transaction."""
     if how == "committing":
-        world.primary = module_cluster("frozen")
+        world.primary = cluster_factory("frozen")
         world.lead_to(world.primary)
     world.create()
     with producer(world, {"transactional.id": world.topic}) as out:
