@@ -109,8 +109,8 @@ def test_a_foreign_listener_on_a_dead_brokers_port_is_told(module_cluster):
     assert broker.view() is not None
 
 
-def test_two_of_three_brokers_go_on(cluster_factory, topic_name):
-    cluster = cluster_factory(brokers=3)
+def test_two_of_three_brokers_go_on(module_cluster, topic_name):
+    cluster = module_cluster("three", brokers=3)
     _create(cluster.bootstrap(), topic_name, replication_factor=3)
     cluster.broker(1).kill()
     wait_until(lambda: cluster.broker(0).view().node_ids == {0, 2})
