@@ -21,6 +21,7 @@ from tests.support.shared_clusters import (
     KEPT_LOGS,
     SHARED,
     ClusterFactory,
+    ModuleClusters,
     SharedClusters,
     remove_flows,
     stop,
@@ -41,7 +42,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def _clusters(request: pytest.FixtureRequest) -> Iterator[SharedClusters]:
-    both = SharedClusters(LocalCluster(ClusterSpec("source")), LocalCluster(ClusterSpec("target")))
+    # Nobody waits for these to come back: four heartbeats a second are a third of what an idle one works.
+    properties = {"broker.heartbeat.interval.ms": "1000"}
+    both = SharedClusters(
+        *(LocalCluster(ClusterSpec(name, properties=properties)) for name in ("source", "target"))
+    )
     start_together(*both)
     request.session.stash[SHARED] = both
     yield both
@@ -83,6 +88,18 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
 
     yield make
     stop(made, request.session)
+
+
+@pytest.fixture(scope="module")
+def module_cluster(request: pytest.FixtureRequest) -> Iterator[ModuleClusters]:
+    """A function that starts a cluster for all tests of a file, by its name, for those that kill brokers.
+
+    One that is frozen belongs to a test alone: a broker that wakes up is cast out for a moment, and takes no
+    request for a new topic.
+    """
+    clusters = ModuleClusters()
+    yield clusters
+    stop([*clusters.made.values()], request.session)
 
 
 @pytest.fixture

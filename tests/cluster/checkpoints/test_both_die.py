@@ -11,19 +11,19 @@ from tests.support.flows.both_die import die_together_again_and_again
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.kills import until_equal
 from tests.support.flows.produce import fill
-from tests.support.shared_clusters import ClusterFactory
+from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize("mode", ["live", "both"])
 def test_the_target_alone_knows_every_position(
-    cluster_factory: ClusterFactory,
+    module_cluster: ModuleClusters,
     target: LocalCluster,
     flow_factory: FlowFactory,
     topic_name: str,
     mode: str,
 ) -> None:
-    source = cluster_factory("doomed")
+    source = module_cluster("doomed")
     flow = flow_factory(source, target, bulk_commit_seconds=0.3)
     counted = die_together_again_and_again(flow, source, topic_name, mode, deaths=3, seed=5)
     assert counted.pop("exact") > 1000
@@ -32,10 +32,10 @@ def test_the_target_alone_knows_every_position(
 
 
 def test_a_source_with_another_leader_epoch_is_not_taken_for_one_that_lost_its_end(
-    cluster_factory: ClusterFactory, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
+    module_cluster: ModuleClusters, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
     """It comes back and is copied by tasks that die before they write a mark: nothing stands twice."""
-    source = cluster_factory("restarted")
+    source = module_cluster("doomed")
     flow = flow_factory(source, target)
     flow.create_both(topic_name)
 

@@ -1,4 +1,4 @@
-"""Clusters of three: brokers that are killed and come back while records are copied."""
+"""Clusters of three: brokers that are killed and come back while records and groups' positions are copied."""
 
 from __future__ import annotations
 
@@ -10,21 +10,31 @@ import pytest
 
 from drkit.copy_task import copier
 from drkit.copy_task.target import resolver
-from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.cluster import LocalCluster
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
 from tests.support.flows.compare import check_copy
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import Flow
+from tests.support.flows.groups_at_rest import (
+    check_positions,
+    check_switch,
+    come_to_rest,
+    rounds_beside_a_copy,
+    work_under_trouble,
+)
 from tests.support.flows.produce import Load, fill
+from tests.support.shared_clusters import ModuleClusters
+
+GROUPS = [f"g-{i}" for i in range(4)]
 
 
 @pytest.fixture
-def two_of_three(cluster_factory, flow_factory: FlowFactory) -> tuple[Flow, LocalCluster, LocalCluster]:
+def two_of_three(
+    module_cluster: ModuleClusters, flow_factory: FlowFactory
+) -> tuple[Flow, LocalCluster, LocalCluster]:
     """A flow between two clusters of three brokers."""
-    source = cluster_factory("source-3", brokers=3, start=False)
-    target = cluster_factory("target-3", brokers=3, start=False)
-    start_together(source, target)
+    source, target = module_cluster.ready({"source-3": {"brokers": 3}, "target-3": {"brokers": 3}})
     return flow_factory(source, target), source, target
 
 
@@ -47,6 +57,22 @@ def test_a_broker_of_three_killed_on_either_side(
         task.kill()
     flow.copy(topic_name)
     check_copy(flow, topic_name)
+
+
+def test_positions_are_exact_at_rest_and_after_the_switch(
+    two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
+) -> None:
+    """Of groups, under load and broker failures."""
+    flow, source, target = two_of_three
+    flow.create_both(topic_name, 12)
+    with rounds_beside_a_copy(flow, topic_name, GROUPS) as rounds:
+        read = work_under_trouble(
+            flow, topic_name, GROUPS, [target, source], kills=2, per_second=1000, seed=2, calm=1.5
+        )
+        assert read > 1000
+        come_to_rest(flow, GROUPS, rounds.told)
+        assert check_positions(flow, topic_name, GROUPS) > 24
+    check_switch(flow, topic_name, GROUPS)
 
 
 @pytest.mark.parametrize("reader", [copier, resolver])

@@ -14,6 +14,7 @@ from tests.support.flows.compare import Seen, check_copy, read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import aged, now_ms, producer, put, wait_for_markers
+from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 _COMPACT = {
@@ -27,9 +28,9 @@ _COMPACT = {
 
 
 @pytest.fixture
-def compacting(cluster_factory, target: LocalCluster, flow_factory: FlowFactory) -> Flow:
+def compacting(module_cluster: ModuleClusters, target: LocalCluster, flow_factory: FlowFactory) -> Flow:
     """A flow from a source whose cleaner runs all the time."""
-    source = cluster_factory("compacting", properties={"log.cleaner.backoff.ms": "200"})
+    source = module_cluster("compacting", properties={"log.cleaner.backoff.ms": "200"})
     return flow_factory(source, target, bulk_commit_seconds=0.3)
 
 

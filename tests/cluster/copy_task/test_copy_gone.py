@@ -11,6 +11,7 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.kept_folder import KeptFolder
 from tests.support.flows.produce import Load, aged, fill, fill_transactions
+from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 
@@ -93,14 +94,14 @@ def test_retention_outran_the_copier(
     "transactions", [pytest.param(False, marks=pytest.mark.soak), True], ids=["plain", "transactions"]
 )
 def test_a_target_that_lost_its_tail(
-    cluster_factory,
+    module_cluster: ModuleClusters,
     source: LocalCluster,
     flow_factory: FlowFactory,
     topic_name: str,
     transactions: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     """What an unclean election leaves behind: the partition ends before what the map confirms."""
-    target = cluster_factory("forgets")
+    target = module_cluster("forgets")
     flow = flow_factory(source, target)
     flow.create_both(topic_name, 2)
     folder = KeptFolder(target.broker(0), f"{topic_name}-0")
@@ -132,9 +133,9 @@ def test_a_target_that_lost_its_tail(
 
 
 def test_a_target_partition_that_lost_everything(
-    cluster_factory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
+    module_cluster: ModuleClusters, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
-    target = cluster_factory("forgets-all")
+    target = module_cluster("forgets")
     flow = flow_factory(source, target)
     flow.create_both(topic_name)
     folder = KeptFolder(target.broker(0), f"{topic_name}-0")
@@ -161,10 +162,14 @@ def test_a_target_partition_that_lost_everything(
     "refilled", [pytest.param(50, marks=pytest.mark.soak), 600], ids=["shorter", "longer"]
 )
 def test_a_source_that_lost_its_tail(
-    cluster_factory, target: LocalCluster, flow_factory: FlowFactory, topic_name: str, refilled: int
+    module_cluster: ModuleClusters,
+    target: LocalCluster,
+    flow_factory: FlowFactory,
+    topic_name: str,
+    refilled: int,
 ) -> None:
     """The source's history is another one from some offset on: named, and followed from there."""
-    source = cluster_factory("loses")
+    source = module_cluster("forgets")
     flow = flow_factory(source, target)
     flow.create_both(topic_name)
     folder = KeptFolder(source.broker(0), f"{topic_name}-0")

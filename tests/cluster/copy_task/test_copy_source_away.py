@@ -10,13 +10,13 @@ import pytest
 
 from drkit.copy_task.core.context import SAY_AT
 from drkit.local.cluster import LocalCluster
-from drkit.local.spec import ClusterSpec
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import check_copy
 from tests.support.flows.copying import copying
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import fill
+from tests.support.shared_clusters import own_cluster
 from tests.support.waiting import eventually
 
 EPOCH_SECONDS = 300.0
@@ -25,7 +25,7 @@ EPOCH_SECONDS = 300.0
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[LocalCluster]:
-    cluster = LocalCluster(ClusterSpec("source-away", brokers=3, heap="192m"))
+    cluster = own_cluster("source-away", brokers=3, heap="192m")
     cluster.start()
     yield cluster
     cluster.stop()

@@ -29,6 +29,7 @@ from tests.support.waiting import eventually
 SOURCE: dict[str, Any] = {
     "brokers": 2, "linked": ("CLIENT",), "properties": {"auto.leader.rebalance.enable": "false"}
 }  # fmt: skip
+TARGET = None
 LONG_POLL_MS = 8_000
 """The fetch is open at the leader while its answers are being held back and records come."""
 

@@ -21,6 +21,7 @@ from tests.support.failover.open_transaction import before_implicit_adding
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import aged, fill, now_ms
 
+SOURCE = None
 # As a coordinator that leaves a marker out: it knows nothing of what is written to that partition.
 TARGET = {"properties": {"transaction.partition.verification.enable": "false"}}
 OLD = aged(3 * 365 * 86_400_000)

@@ -8,6 +8,7 @@ from tests.support.exactness.moments import soon, transactions
 from tests.support.exactness.truth import Truth
 from tests.support.flows.flow import Flow
 
+SOURCE = None
 TARGET = {"properties": {"compression.type": "gzip"}}
 
 

@@ -24,6 +24,7 @@ from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.kept_folder import KeptFolder
 from tests.support.flows.produce import aged, fill, producer, put, wait_for_markers
 
+SOURCE = None
 LOST = 400
 
 

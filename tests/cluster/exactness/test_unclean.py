@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.local.cluster import start_together
 from tests.support.exactness.recorded_load import KINDS
 from tests.support.exactness.schedule import Step
 from tests.support.exactness.unclean import PLAIN, THREE, UncleanWalker
 from tests.support.flows.fixtures import FlowFactory
-from tests.support.shared_clusters import ClusterFactory
+from tests.support.shared_clusters import ModuleClusters
 
 STEPS = {
     "source": Step("unclean, killed behind a claim", 0.7, 0.7, 0.4),
@@ -20,12 +19,10 @@ STEPS = {
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.timeout(600)
 def test_an_unclean_election(
-    cluster_factory: ClusterFactory, flow_factory: FlowFactory, topic_name: str, side: str
+    module_cluster: ModuleClusters, flow_factory: FlowFactory, topic_name: str, side: str
 ) -> None:
     """Under load: the source's while a claim was not appended yet, the target's while a task lives."""
-    three = cluster_factory("three", brokers=3, properties=THREE, start=False)
-    one = cluster_factory("one", start=False)
-    start_together(three, one)
+    three, one = module_cluster.ready({"three": {"brokers": 3, "properties": THREE}, "one": {}})
     source, target = (three, one) if side == "source" else (one, three)
     flow = flow_factory(source, target, role="PROBE", bulk_commit_seconds=0.3)
     kinds = PLAIN if side == "source" else KINDS

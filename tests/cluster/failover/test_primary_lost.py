@@ -15,17 +15,17 @@ from drkit.failover.core.machine import ORDER
 from drkit.failover.journal.entries import EntryKind
 from drkit.failover.loss.divergence import DivergenceState, divergence
 from drkit.local.cluster import LocalCluster
-from drkit.local.spec import ClusterSpec
 from tests.support.failover import lost_primary as checks
 from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import written
 from tests.support.failover.story import PARTITIONS, Story, told_story
 from tests.support.failover.world import World
+from tests.support.shared_clusters import own_cluster
 
 
 @pytest.fixture(scope="module")
 def story(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    primary = LocalCluster(ClusterSpec("primary")).start()
+    primary = own_cluster("primary").start()
     world = World(primary, target, tmp_path_factory.mktemp("journal"))
     try:
         yield told_story(world, primary)

@@ -23,13 +23,13 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
-from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.support.failover.command import drkit
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.settings_file import ROOT, written
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
+from tests.support.shared_clusters import own_cluster
 from tests.support.stored import flow_state
 from tests.support.waiting import eventually
 
@@ -71,7 +71,7 @@ class Owing:
 
 @pytest.fixture(scope="module")
 def owing(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owing]:
-    primary = LocalCluster(ClusterSpec("primary")).start()
+    primary = own_cluster("primary").start()
     made = None
     try:
         made = Owing(primary, target, tmp_path_factory.mktemp("owing"))

@@ -15,7 +15,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.world import World
-from tests.support.shared_clusters import ClusterFactory
+from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 
@@ -45,9 +45,9 @@ def test_every_partition_proves_it_and_without_a_marker_none_does(world: World):
 
 
 def test_a_partition_whose_leader_is_down_is_waited_for(
-    world_factory: WorldFactory, cluster_factory: ClusterFactory, source: LocalCluster
+    world_factory: WorldFactory, module_cluster: ModuleClusters, source: LocalCluster
 ):
-    pair = cluster_factory("two", brokers=2)
+    pair = module_cluster("two", brokers=2)
     world: World = world_factory(source, pair)
     topic = world.name("copy")
     world.create(world.target, topic, 4, {}, replicas=1)

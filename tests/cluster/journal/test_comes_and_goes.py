@@ -25,13 +25,13 @@ from drkit.flow_state.kinds.run import LeaseRecord
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
-from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
+from tests.support.shared_clusters import own_cluster
 from tests.support.stored import flow_state
 from tests.support.waiting import eventually
 
@@ -63,7 +63,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    primary = LocalCluster(ClusterSpec("primary")).start()
+    primary = own_cluster("primary").start()
     made = None
     try:
         made = Stage(primary, target, tmp_path_factory.mktemp("stage"))

@@ -19,6 +19,7 @@ from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.local.link import Link
 from drkit.wire import decode, split
+from tests.support.shared_clusters import ModuleClusters
 
 RECORDS = 40
 RECORD_BYTES = 100_000
@@ -33,9 +34,9 @@ class Linked(NamedTuple):
     values: list[bytes]
 
 
-@pytest.fixture
-def linked(cluster_factory: Callable[..., LocalCluster]) -> Linked:
-    cluster = cluster_factory("linked", linked=("CLIENT",))
+@pytest.fixture(scope="module")
+def linked(module_cluster: ModuleClusters) -> Linked:
+    cluster = module_cluster("linked", linked=("CLIENT",))
     settings = ClusterSettings(alias="linked", bootstrap_servers=cluster.bootstrap())
     assert not create_topics(Cluster.connect(settings), [TopicPlan(TOPIC, 1, 1)])
     values = [os.urandom(RECORD_BYTES) for _ in range(RECORDS)]
@@ -63,6 +64,7 @@ def fetch(linked: Linked) -> Iterator[Callable[[], list[bytes]]]:
         found: list[bytes] = loop.run(ask)
         return found
 
+    linked.link.restore()
     yield run
     raw.close()
     loop.close()

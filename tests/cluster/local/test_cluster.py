@@ -65,8 +65,8 @@ def test_an_unknown_role_is_named(source):
     assert "CLIENT" in caught.value.hint
 
 
-def test_a_killed_broker_comes_back_with_its_id_port_and_data(cluster_factory, topic_name):
-    cluster = cluster_factory()
+def test_a_killed_broker_comes_back_with_its_id_port_and_data(module_cluster, topic_name):
+    cluster = module_cluster("own")
     bootstrap = cluster.bootstrap()
     _create(bootstrap, topic_name)
     _produce(bootstrap, topic_name, b"before")
@@ -94,8 +94,8 @@ def test_a_killed_broker_comes_back_with_its_id_port_and_data(cluster_factory, t
     assert "shut down completed" in broker.log.read_text()
 
 
-def test_a_foreign_listener_on_a_dead_brokers_port_is_told(cluster_factory):
-    cluster = cluster_factory()
+def test_a_foreign_listener_on_a_dead_brokers_port_is_told(module_cluster):
+    cluster = module_cluster("own")
     broker = cluster.broker(0)
     host, port = cluster.bootstrap().split(":")
     broker.kill()
@@ -109,8 +109,8 @@ def test_a_foreign_listener_on_a_dead_brokers_port_is_told(cluster_factory):
     assert broker.view() is not None
 
 
-def test_two_of_three_brokers_go_on(cluster_factory, topic_name):
-    cluster = cluster_factory(brokers=3)
+def test_two_of_three_brokers_go_on(module_cluster, topic_name):
+    cluster = module_cluster("three", brokers=3)
     _create(cluster.bootstrap(), topic_name, replication_factor=3)
     cluster.broker(1).kill()
     wait_until(lambda: cluster.broker(0).view().node_ids == {0, 2})
@@ -158,8 +158,8 @@ def test_no_broker_survives_the_process_that_started_it(how):
     shutil.rmtree(folder)
 
 
-def test_no_broker_survives_its_launcher(cluster_factory):
-    broker = cluster_factory().broker(0)
+def test_no_broker_survives_its_launcher(module_cluster):
+    broker = module_cluster("own").broker(0)
     jvm = ProcessIdentity.of(broker.pid)
     broker._process.kill_launcher()
     wait_until(lambda: not jvm.alive, 10)

@@ -17,7 +17,7 @@ from tests.support.flows.exactness import every_offset, first, places
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import aged, now_ms, producer, put, wait_for_markers
-from tests.support.shared_clusters import ClusterFactory
+from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 PARTITIONS = 2
@@ -112,9 +112,9 @@ def everything_is_in_it(flow: Flow, topic: str) -> None:
 
 
 @pytest.fixture
-def flow(cluster_factory: ClusterFactory, target: LocalCluster, flow_factory: FlowFactory) -> Flow:
+def flow(module_cluster: ModuleClusters, target: LocalCluster, flow_factory: FlowFactory) -> Flow:
     """A flow from a source whose cleaner runs all the time."""
-    source = cluster_factory("compacting", properties=CLEANING)
+    source = module_cluster("compacting", properties=CLEANING)
     return flow_factory(source, target, bulk_commit_seconds=0.3)
 
 
@@ -147,10 +147,10 @@ def test_every_committed_offset_both_ways(flow: Flow, topic_name: str) -> None:
 
 
 def test_both_sides_are_compacted_while_records_are_copied(
-    cluster_factory: ClusterFactory, flow_factory: FlowFactory, topic_name: str
+    module_cluster: ModuleClusters, flow_factory: FlowFactory, topic_name: str
 ) -> None:
     """Each cleaner removes what it likes: the next record is the next one whose copy is left."""
-    source, target = (cluster_factory(name, properties=CLEANING) for name in ("source-c", "target-c"))
+    source, target = (module_cluster(name, properties=CLEANING) for name in ("compacting", "target-c"))
     flow = flow_factory(source, target, bulk_commit_seconds=0.3)
     flow.create_both(topic_name, PARTITIONS, retention_ms="-1", config=COMPACT, target_config=COMPACT)
     written: dict[int, dict[object, Seen]] = {p: {} for p in range(PARTITIONS)}

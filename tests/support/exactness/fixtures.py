@@ -8,11 +8,10 @@ from typing import NamedTuple
 import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.local.spec import ClusterSpec
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.fixtures import flow_factory as flow_factory
 from tests.support.flows.flow import Flow
-from tests.support.shared_clusters import stop
+from tests.support.shared_clusters import own_cluster, stop
 
 
 class Pair(NamedTuple):
@@ -24,15 +23,15 @@ class Pair(NamedTuple):
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Both clusters of a module, as its constants SOURCE and TARGET (fields of ``ClusterSpec``) want them.
 
-    Tests may kill and restart them; each leaves them as it found them.
+    Tests may kill and restart them; each leaves them as it found them. Where a constant is None the cluster
+    is the one that the whole run shares.
     """
-    made = Pair(
-        LocalCluster(ClusterSpec("exact-source", **getattr(request.module, "SOURCE", {}))),
-        LocalCluster(ClusterSpec("exact-target", **getattr(request.module, "TARGET", {}))),
-    )
-    start_together(*made)
-    yield made
-    stop([*made], request.session)
+    fields = {side: getattr(request.module, side.upper(), {}) for side in Pair._fields}
+    shared = {side: request.getfixturevalue(side) for side, own in fields.items() if own is None}
+    own = {side: own_cluster(f"exact-{side}", **of) for side, of in fields.items() if of is not None}
+    start_together(*own.values())
+    yield Pair(**own, **shared)
+    stop([*own.values()], request.session)
 
 
 @pytest.fixture

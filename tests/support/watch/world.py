@@ -25,6 +25,7 @@ from drkit.watch.automatic import AutoFailover
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.observer import Moment, Observer
 from tests.support.waiting import eventually
+from tests.support.warm import WarmProcess
 
 _ROOT = Path(__file__).parents[3]
 QUICK = {
@@ -146,7 +147,7 @@ class World:
             "flows": [flow],
         }
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the world
-        self._replicator: subprocess.Popen[bytes] | None = None
+        self._replicator: subprocess.Popen[bytes] | WarmProcess | None = None
         self._lookouts: list[Lookout] = []
         admin = AdminClient({"bootstrap.servers": primary.bootstrap(), "log_level": 0})
         admin.create_topics([NewTopic(self.topic, 3, 3)])[self.topic].result(30)
@@ -169,16 +170,17 @@ class World:
 
     def replicate(self, wrong: Path | None = None) -> None:
         """Start a replicator; `wrong`: how wrong its clock is, for :mod:`tests.support.watch.jumping`."""
-        jumping = [] if wrong is None else ["-m", "tests.support.watch.jumping", str(wrong)]
-        program = "tests.support.failover.replicator"
-        module = [program] if jumping else ["-m", program]
-        self._replicator = subprocess.Popen(
-            [sys.executable, *jumping, *module],
+        program, plain = "tests.support.failover.replicator", json.dumps(self.base).encode()
+        if wrong is None:
+            self._replicator = WarmProcess(program, stdin=plain, out=self._log.fileno())
+            return
+        jumping = self._replicator = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.watch.jumping", str(wrong), program],
             stdin=subprocess.PIPE, stdout=self._log, stderr=subprocess.STDOUT, cwd=_ROOT,
         )  # fmt: skip
-        assert self._replicator.stdin is not None
-        self._replicator.stdin.write(json.dumps(self.base).encode())
-        self._replicator.stdin.close()
+        assert jumping.stdin is not None
+        jumping.stdin.write(plain)
+        jumping.stdin.close()
 
     def dismiss(self) -> None:
         """Stop all observers of this process."""
