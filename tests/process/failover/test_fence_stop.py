@@ -16,6 +16,7 @@ from drkit.errors import Failed
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.kafka.raw import EventLoop
 from drkit.local.ports import PortReservation
+from tests.support.repoint.certificates import certificate
 from tests.support.repoint.receiver import HttpReceiver
 
 DOCUMENT: dict[str, Any] = {"cluster": "primary", "run_id": "r1", "term": 3, "bootstrap_servers": "p1:9092"}
@@ -62,6 +63,21 @@ def test_one_that_does_not_stop_it_is_said_without_its_secrets(receiver: Receive
     assert ("HTTP 503" if secret == "hush" else "HTTP 401") in caught.value.evidence
     assert "by hand" in caught.value.hint
     assert "t0p-secret" not in str(vars(caught.value))
+
+
+def test_a_webhook_with_a_private_authority_is_trusted_only_when_the_authority_is_named(tmp_path: Path):
+    authority, chain = certificate(tmp_path)
+    receiver = Receiver("hush", chain)
+    try:
+        with pytest.raises(Failed, match="was not stopped") as caught:
+            stop_site(settings(stop_webhook=receiver.url, stop_secret="hush"), DOCUMENT)
+        assert "certificate verify failed" in caught.value.evidence
+        assert receiver.known is None
+        named = settings(stop_webhook=receiver.url, stop_secret="hush", stop_ca_file=str(authority))
+        stop_site(named, DOCUMENT)
+        assert receiver.known == DOCUMENT
+    finally:
+        receiver.close()
 
 
 def test_nobody_listens():

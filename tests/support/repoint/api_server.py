@@ -6,9 +6,7 @@ It answers as the real one does (API conventions of Kubernetes, RFC 7386), also 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-import ipaddress
 import json
 from pathlib import Path
 import re
@@ -16,10 +14,7 @@ import ssl
 import threading
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.support.repoint.certificates import certificate
 
 _PATH = re.compile(r"/api/v1/namespaces/(?P<namespace>[^/]+)/configmaps(?:/(?P<name>[^/]+))?")
 _VERBS = {"GET": "get", "POST": "create", "PATCH": "patch"}
@@ -31,7 +26,7 @@ class ApiServer:
     """One namespace ``shop``; a token may do what ``rights`` says."""
 
     def __init__(self, folder: Path) -> None:
-        self.authority, chain = _certificate(folder)
+        self.authority, chain = certificate(folder)
         self.rights: dict[str, set[str]] = {"good": {"get", "create", "patch"}}
         self.maps: dict[str, dict[str, Any]] = {}
         self.refuse = 0
@@ -158,31 +153,3 @@ def _merge(target: Any, patch: Any) -> Any:
 def _status(code: int, message: str, reason: str = "") -> tuple[int, Any]:
     found = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message}
     return code, {**found, "reason": reason or _REASONS[code]}
-
-
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that is its own authority."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=30))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    authority, chain = folder / "ca.crt", folder / "chain.pem"
-    authority.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    chain.write_bytes(plain + authority.read_bytes())
-    return authority, chain

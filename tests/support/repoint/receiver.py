@@ -6,6 +6,7 @@ import hmac
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
 from pathlib import Path
+import ssl
 import sys
 import threading
 from typing import Any
@@ -37,7 +38,8 @@ def program(state: Path) -> tuple[str, ...]:
 class HttpReceiver:
     """Takes signed endpoints and keeps the newest; answers as `Webhook` documents it."""
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, chain: Path | None = None) -> None:
+        """With `chain`, a key with its certificate, it speaks TLS."""
         self.known: dict[str, Any] | None = None
         self.changes = 0
         self.keys: list[str] = []
@@ -62,7 +64,12 @@ class HttpReceiver:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hooks/t0p-secret?token=abc"
+        if chain is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(chain)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        scheme = "http" if chain is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}/hooks/t0p-secret?token=abc"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def take(self, body: bytes) -> int:
