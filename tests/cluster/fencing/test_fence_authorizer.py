@@ -277,7 +277,7 @@ def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
     world.failover_fields["fence"] = {"canary": READER}
     with world.desk() as desk:
         for row in pending_fences.shown(desk).topics:
-            assert row.takes_writes.startswith("nobody knows: the canary may not write"), row
+            assert row.takes_writes.startswith("unknown: the canary may not write"), row
         assert pending_fences.lift(desk, (topic,), "test") == [topic]
     assert moving.denied() == before
     eventually(lambda: app.write() == 0, what="writing again")
