@@ -54,7 +54,7 @@ def test_the_link_takes_what_it_says(far, flow_factory):
 def test_a_copy_over_a_long_link_is_complete(far, flow_factory, topic_name, side: str, age_days: int):
     """P22, P24: whole with 100 ms between drkit and either cluster."""
     flow: Flow = flow_factory(*far)
-    flow.create_both(topic_name, 2)
+    flow.create_both(topic_name, 2, retention_ms="-1")
     times = aged(age_days * DAY_MS) if age_days else None
     fill(flow.source, topic_name, 5000, size=200, batch_size=16_000, timestamp=times)
     lease = flow.lease(topic_name)
@@ -72,7 +72,7 @@ def test_more_than_five_batches_of_a_partition_are_on_their_way(far, flow_factor
     # Kafka's own producers stop at five; drkit's recovery asks the leader instead of repeating.
     """P22: a long link is kept filled by more requests in flight."""
     flow: Flow = flow_factory(*far, produce_in_flight=40, merge_below_bytes=0)
-    flow.create_both(topic_name)
+    flow.create_both(topic_name, retention_ms="-1")
     times = aged(age_days * DAY_MS) if age_days else None
     fill(flow.source, topic_name, 20_000, size=200, batch_size=16_000, timestamp=times)
     lease = flow.lease(topic_name)
