@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 import json
 import re
 import socket
@@ -56,15 +56,8 @@ class HttpCaller:
     """
 
     def __init__(self, context: ssl.SSLContext, timeout_seconds: float) -> None:
+        self._context = context
         self._seconds = timeout_seconds
-        self._open: list[HTTPConnection] = []
-        # These limits are per socket call; the connection that they leave open is closed from outside.
-        time_limit = urllib3.Timeout(total=timeout_seconds)
-        self._pool = urllib3.PoolManager(timeout=time_limit, retries=False, ssl_context=context)
-        self._pool.pool_classes_by_scheme = {
-            "http": _noting(urllib3.HTTPConnectionPool, HTTPConnection, self._open),
-            "https": _noting(urllib3.HTTPSConnectionPool, HTTPSConnection, self._open),
-        }
 
     def call(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
@@ -75,10 +68,11 @@ class HttpCaller:
         :raises Failed: the server cannot be trusted, or the request is invalid
         """
         where = place_of(url)
+        line = _Line()
         try:
-            found = in_time(self._seconds, lambda: self._answer(method, url, headers, body))
+            found = in_time(self._seconds, lambda: self._answer(line, method, url, headers, body))
         except TimeoutError as error:
-            self._hang_up()
+            line.cut()
             evidence = f"not complete in {self._seconds:g} s: timed out"
             raise TryAgain("no answer", where=where, evidence=evidence) from error
         except urllib3.exceptions.SSLError as error:
@@ -101,32 +95,68 @@ class HttpCaller:
             raise TryAgain("the server cannot do it now", where=where, evidence=found.text)
         return found
 
-    def _answer(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
-        answer = self._pool.request(method, url, body=body, headers=dict(headers), preload_content=False)
-        found = HttpAnswer(answer.status, answer.read(_LARGEST))
-        answer.close()  # the rest of an answer that is too large stays unread
+    def _answer(
+        self, line: _Line, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> HttpAnswer:
+        # These limits are per socket call; the connection that they leave open is closed from outside.
+        time_limit = urllib3.Timeout(total=self._seconds)
+        pool = urllib3.PoolManager(timeout=time_limit, retries=False, ssl_context=self._context)
+        with closing(line), pool:
+            pool.pool_classes_by_scheme = line.pools()
+            answer = pool.request(method, url, body=body, headers=dict(headers), preload_content=False)
+            found = HttpAnswer(answer.status, answer.read(_LARGEST))
+            answer.close()  # the rest of an answer that is too large stays unread
         return found
 
-    def _hang_up(self) -> None:
-        """End a call that takes too long: a server that sends a byte a second would never end it."""
-        while self._open:
-            connected = self._open.pop().sock
-            if connected is not None:
-                with suppress(OSError):
-                    connected.shutdown(socket.SHUT_RDWR)
 
+class _Line:
+    """The connection of one call, which another thread can cut at any time, also before it is made.
 
-def _noting(
-    pool: type[urllib3.HTTPConnectionPool], kind: type[HTTPConnection], noted: list[HTTPConnection]
-) -> Any:
-    """A kind of pool that notes each connection it opens."""
+    A server that sends a byte a second would never end its call. The thread that calls may be anywhere when
+    the time is over, before its connection too: each side writes its part and then reads the other's.
+    """
 
-    def opened(*args: Any, **more: Any) -> HTTPConnection:
-        made = kind(*args, **more)
-        noted[:] = [made]
+    def __init__(self) -> None:
+        self._is_cut = False
+        self._socket: socket.socket | None = None
+
+    def cut(self) -> None:
+        """End the call: the connection, or the one that is made later."""
+        self._is_cut = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def connected(self, made: socket.socket) -> socket.socket:
+        """The socket of the call, as soon as it exists, before TLS. Raises OSError after `cut`."""
+        # TLS takes the file descriptor out of the object; this one stays for `cut`.
+        self._socket = made.dup()
+        if self._is_cut:
+            made.close()
+            raise OSError("the call has ended")
         return made
 
-    return type(pool.__name__, (pool,), {"ConnectionCls": staticmethod(opened)})
+    def pools(self) -> dict[str, Any]:
+        """Pools of urllib3 whose connections are of this line."""
+        plain = _of_line(self, HTTPConnection)
+        encrypted = _of_line(self, HTTPSConnection)
+        return {
+            "http": type("Pool", (urllib3.HTTPConnectionPool,), {"ConnectionCls": plain}),
+            "https": type("Pool", (urllib3.HTTPSConnectionPool,), {"ConnectionCls": encrypted}),
+        }
+
+    def close(self) -> None:
+        """Close what `connected` keeps."""
+        if self._socket is not None:
+            self._socket.close()
+
+
+def _of_line(line: _Line, kind: type[HTTPConnection]) -> type[HTTPConnection]:
+    class Connection(kind):  # type: ignore[misc, valid-type]
+        def _new_conn(self) -> socket.socket:
+            return line.connected(super()._new_conn())
+
+    return Connection
 
 
 def place_of(url: str) -> str:

@@ -7,8 +7,10 @@ from pathlib import Path
 import resource
 import threading
 import time
+from typing import Any
 
 import pytest
+import urllib3
 
 from drkit.config import RepointSettings
 from drkit.endpoint import Endpoint, parse_endpoint
@@ -41,6 +43,7 @@ def hook(url: str, header: str = "Bearer t0ken", seconds: float = 0.4) -> Webhoo
     ],
 )  # fmt: skip
 def test_a_server_has_the_time_of_one_call_in_all(behaviour: hostile.Behaviour):
+    before = set(threading.enumerate())
     began = time.monotonic()
     with hostile.serving(behaviour) as url:
         with pytest.raises(TryAgain, match="no answer") as failed:
@@ -48,8 +51,30 @@ def test_a_server_has_the_time_of_one_call_in_all(behaviour: hostile.Behaviour):
         assert time.monotonic() - began < BOUND
         said = str(failed.value.as_dict())
         assert not [s for s in SECRETS if s in said]
-        # The call was ended, not only left alone: it holds no thread in a process that lives for months.
-        eventually(lambda: "begun" not in [t.name for t in threading.enumerate()], BOUND)
+        leaves_no_call(before)
+
+
+def leaves_no_call(before: set[threading.Thread]) -> None:
+    """The call was ended, not only left alone: it holds no thread in a process that lives for months."""
+    eventually(lambda: not [t for t in set(threading.enumerate()) - before if t.name == "begun"], BOUND)
+
+
+def test_a_call_whose_time_ends_before_it_begins_ends_too(monkeypatch: pytest.MonkeyPatch):
+    """A busy machine starts its thread late: no connection is there to be cut, and the server drips."""
+    before = set(threading.enumerate())
+    is_over = threading.Event()
+    begin = urllib3.PoolManager.urlopen
+
+    def late(*args: Any, **more: Any) -> Any:
+        is_over.wait(BOUND)
+        return begin(*args, **more)
+
+    monkeypatch.setattr(urllib3.PoolManager, "urlopen", late)
+    with hostile.serving(hostile.drips_a_header) as url:
+        with pytest.raises(TryAgain, match="no answer"):
+            hook(url).tell(STANDBY)
+        is_over.set()
+        leaves_no_call(before)
 
 
 def test_an_answer_that_never_ends_is_not_read_to_its_end():
