@@ -140,7 +140,10 @@ class LocalCluster:
 
     def stop(self, *, keep_logs: bool = False) -> None:
         """End all brokers at once and remove the temporary folder."""
-        self.kill()
+        for broker in self.brokers:
+            broker.discard()
+        for broker in self.brokers:
+            broker.wait_ended()
         self._release_addresses()
         if self._own_folder and not keep_logs:
             shutil.rmtree(self.folder, ignore_errors=True)
