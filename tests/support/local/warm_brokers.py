@@ -28,6 +28,7 @@ from py4j.protocol import Py4JError
 import pyspark
 
 from drkit.local.launched import Launched
+from tests.support.waiting import eventually
 
 _CONNECTS_SECONDS: Final = 60.0
 _SHUTDOWN_SECONDS: Final = 2.0
@@ -70,7 +71,7 @@ class _Jvm:
 
     @property
     def gateway(self) -> JavaGateway:
-        """The way into it; waits until it is up. Raises TimeoutError."""
+        """The way into it; waits until it is up. Raises OSError, AssertionError."""
         if self._gateway is None:
             port, token = self._told()
             # Py4J's client would tell the JVM of each object that Python has no more: also a frozen one.
@@ -86,11 +87,13 @@ class _Jvm:
         return os.pread(self._console.fileno(), 1 << 20, 0)
 
     def _told(self) -> list[str]:
-        deadline = time.monotonic() + _CONNECTS_SECONDS
-        while self.said().count(b"\n") < 2:  # its port and its token
-            if not self.launched.running or time.monotonic() > deadline:
-                raise TimeoutError(f"a JVM for brokers did not start: {self.said()!r}")
-            time.sleep(0.01)
+        eventually(
+            lambda: not self.launched.running or self.said().count(b"\n") >= 2,  # its port and its token
+            _CONNECTS_SECONDS,
+            "start of a JVM for brokers",
+        )
+        if not self.launched.running:
+            raise OSError(f"a JVM for brokers has ended: {self.said()!r}")
         return self.said().decode().splitlines()[:2]
 
 
@@ -169,7 +172,7 @@ class WarmBroker:
             for each in (properties, config):
                 self._jvm.gateway.detach(each)
             self._server = server
-        except (Py4JError, OSError, TimeoutError) as error:
+        except (Py4JError, OSError, AssertionError) as error:
             with suppress(FileNotFoundError), self._console.open("ab") as console:
                 console.write(f"{error}\n".encode())
             self._jvm.kill()
