@@ -134,7 +134,8 @@ def _collect(connection: Connection) -> array[int]:
 
 def _produce(bootstrap: str, pace: Pace, stop: Event, result: Connection) -> None:
     """Child process: send at an even pace, each record due at its own moment."""
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "acks": "all", "linger.ms": 0})
+    settings = {"bootstrap.servers": bootstrap, "log_level": 0, "acks": "all", "linger.ms": pace.linger_ms}
+    producer = Producer(settings)
     padding = bytes(pace.record_bytes - STAMP.size)
     sent, interval = array("q"), 1e9 / pace.per_second
     start = time.monotonic_ns()
