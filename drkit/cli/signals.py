@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from queue import SimpleQueue
 import signal
 import threading
 from types import FrameType
+from typing import Final
+
+Handler = Callable[[int, FrameType | None], None]
+ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+"""The signals that end a command in good order."""
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 def until_signalled() -> threading.Event:
-    """An event that SIGINT or SIGTERM sets; a second SIGINT interrupts as usual."""
+    """An event that SIGINT or SIGTERM sets; a second one interrupts."""
     stop = threading.Event()
-
-    def heard(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
+    heard = setting(stop, _interrupt)
+    for number in ENDING:
         signal.signal(number, heard)
     return stop
+
+
+def setting(stop: threading.Event, twice: Callable[[], None]) -> Handler:
+    """A handler of signals that sets an event.
+
+    :param twice: called for a signal that comes when the event is set, or is about to be
+
+    Setting an event takes its lock. A handler runs in the main thread, between any two steps of what that
+    does: where it waits for the same event, it may hold this lock, and the handler would wait for ever. So a
+    thread sets the event, and the handler tells it by a queue whose `put` may interrupt itself.
+    """
+    told: SimpleQueue[None] = SimpleQueue()
+    asked: list[int] = []
+
+    def heard(number: int, _frame: FrameType | None) -> None:
+        if asked or stop.is_set():
+            twice()
+        asked.append(number)
+        told.put(None)
+
+    def set_when_told() -> None:
+        told.get()
+        stop.set()
+
+    threading.Thread(target=set_when_told, name="signals", daemon=True).start()
+    return heard

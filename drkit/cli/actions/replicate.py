@@ -14,6 +14,7 @@ from drkit import observe
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
+from drkit.cli.signals import ENDING, setting
 from drkit.cli.talk import say, say_over
 from drkit.errors import Usage
 from drkit.failover.core.words import counted
@@ -87,11 +88,7 @@ def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
     SIGHUP requests a reload of the configuration, unless it means that our terminal is gone.
     """
     stop = threading.Event()
-
-    def heard(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            os._exit(_HARD)  # Spark's workers end with this process
-        stop.set()
+    heard = setting(stop, lambda: os._exit(_HARD))  # Spark's workers end with this process
 
     def hung_up(number: int, frame: FrameType | None) -> None:
         if terminal and not sys.stderr.isatty():
@@ -99,7 +96,7 @@ def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
         else:
             config.ask()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, heard)
     signal.signal(signal.SIGHUP, hung_up)
     return stop
