@@ -169,7 +169,10 @@ def test_an_outage_of_the_standby_does_not_fence_the_primary(site: Site, observe
         assert not site.agent.state.fenced
     finally:
         site.world.standby.broker(0).resume()
-    ready(*observers)
+    try:
+        ready(*observers)
+    except AssertionError as late:
+        raise AssertionError(f"{late}; the replicator: {site.world.said()}") from None
 
 
 # P40
