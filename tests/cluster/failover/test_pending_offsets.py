@@ -18,6 +18,7 @@ from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster
 from tests.support.failover.world import World
+from tests.support.kafka.commits import commit
 
 
 @pytest.mark.parametrize(("group", "java"), [("a", 97), ("abc", 96354), ("orders", -1008770331), ("ä", 228)])
@@ -36,7 +37,7 @@ class Half:
             {**base, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         )
         self._consumer.assign([ConsumerPartition(topic, 0, 0)])
-        self._consumer.commit(offsets=[ConsumerPartition(topic, 0, 3)], asynchronous=False)
+        commit(self._consumer, ConsumerPartition(topic, 0, 3))
         self.producer = Producer({**base, "transactional.id": self.name, "transaction.timeout.ms": 600_000})
         self.producer.init_transactions(30)
         self.producer.begin_transaction()
@@ -96,8 +97,8 @@ def test_it_is_waited_for(half: Callable[[str], Half], asked: Callable[..., Any]
     ends = iter([one.producer.commit_transaction])
 
     def end() -> None:
-        for commit in ends:
-            commit(30)
+        for end_it in ends:
+            end_it(30)
 
     assert asked(one.group, end, transaction_wait_seconds=30) == ([], 7), "its commit is not lost"
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -38,6 +38,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groups.members import listed_groups
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
+from tests.support.kafka.commits import commit
 from tests.support.waiting import eventually
 
 ROOT: Final = Path(__file__).parents[3]
@@ -105,17 +106,7 @@ class Site:
             producer.produce(TOPIC, f"value {number}".encode())
         assert producer.flush(30) == 0
         consumer = Consumer({**app, "group.id": GROUP})
-
-        def committed() -> bool:
-            try:
-                consumer.commit(offsets=[TopicPartition(TOPIC, 0, 7)], asynchronous=False)
-            except KafkaException as error:
-                if "COORDINATOR" not in error.args[0].name():
-                    raise
-                return False  # the coordinator loads its part of the log
-            return True
-
-        eventually(committed, 60, "a commit")
+        commit(consumer, TopicPartition(TOPIC, 0, 7))
         consumer.close()
 
     def config(self, role: str) -> Path:

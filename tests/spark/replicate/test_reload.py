@@ -23,6 +23,7 @@ from drkit.model import TopicPartition
 from drkit.replicate.reload import ConfigFile, Reload
 from tests.support.cli.forked import Forked
 from tests.support.flows.produce import fill
+from tests.support.kafka.commits import commit as commit_offsets
 from tests.support.waiting import eventually
 
 TEXT = """
@@ -182,7 +183,7 @@ def commit(cluster: ClusterSettings, topic: str, *groups: str) -> None:
     """Groups that have read some records."""
     for group in groups:
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
-        consumer.commit(offsets=[Place(topic, 0, 3)], asynchronous=False)
+        commit_offsets(consumer, Place(topic, 0, 3))
         consumer.close()
 
 

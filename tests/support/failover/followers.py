@@ -9,11 +9,9 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from drkit.client import FailoverConsumer, FailoverProducer, NotSent, Switch, TransactionCut
+from tests.support.kafka.commits import COORDINATOR_MOVES
 
 _TICK_SECONDS = 0.01
-_COORDINATOR_MOVES = frozenset({
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
-})  # fmt: skip
 
 
 class _Application:
@@ -166,7 +164,7 @@ class Reader(_Application):
             try:
                 self._in.commit(asynchronous=False)
             except KafkaException as error:
-                if error.args[0].code() not in _COORDINATOR_MOVES or self._stop.wait(_TICK_SECONDS):
+                if error.args[0].code() not in COORDINATOR_MOVES or self._stop.wait(_TICK_SECONDS):
                     raise
             else:
                 return

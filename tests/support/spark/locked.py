@@ -29,6 +29,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.groups.members import listed_groups
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
+from tests.support.kafka.commits import commit
 from tests.support.waiting import eventually
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/security.md"
@@ -140,7 +141,7 @@ class Locked:
         for done in self.admins["primary"].create_acls([AclBinding(*at, "User:app", "*", *rights)]).values():
             done.result(30)
         consumer = Consumer({**confluent_config(self.settings["primary"]), "group.id": GROUP})
-        consumer.commit(offsets=[TopicPartition("shop-orders", 0, 7)], asynchronous=False)
+        commit(consumer, TopicPartition("shop-orders", 0, 7))
         consumer.close()
 
     def clean(self) -> None:

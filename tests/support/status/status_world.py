@@ -22,6 +22,7 @@ from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
 from tests.support.cli.forked import Forked
 from tests.support.flows.process import tree
+from tests.support.kafka.commits import commit
 
 PLAIN, TRANSACTIONAL, GROUP = "orders", "payments", "shipping"
 
@@ -69,7 +70,7 @@ class World:
         """As an application does that has read the first partition so far."""
         servers = {"bootstrap.servers": self.a.bootstrap_servers, "group.id": GROUP}
         member = Consumer(servers)
-        member.commit(offsets=[ConsumerPartition(PLAIN, 0, offset)], asynchronous=False)
+        commit(member, ConsumerPartition(PLAIN, 0, offset))
         member.close()
 
     def group(self, offset: int) -> GroupStatus | None:
