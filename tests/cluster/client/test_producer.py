@@ -83,6 +83,21 @@ def test_what_a_fence_refuses_waits_and_goes_to_the_new_cluster_in_order(world: 
     assert [(s.resent, s.uncertain) for s in switches] == [(25, 0)]
 
 
+def test_more_is_held_than_the_client_takes_at_once(world: World):
+    """librdkafka's queue is full in the middle: what comes after that waits too."""
+    world.create()
+    told = Reports()
+    with producer(world, {"queue.buffering.max.kbytes": 1}) as out:
+        fence(world.primary, world.topic, "0")
+        send(out, world, told, names(0, 1))
+        wait_until(lambda: out.poll(0.1) == 0 and out.held == 1)
+        send(out, world, told, names(1, 400))
+        world.lead_to(world.standby, out)
+        assert out.flush(30) == 0
+    assert told.done == names(0, 401)
+    assert world.values(world.standby) == names(0, 401)
+
+
 def test_a_fence_that_is_lifted_again(world: World):
     """An aborted failover: everything stands on the old cluster, in its order."""
     world.create()
