@@ -21,7 +21,7 @@ NOT_KAFKA = {"drkit.repoint", "drkit.cli", "drkit.wire"}
 
 
 def numbers(node: ast.expr, known: Mapping[str, ast.expr]) -> Iterator[int]:
-    """The integers written in an expression, also behind names of the module."""
+    """The integers written in an expression, also through names of the module."""
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):
             yield value

@@ -57,7 +57,7 @@ def texts(node: ast.AST) -> Iterator[tuple[int, str, bool]]:
 
 
 def is_own_name(text: str, *, goes_on: bool) -> bool:
-    """Whether a name of drkit's own topics or transactional ids is built, or stands there."""
+    """Whether the text is, or begins, a name of drkit's own topics or transactional ids."""
     return (goes_on and bool(OWN_NAME.fullmatch(text))) or bool(re.fullmatch(r"drkit-\S*\.internal", text))
 
 
@@ -187,6 +187,6 @@ def test_docstrings_name_what_exists():
 
 
 def test_a_name_that_nothing_has_is_found():
-    text = 'def f():\n    """Do.\n\n    :raises Taken: somebody was faster\n    """'
+    text = 'def f():\n    """Do.\n\n    :raises Taken: another run was faster\n    """'
     assert unknown_names(tree(("status/look.py", text)))
     assert not unknown_names(tree(("status/look.py", text), ("errors.py", "class Taken(Exception): ...")))

@@ -1,4 +1,4 @@
-"""A law of the source: few places print, and these escape what a cluster chose."""
+"""A law of the source: few modules print, and these escape what a cluster chose."""
 
 from __future__ import annotations
 

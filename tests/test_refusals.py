@@ -21,12 +21,12 @@ NEEDED = {
     "NotAuthenticated": {"where", "evidence", "hint"},
     "LeaseTaken": {"where", "evidence", "hint"},
 }
-"""Keywords of each kind and of those derived from it. A refused name gets its place (``where``) from the
+"""Keywords of each kind and of those derived from it. A refused name gets its ``where`` from the
 caller who knows the flow; what is wrong in a configuration is often all the evidence there is."""
 NO_PLACE = {"drkit/local/jars.py", "drkit/demo/stage.py", "drkit/local/cluster.py"}
 """Local clusters and the demonstration: they have neither a flow nor a setting."""
 SAY_TOO_LITTLE = {"UsageError", "BadParameter", "ClickException", "BadOptionUsage", "Abort"}
-"""Click's own errors name neither a place in the file nor what to do: they are for click alone."""
+"""Click's own errors name neither the line in the file nor what to do: they are for click alone."""
 SOURCES = sorted((ROOT / "drkit").rglob("*.py"))
 
 

@@ -36,5 +36,5 @@ def refused_by_the_system(error: OSError) -> DrkitError:
         "the operating system refused it",
         where=str(error.filename or "standard output"),
         evidence=error.strerror or str(error),
-        hint="name another place, or clear the reason, then run the command again",
+        hint="name another path, or clear the reason, then run the command again",
     )

@@ -84,7 +84,7 @@ def _misnamed(endpoint: Endpoint) -> str:
 
 
 def _forbidden(endpoint: Endpoint) -> str:
-    """Which property only an application may set, as text; empty if there is none."""
+    """Which property only an application may set, as text; empty if the endpoint sets no such property."""
     said = endpoint.client
     foreign = sorted(said.keys() - CONNECTION)
     if foreign:

@@ -31,7 +31,7 @@ class AgentNote(StateRecord):
     fenced: bool = stored(flag, default=False)
     """The fence command and the proof succeeded; stays set until a person lifts the fence."""
     evidence: tuple[str, ...] = stored(lines, default=())
-    """The proof, or why there is none."""
+    """The proof, or why it is missing."""
     sequence: int = stored(count, default=0)
     """Sequence number of this note; 0: the agent does not count its notes."""
 

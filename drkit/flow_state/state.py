@@ -171,7 +171,7 @@ class FlowState:
                 hint=HOW_TO_ADOPT,
             )
         return Damaged(
-            "the flow's state holds a record that is not drkit's, in place of one that it needs",
+            "the flow's state holds a record that is not drkit's, under the key of one that it needs",
             where=self._where,
             evidence=f"key {keys[0]}, {self.unreadable.get(keys[0], 'it changed just now')}{more}",
             hint=f"{_WHO_WRITES}; write the record that was there under this key again; or, to copy from the"

@@ -67,7 +67,7 @@ class UnnamedFlows:
             where=f"topic {topic}, flow {self._flow.name}: {state} on {self._source}",
             evidence=f"by that state topic it is the copy of {upstream} on {self._flow.target}",
             hint=f"if that flow is yours: opposite_flows = {_listed((), state)} leaves out what it wrote;"
-            " if there is none: opposite_flows = [] copies everything",
+            " if there is no such flow: opposite_flows = [] copies everything",
         )
 
 

@@ -35,7 +35,7 @@ class Seed(NamedTuple):
     """Target offset after the last record that the segments name."""
 
     def turn(self, to: History, ended: History | None, author: Author) -> Turn:
-        """The record behind the pack of the segments: from here on only the new history counts.
+        """The record that follows the pack of the segments: from here on only the new history counts.
 
         :param to: a live producer id that the flow has never used. An id that was fenced begins again at
             sequence 0 in the fence's epoch, and the leader refuses the next number that the map would name

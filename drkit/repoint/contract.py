@@ -39,7 +39,7 @@ class Adapter(Protocol):
         """Kind and address, without secrets, as in ``file /etc/orders/kafka-endpoint.json``."""
 
     def current(self) -> Endpoint | None:
-        """The endpoint that clients have now; None if there is none yet, or if it cannot be queried.
+        """The endpoint that clients have now; None if they have no endpoint yet, or if it cannot be queried.
 
         :raises TryAgain: no answer
         :raises Failed: it cannot be read

@@ -97,7 +97,7 @@ def write_state(path: Path, state: AgentState) -> None:
             "the state of the fence agent cannot be written",
             where=str(path),
             evidence=str(error),
-            hint="set fence_agent.state_file to a place where this user may write",
+            hint="set fence_agent.state_file to a path where this user may write",
         ) from error
 
 

@@ -22,7 +22,7 @@ def batch_crc(data: bytes | bytearray | memoryview) -> int:
 def stamp(
     data: bytearray, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
 ) -> bytearray:
-    """Make ``data`` (of a :class:`Chunk`) a batch of this producer; changes it in place and returns it.
+    """Make ``data`` (of a :class:`Chunk`) a batch of this producer; changes ``data`` itself and returns it.
 
     Attributes are whitelisted, not patched: only the codec remains, and the transactional bit if asked
     for. Brokers store the other bits as sent. May be called again with other numbers.

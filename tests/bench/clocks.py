@@ -22,7 +22,7 @@ class Sample(NamedTuple):
     own: float
     """Of the benchmark's processes."""
     busy: float
-    """Of everybody on this machine."""
+    """Of all processes on this machine."""
     records: int = 0
 
 

@@ -91,7 +91,7 @@ class Watcher:
 
     @property
     def newest(self) -> str:
-        """The verdict that stands."""
+        """The latest verdict."""
         return self.lines[-1].verdict if self.lines else ""
 
 
@@ -180,7 +180,7 @@ def scene(
 
 
 def beats(standby: LocalCluster) -> int:
-    """How many heartbeats stand on the standby."""
+    """The number of heartbeats on the standby."""
     topic = "primary.heartbeats"
     consumer = Consumer({"bootstrap.servers": standby.bootstrap(), "group.id": "bench", "log_level": 0})
     try:

@@ -1,6 +1,6 @@
 """How long a failover takes by itself: 20 and 1,000 groups in 12 partitions each, clusters of three brokers.
 
-A real ``drkit replicate`` has copied everything and keeps the groups' places; then ``drkit failover`` moves
+A real ``drkit replicate`` has copied everything and keeps groups' positions; then ``drkit failover`` moves
 one half of the groups with a primary that answers and is fenced, the other with one that was killed. Each
 number of groups has clusters and a flow of its own.
 """
@@ -59,7 +59,7 @@ class FailoverRun:
     """The whole command: start of Python, survey of both clusters, everything."""
     steps: dict[str, float]
     wrong: int
-    """Places of groups on the target that are not the ones on the source."""
+    """Positions of groups on the target that differ from those on the source."""
 
 
 class _Sets:
@@ -89,20 +89,22 @@ class _Sets:
                 source.commit(self.commits[topic])
 
     def wrong(self, topic: str) -> int:
-        """Places that are not on the target as on the source; offsets of plain records are the same there."""
+        """The number of positions that differ on the target; plain records have the same offsets there."""
         wanted = self.commits[topic]
         with GroupOffsets(self._to) as target:
             there = target.committed(wanted)
-        return sum(there.get(g, {}).get(at) != o for g, places in wanted.items() for at, o in places.items())
+        return sum(
+            there.get(g, {}).get(at) != o for g, offsets in wanted.items() for at, o in offsets.items()
+        )
 
     def synced(self, replicator: Running) -> None:
-        """Wait until every place stands on the target."""
+        """Wait until every position is on the target."""
         deadline = time.monotonic() + _SYNC_SECONDS
         for topic in self.commits:
             while left := self.wrong(topic):
                 replicator.check()
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"{left} places of groups are not on the target")
+                    raise TimeoutError(f"{left} positions of groups are not on the target")
                 time.sleep(_LOOK_SECONDS)
 
 
@@ -131,7 +133,7 @@ def measure(folder: Path, tell: Tell, *, quick: bool = False) -> Iterator[Failov
 
 
 def _both(folder: Path, tell: Tell, count: int, peer: Peer) -> Iterator[FailoverRun]:
-    """A failover of so many groups with each state of the primary."""
+    """A failover of `count` groups with each state of the primary."""
     with _clusters(tell) as (source, target):
         sets = _Sets(source, target, count)
         tell(f"committing for {count * len(PRIMARIES):,} groups")

@@ -1,4 +1,4 @@
-"""Checkpoint rounds of many groups, and how long a committed offset takes until it stands on the target."""
+"""Checkpoint rounds of many groups, and how long a committed offset takes to reach the target."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class SyncDelay:
 
 
 def names(count: int) -> list[str]:
-    """Groups of the benchmark: the first so many, whatever the number of all."""
+    """The first `count` groups of the benchmark; the names do not depend on the number of groups."""
     return [f"bench-{i:05d}" for i in range(count)]
 
 
 def filters_of(count: int) -> list[str]:
-    """Regular expressions for the first so many groups, whole hundreds."""
+    """Regular expressions for the first `count` groups, in whole hundreds."""
     return [f"bench-{hundred:03d}.." for hundred in range(count // 100)]
 
 
@@ -181,10 +181,10 @@ class GroupBench:
         self._source, self._target, self._truth, self._commits = source, target, truth, commits
 
     def one_round(self, rounds: Rounds, clocks: Clocks, groups: int, number: int) -> GroupRound:
-        """Move all groups and measure the round that sees them all, and the one behind it."""
+        """Move all groups and measure the round that sees them all, and the next one."""
         positions = groups * GROUP_PARTITIONS
         moved = everywhere(names(groups), self._truth, self._commits, number)
-        rounds.next(bool)  # the whole pause until the next one is ours
+        rounds.next(bool)  # a round has just ended, so the whole pause until the next one remains
         self._source.commit(moved)
         self._commits.update(moved)
         rounds.skip()

@@ -98,7 +98,7 @@ def _child(bootstrap: str, total: int, partitions: int, result: Connection) -> N
     loop.run(cluster.connected)
     gc.collect()
     before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew (proc(5))
+    Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark (proc(5))
     started = time.monotonic()
     buckets = load(loop, cluster, TOPIC, range(partitions))
     read_seconds = time.monotonic() - started
@@ -138,7 +138,7 @@ def _lookups(places: Sequence[PartitionPosition], *, back: bool) -> list[float]:
         answers = [ask(offset) for offset in offsets]
         means.append((time.perf_counter() - started) / _SAMPLE * 1e6)
         if not all(isinstance(answer, Exact) for answer in answers):
-            raise RuntimeError("an offset that was copied has no place")
+            raise RuntimeError("a copied source offset has no target offset")
     return means
 
 

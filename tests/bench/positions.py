@@ -105,7 +105,7 @@ class GroupOffsets:
         return {g: {at: c.offset for at, c in (a.value or {}).items()} for g, a in answers.items()}
 
     def of_one_partition(self, wanted: Mapping[str, TopicPartition]) -> dict[str, int]:
-        """The offset of each group in one partition of its own; −1 where there is none."""
+        """The committed offset of each group in one partition of its own; −1 if it has none."""
         names = list(wanted)
         found: dict[str, int] = {}
         for i in range(0, len(names), _ASKED_AT_ONCE):
@@ -141,17 +141,17 @@ def _one(group: str, at: TopicPartition) -> Any:
 
 
 class Truth:
-    """Where each record of the topic stands on both sides, as consumers see it."""
+    """The offset of each record of the topic on both sides, as consumers see it."""
 
-    def __init__(self, theirs: Mapping[int, list[int]], ours: Mapping[int, list[int]]) -> None:
-        if any(len(theirs[p]) != len(ours[p]) for p in theirs):
+    def __init__(self, on_source: Mapping[int, list[int]], on_target: Mapping[int, list[int]]) -> None:
+        if any(len(on_source[p]) != len(on_target[p]) for p in on_source):
             raise RuntimeError("the copy is not complete: no truth about positions in it")
-        self._theirs, self._ours = theirs, ours
+        self._on_source, self._on_target = on_source, on_target
 
     def is_exact(self, partition: int, upstream: int, downstream: int) -> bool:
-        """Whether both offsets lead to the same next record, or both behind the last one."""
-        return bisect_left(self._theirs[partition], upstream) == bisect_left(
-            self._ours[partition], downstream
+        """Whether both offsets lead to the same next record, or both are after the last one."""
+        return bisect_left(self._on_source[partition], upstream) == bisect_left(
+            self._on_target[partition], downstream
         )
 
     def wrong(self, commits: Commits, found: Commits) -> int:
@@ -164,7 +164,7 @@ class Truth:
 
     def elsewhere(self, partition: int, upstream: int, chance: random.Random) -> int:
         """A source offset whose next record is another one."""
-        offsets = self._theirs[partition]
+        offsets = self._on_source[partition]
         before = bisect_left(offsets, upstream)
         while bisect_left(offsets, moved := chance.randint(0, offsets[-1])) == before:
             pass

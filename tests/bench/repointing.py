@@ -45,7 +45,7 @@ _JAVA_TUNED: Final = {
     "metadata.recovery.rebootstrap.trigger.ms": 5000,
 }
 _CALM_SECONDS: Final = 1.0
-"""All clients stand at the end and have nothing to do."""
+"""For this long all clients wait at the end of the log."""
 _FAILOVER_SECONDS: Final = 5.0
 """Between the loss of the primary and the repoint: as long as a failover takes."""
 _LOOK_SECONDS: Final = 0.1

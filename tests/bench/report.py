@@ -42,7 +42,7 @@ def to_markdown(facts: Mapping[str, str], results: Results) -> str:
 
 
 def with_sums(runs: Sequence[Run]) -> list[Run]:
-    """The runs, and behind those of (b) one for each round in which a replicator copied (a) and (b)."""
+    """The runs, with those of (b) followed by one for each round in which a replicator copied (a) and (b)."""
     found = list(runs)
     rounds = dict.fromkeys((run.peer, run.round) for run in runs)
     for peer, number in rounds:
@@ -176,13 +176,13 @@ def _scenarios(runs: Sequence[Run]) -> list[Scenario]:
 
 def _remarks(runs: Sequence[Run | PacedRun | CostRun]) -> Iterable[str]:
     for run in runs:
-        place = _place(run)
+        where = _place(run)
         if run.failure:
-            yield f"{place}: no figure, {run.failure.splitlines()[0]}"
+            yield f"{where}: no figure, {run.failure.splitlines()[0]}"
         if isinstance(run, Run) and run.copied is not None and run.copied != run.expected:
-            yield f"{place}: {run.copied} records on the target, {run.expected} committed on the source"
+            yield f"{where}: {run.copied} records on the target, {run.expected} committed on the source"
         if run.result and run.result.foreign_cpu_share > NOISE:
-            yield f"{place}: other processes used {run.result.foreign_cpu_share:.0%} of the machine"
+            yield f"{where}: other processes used {run.result.foreign_cpu_share:.0%} of the machine"
 
 
 def _place(run: Run | PacedRun | CostRun) -> str:

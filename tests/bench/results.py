@@ -89,7 +89,7 @@ class Results:
 
 
 def joined(old: Results, new: Results) -> Results:
-    """What was measured anew, and of the old what was not, in the usual order."""
+    """The new results, and the old ones that were not measured again, in the usual order."""
     again, again_paced = {run.scenario for run in new.runs}, {run.pace for run in new.paced}
     runs = [*(run for run in old.runs if run.scenario not in again), *new.runs]
     paced = [*(run for run in old.paced if run.pace not in again_paced), *new.paced]

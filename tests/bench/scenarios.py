@@ -109,7 +109,7 @@ MAP_PARTITIONS: Final = (1, 24)
 """Over how many partitions the segments of the offset map are spread."""
 
 COST_GROUPS: Final = 2_000
-"""Groups that stand on the source while the cost of checkpoints is measured."""
+"""Number of groups on the source while the cost of checkpoints is measured."""
 
 COST_SHARES: Final = (0.05, 1.0)
 """Of these groups, how many commit between two rounds, in every partition: as one sees it, and the worst."""

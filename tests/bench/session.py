@@ -85,7 +85,7 @@ class Session:
             self.tell(f"    failed: {error}")
 
     def _warm_brokers(self) -> None:
-        """Let the brokers' JVMs compile their paths, or the first replicator would pay for it."""
+        """Let the brokers' JVMs compile their hot paths, or the first replicator would look slower."""
         self.tell("warming up the brokers")
         warm = replace(SCENARIOS[0], key="warm")
         for cluster in (self.source, self.target):
@@ -154,7 +154,7 @@ class Session:
         self.tell(f"latency at {pace.per_second}/s, {peer.name}: {_brief(run)}")
 
     def flow(self, topic: str, codec: str, name: str) -> Flow:
-        """What a replicator is told to copy; its files are in a folder of this name."""
+        """What a replicator copies; its files are in a folder of this name."""
         return Flow(self.source.bootstrap(), self.target.bootstrap(), topic, codec, self.folder / name)
 
     def broker_pids(self) -> list[int]:

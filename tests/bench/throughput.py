@@ -14,7 +14,7 @@ from tests.bench.topics import EndOffsets
 LOOK_SECONDS: Final = 0.04
 MEMORY_SECONDS: Final = 0.25
 SETTLE_SECONDS: Final = 0.7
-"""The end has to stand still that long; the run is timed to its last change, not to the end of the wait."""
+"""The end offset must be unchanged for this long; the run is timed to its last change, not to the wait."""
 FIRST_RECORD_SECONDS: Final = 180.0
 LAST_RECORD_SECONDS: Final = 600.0
 

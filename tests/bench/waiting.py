@@ -1,4 +1,4 @@
-"""Waiting for what a measurement needs before it can go on."""
+"""Waiting for what a measurement needs before it can continue."""
 
 from __future__ import annotations
 

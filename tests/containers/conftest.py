@@ -150,7 +150,7 @@ def pair(kafka_image: str) -> Iterator[Pair]:
 
 
 def launch(stack: ExitStack, image: str, network: Network, name: str) -> DockerContainer:
-    """A broker that is told its address outside when the engine has chosen the port."""
+    """A broker that gets its external address once the engine has chosen the port."""
     container = DockerContainer(image, network=network, network_aliases=[name]).with_exposed_ports(HOST_PORT)
     container.with_envs(CLUSTER_ID=CLUSTERS[name], BROKER_HOST=name, HOST_ADDRESS_FILE=ADDRESS_FILE)
     stack.enter_context(container)

@@ -160,6 +160,9 @@ def test_a_replicator_dies_the_primary_dies_and_the_group_reads_on(engine: Any, 
     assert sorted(before + after) == sorted(values)
 
     compose.must("start", "primary")
-    wait("the fence is paid", lambda: " fence_paid " in compose("logs", "--no-color", "watch").stdout)
+    wait(
+        "the pending fence is applied",
+        lambda: " fence_paid " in compose("logs", "--no-color", "watch").stdout,
+    )
     divergence = compose.drkit("divergence")
     assert divergence.returncode == 0, divergence.stdout + divergence.stderr

@@ -54,12 +54,16 @@ def test_the_parts_are_there():
 
 
 def test_no_address_of_a_site_is_in_the_files():
-    """Debian's archive and names within the network of the containers are all that images are told."""
-    texts = [path.read_text(encoding="utf-8") for path in DOCKER.rglob("*") if path.is_file() and ours(path)]
+    """The images name no other hosts than Debian's archive and those of the containers' network."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in DOCKER.rglob("*")
+        if path.is_file() and is_written_by_drkit(path)
+    ]
     hosts = {host for text in texts for host in re.findall(r"https?://([\w.-]+)", text)}
     assert hosts == {"deb.debian.org", "localhost", "prometheus"}
 
 
-def ours(path: Path) -> bool:
+def is_written_by_drkit(path: Path) -> bool:
     """Neither what `make setup` and the site put there, nor pages that only link."""
     return not {"jars", "__pycache__"} & set(path.parts) and path.suffix not in {".crt", ".json", ".jar"}

@@ -19,7 +19,7 @@ WORDS: Final = (
 
 
 def mutated(chance: random.Random, samples: Sequence[bytes]) -> bytes:
-    """One of the samples, changed in one to five places; now and then anything."""
+    """One of the samples with one to five changes; now and then random bytes."""
     if not samples or chance.random() < 0.1:
         return chance.randbytes(chance.randrange(0, 200))
     data = bytearray(chance.choice(samples))
@@ -71,7 +71,7 @@ _CHANGES: Final[tuple[Callable[[random.Random, bytearray, Sequence[bytes]], None
 
 
 def with_checksums(data: bytes) -> bytes:
-    """Record batches with right checksums, so that what is behind these is read, too."""
+    """Record batches with correct checksums, so that what follows the checksum is parsed, too."""
     found, at = bytearray(data), 0
     while at + 61 <= len(found):
         (length,) = struct.unpack_from(">i", found, at + 8)

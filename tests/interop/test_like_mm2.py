@@ -88,7 +88,7 @@ Seen = dict[str, tuple[int, dict[str, str | None]]]
 
 
 def seen(cluster: Cluster, tag: str) -> Seen:
-    """Topics of this test with their partitions and the settings that stand on the topic itself."""
+    """Topics of this test with their partitions and the settings that are set on the topic itself."""
     names = [n for n in topic_names(cluster) if tag in n]
     found, configs = describe_topics(cluster, names), topic_configs(cluster, names)
     return {
@@ -102,9 +102,9 @@ def differences(drkit: Seen, mm2: Seen) -> list[str]:
     """What is different and not allowed."""
     said = [f"topics: {sorted(drkit)}, MM2 {sorted(mm2)}"] if drkit.keys() != mm2.keys() else []
     for topic in drkit.keys() & mm2.keys():
-        (ours, configs), (theirs, mm2_configs) = drkit[topic], mm2[topic]
-        if ours != theirs:
-            said.append(f"{topic}: {ours} partitions, MM2 {theirs}")
+        (count, configs), (mm2_count, mm2_configs) = drkit[topic], mm2[topic]
+        if count != mm2_count:
+            said.append(f"{topic}: {count} partitions, MM2 {mm2_count}")
         for name in sorted(configs.keys() | mm2_configs.keys()):
             here, there = configs.get(name), mm2_configs.get(name)
             value, may_be, _why = ALLOWED.get(name, (None, set(), ""))
@@ -135,12 +135,12 @@ def changed(source: Cluster, tag: str) -> None:
     assert not create_topics(source, [TopicPlan(f"{tag}-later", 2, 1, {"flush.ms": "1000"})])
 
 
-def same(sync: TopicSync, ours: Cluster, theirs: Cluster, tag: str, *, topics: int) -> None:
+def same(sync: TopicSync, drkit_target: Cluster, mm2_target: Cluster, tag: str, *, topics: int) -> None:
     """Wait until both have followed the source; fail with the differences."""
 
     def agreed() -> bool:
         sync.look()
-        drkit, mm2 = seen(ours, tag), seen(theirs, tag)
+        drkit, mm2 = seen(drkit_target, tag), seen(mm2_target, tag)
         last[:] = differences(drkit, mm2)
         return len(mm2) == topics and not last
 
@@ -179,19 +179,24 @@ def test_topics_partitions_and_settings_are_those_of_mm2(
     settings = load(files[1])
     (flow,) = settings.flows
     assert isinstance(flow, FlowSettings)
-    src, ours = Cluster.connect(settings.cluster("source")), Cluster.connect(settings.cluster("target"))
-    theirs = Cluster.connect(ClusterSettings(alias="mm2", bootstrap_servers=beside.bootstrap()))
+    src, drkit_target = (
+        Cluster.connect(settings.cluster("source")),
+        Cluster.connect(settings.cluster("target")),
+    )
+    mm2_target = Cluster.connect(ClusterSettings(alias="mm2", bootstrap_servers=beside.bootstrap()))
     prepared(src, tag)
-    ensure_state_topic(ours, flow)
-    with mirror_maker(files[0]), StateTopic(ours.settings, "source") as state:
+    ensure_state_topic(drkit_target, flow)
+    with mirror_maker(files[0]), StateTopic(drkit_target.settings, "source") as state:
         state.load()
-        sync = TopicSync(src, ours, flow, state)
-        same(sync, ours, theirs, tag, topics=5)
-        assert set(seen(ours, tag)) == {f"source.{tag}-{name}" for name in TOPICS if name != "unwanted"}
+        sync = TopicSync(src, drkit_target, flow, state)
+        same(sync, drkit_target, mm2_target, tag, topics=5)
+        assert set(seen(drkit_target, tag)) == {
+            f"source.{tag}-{name}" for name in TOPICS if name != "unwanted"
+        }
 
         changed(src, tag)
         eventually(lambda: f"{tag}-later" in topic_names(src))
-        same(sync, ours, theirs, tag, topics=6)
-        partitions, configs = seen(theirs, tag)[f"source.{tag}-kept"]
+        same(sync, drkit_target, mm2_target, tag, topics=6)
+        partitions, configs = seen(mm2_target, tag)[f"source.{tag}-kept"]
         assert (partitions, configs["retention.ms"]) == (2, "3600000")
         assert sync.look().changes == []

@@ -65,7 +65,7 @@ class World:
         emitter.stop()
 
     def committed(self, group: str) -> Seen:
-        """Commit on the source behind some records; the next one to read."""
+        """Commit on the source the offset after some records; returns the next record to read."""
         following = read(self.source, self.topic)[0][MIDDLE]
         consumer = Consumer({"bootstrap.servers": self.source.bootstrap_servers, "group.id": group})
         at = ConsumerPartition(self.topic, 0, following.offset)

@@ -80,7 +80,7 @@ EVERY_KEY: Final = (
 
 
 class Example(NamedTuple):
-    """A file, the topics that stand on both clusters before, and those that appear."""
+    """A file, the topics that both clusters have before, and those that appear."""
 
     file: str
     brokers: int

@@ -25,7 +25,7 @@ PARTITIONS = 2
 
 @contextmanager
 def syncs_of(flow: Flow) -> Iterator[OffsetSyncs]:
-    """What `drkit replicate` has beside the copy; made anew, it knows nothing of before."""
+    """The writer of offset syncs as `drkit replicate` runs it; a new one remembers nothing."""
     clusters = Cluster.connect(flow.source), Cluster.connect(flow.target)
     with StateTopic(flow.target, flow.source.alias) as state:
         state.load()
@@ -47,7 +47,7 @@ def judged(flow: Flow, java: KafkaJava, topic: str, *, history: bool = True) -> 
 
     Nothing may be skipped: the first record read there is the next one, or one before it.
     """
-    exact, ours = places(flow, topic), read(flow.target, topic)
+    exact, on_target = places(flow, topic), read(flow.target, topic)
     translated = 0
     with OffsetSyncStore(
         java, task_properties(flow.source, flow.target, flow.settings), history=history
@@ -64,7 +64,7 @@ def judged(flow: Flow, java: KafkaJava, topic: str, *, history: bool = True) -> 
                 assert found <= wanted.offset, f"{topic}-{p}: {upstream} → {found}, exact {wanted}"
             found = s.translate(topic, p, place.frontier)
             assert found is not None
-            assert first(not_foreign(ours[p]), found) is None, "who has read all has nothing left to read"
+            assert first(not_foreign(on_target[p]), found) is None, "a group that read all has records left"
     return translated
 
 
@@ -102,7 +102,7 @@ def test_mm2s_store_never_leads_a_group_past_a_record(
 
 
 def test_another_topic_of_the_same_name(flow: Flow, java: KafkaJava, topic_name: str) -> None:
-    """The copy began anew, and its records stand elsewhere: the reader is told so before anything else."""
+    """The copy began again, and its records have other offsets: the reader learns of that first."""
     flow.create_both(topic_name)
     remember(flow, topic_name)
     fill(flow.source, topic_name, 300)
@@ -124,7 +124,7 @@ def test_another_topic_of_the_same_name(flow: Flow, java: KafkaJava, topic_name:
         assert judged(flow, java, topic_name) > 250
 
 
-def test_a_deleted_topic_is_told_and_filled_anew(flow: Flow, topic_name: str) -> None:
+def test_a_deleted_topic_is_reported_and_filled_again(flow: Flow, topic_name: str) -> None:
     """While drkit runs, and between two runs."""
     flow.create_both(topic_name)
     remember(flow, topic_name)
@@ -148,7 +148,7 @@ def test_a_deleted_topic_is_told_and_filled_anew(flow: Flow, topic_name: str) ->
         assert stored(flow, syncs) == all_of_it
 
 
-def test_a_corrupt_record_is_told_and_hides_nothing(flow: Flow, topic_name: str) -> None:
+def test_a_corrupt_record_is_reported_and_hides_nothing(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name)
     remember(flow, topic_name)
     fill(flow.source, topic_name, 50)
@@ -171,12 +171,12 @@ def test_a_corrupt_record_is_told_and_hides_nothing(flow: Flow, topic_name: str)
     assert "2 bytes end too early" in event["reason"]
     assert f"delete {syncs.topic}" in event["hint"]
     *_, bad, other, last = read(flow.target, syncs.topic)[0]
-    assert (bad.value, other.key) == (b"\x00\x01", b"\xff"), "what stood there stands there"
+    assert (bad.value, other.key) == (b"\x00\x01", b"\xff"), "the foreign records are still there"
     newest = OffsetSync.decode(last.key or b"", last.value or b"")
     assert newest.upstream == newest.downstream == 54
 
 
-def test_a_topic_is_compacted_and_a_missing_right_is_told(flow_factory, source, target, topic_name: str):
+def test_a_topic_is_compacted_and_a_missing_right_is_reported(flow_factory, source, target, topic_name: str):
     flow: Flow = flow_factory(source, target, offset_syncs_topic_replication_factor=-1)
     flow.create_both(topic_name)
     remember(flow, topic_name)
@@ -187,7 +187,7 @@ def test_a_topic_is_compacted_and_a_missing_right_is_told(flow_factory, source, 
         assert syncs.topic == f"mm2-offset-syncs.{flow.source.alias}.internal"
         found = flow.topic(flow.target, syncs.topic)
         assert len(found.leaders) == 1
-    # Nothing is copied yet, or nobody knows what: nothing is made up.
+    # Nothing is copied yet, or it is unknown what: no offset is invented.
     other: Flow = flow_factory(source, target)
     with syncs_of(other) as syncs:
         assert syncs.look() == 0

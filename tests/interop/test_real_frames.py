@@ -52,7 +52,9 @@ def test_all_frames_are_copied(
     for number in range(2):
         assert partition.append(sent) == Answer(0, number * RECORDS, "")
     stored = partition.fetch(0).records
-    assert [len(sent), len(sent)] == [header.size for header, _ in split(stored)], "the broker packed anew"
+    assert [len(sent), len(sent)] == [header.size for header, _ in split(stored)], (
+        "the broker compressed them again"
+    )
     expected = consume(java, partition)
     assert expected == [plain_record(n % RECORDS)._replace(offset=n) for n in range(2 * RECORDS)]
     # From the second record on: the first batch is cut, and so taken apart.

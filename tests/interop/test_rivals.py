@@ -73,7 +73,7 @@ class Fan:
         return self.syncs[name].look()
 
     def refusal(self, name: str, topic: str) -> dict[str, str]:
-        """The event that tells of a topic that is left out."""
+        """The event that says why a topic is left out."""
         body = stored(self.states[name])[f"event/topic_left_out/{topic}/-1"]
         assert body["hint"], "every refusal says what to change"
         return {k: str(body[k]) for k in ("reason", "evidence", "hint")}
@@ -101,7 +101,7 @@ def test_a_second_flow_into_the_same_topic_is_refused_by_name(fan: Fan):
 
     found = fan.look("b")
 
-    assert set(found.copied) == {users}, "others go on"
+    assert set(found.copied) == {users}, "other topics are copied"
     told = fan.refusal("b", orders)
     target_id = describe_topics(fan.target, [orders])[orders].topic_id
     assert "another drkit flow" in told["reason"]
@@ -109,11 +109,11 @@ def test_a_second_flow_into_the_same_topic_is_refused_by_name(fan: Fan):
     assert str(target_id) in told["evidence"]
     assert "prefix" in told["hint"]
     assert GenerationRecord.key(orders) not in stored(fan.states["b"])
-    assert orders in fan.look("a").copied, "who was first goes on"
+    assert orders in fan.look("a").copied, "the first flow continues"
     assert users in fan.look("a").left_out
 
 
-def test_of_two_flows_that_began_at_once_one_goes_on(fan: Fan):
+def test_of_two_flows_that_began_at_once_one_continues(fan: Fan):
     orders = fan.create("TAG-orders", fan.sources["a"])
     for name in ("a", "b"):
         fan.begin(name)
@@ -148,8 +148,8 @@ def test_prefixes_keep_two_flows_apart(fan: Fan):
         assert fan.look(name).copied[orders].target_name == f"{fan.sources[name].alias}.{orders}"
 
 
-def test_names_that_cannot_be_are_left_out_and_others_go_on(fan: Fan):
-    """P11: nothing is created for names that cannot be; other topics go on."""
+def test_names_that_cannot_be_are_left_out_and_others_are_copied(fan: Fan):
+    """P11: nothing is created for names that cannot be; other topics are copied."""
     alias = fan.sources["a"].alias
     good = fan.create("TAG-orders", fan.sources["a"])
     long = fan.create("TAG-" + "x" * 240, fan.sources["a"])
@@ -189,7 +189,7 @@ def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, Loc
         with running(mm2, PeerFlow(a.bootstrap(), t.bootstrap(), orders, "none", tmp_path)) as peer:
 
             def copied() -> bool:
-                """Its tasks work: before they are configured nobody can know what it is going to copy."""
+                """Its tasks work: before they are configured it is unknown what MM2 is going to copy."""
                 peer.check()
                 there = orders in topic_names(fan.target)
                 return there and sum(map(len, read(fan.target.settings, orders).values())) == 20
@@ -199,7 +199,7 @@ def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, Loc
 
             found = fan.look("a")
 
-            assert set(found.copied) == {users}, "others go on"
+            assert set(found.copied) == {users}, "other topics are copied"
             told = fan.refusal("a", orders)
             assert "running MirrorMaker 2" in told["reason"]
             assert f"copies {orders} of source to {orders}" in told["evidence"]
@@ -208,7 +208,7 @@ def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, Loc
             lambda: not group_members(fan.target.settings, ["source-mm2"])["source-mm2"],
             what="the end of MM2's group",
         )
-        # No longer its topic, but its records are still there: copied again they would stand there twice.
+        # No longer its topic, but its records are still there: a second copy would duplicate them.
         assert orders not in fan.look("a").copied
         told = fan.refusal("a", orders)
         assert told["reason"] == "its copy on the target holds records that drkit did not copy"

@@ -1,4 +1,4 @@
-"""MirrorMaker 2 copies, is killed under load, and drkit goes on: no record missing, none twice."""
+"""MirrorMaker 2 copies, is killed under load, and drkit continues: no record missing, none twice."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def mm2(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterator[
     made.kill()
 
 
-def test_drkit_goes_on_where_a_killed_mirror_maker_stopped(
+def test_drkit_continues_where_a_killed_mirror_maker_stopped(
     mm2: MirrorMaker, workshop: SharedSpark, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(takeover_look, "CONTEXT", 50)  # so that a short log has a part that is not compared

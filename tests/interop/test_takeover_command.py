@@ -1,4 +1,4 @@
-"""As a user does it: MirrorMaker 2 stops, drkit goes on with --takeover-from-mm2, `drkit verify` looks."""
+"""As a user does it: MirrorMaker 2 stops, drkit continues with --takeover-from-mm2, `drkit verify` looks."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def world(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Mm2Worl
 
 
 def test_the_file_of_mm2_the_flag_and_a_verification(world: Mm2World):
-    """P21: replicate and verify with MirrorMaker 2's own file, behind what it copied."""
+    """P21: replicate and verify with MirrorMaker 2's own file, after what it copied."""
     world.copied_by_mm2()
     theirs = read(world.source.settings, world.orders)[0]
     world.repeat(theirs[-REPEATED:])
@@ -119,7 +119,7 @@ def test_the_file_of_mm2_the_flag_and_a_verification(world: Mm2World):
     assert (code, answer["verdict"], answer["differences"]) == (0, "equal", []), talk
     rows = {row["topic"]: row for row in answer["taken_over_from_mirror_maker_2"]}
     orders, mixed = rows[world.orders], rows[world.mixed]
-    # Only the last run of MirrorMaker 2 can be taken over place by place; before it, content must do.
+    # Only the last run of MirrorMaker 2 can be taken over by offset; before it, content is compared.
     assert orders["offsets_compared_by_place"] == REPEATED
     assert orders["offsets_compared_by_content"] == LONG
     assert (orders["equal"], orders["repeated"]) == (LONG - REPEATED, REPEATED)

@@ -227,7 +227,7 @@ class Explorer:
             and r.epoch <= max(found.leader_epoch, 0)
         ]
         if missing:
-            raise Violated(f"copying goes on at {found.upstream}, before that are missing: {missing[:5]}")
+            raise Violated(f"copying continues at {found.upstream}, missing before that: {missing[:5]}")
 
     def _rest(self) -> None:
         """Everything late arrives, a last task copies the rest: each record of the source is there once."""

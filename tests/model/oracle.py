@@ -59,7 +59,7 @@ def exact(lane: Lane, found: Resolution, until: int | None = None) -> None:
     if all(b.superseded.issuperset(b.indexes) for b in seen) or (until is not None and until <= start):
         return  # nothing was copied, or retention or the cleaner has removed all that was looked at
     if found.upstream is None:
-        raise Violated(f"records were copied, and the map knows none: {places[:5]}")
+        raise Violated(f"records were copied, and the map has no claim: {places[:5]}")
     if found.copied_end != end and max(found.copied_end, end) > start:
         raise Violated(f"the copy ends at {end}, the answer at {found.copied_end}")
     _leads(lane, found, places, end)
@@ -93,7 +93,7 @@ def named(lane: Lane) -> None:
 
 
 def reader(world: World, lane: Lane) -> Iterator[None]:
-    """Whoever translates or verifies beside running tasks; what it has read of the map is kept."""
+    """Translates or verifies beside running tasks; what it has read of the map is kept."""
     bucket = MapBucket(0, "map")
     for _ in range(3):
         leader, rewinds = lane.target.leader, lane.source.epoch

@@ -195,7 +195,7 @@ class World:
                 return Settled(None, codes.REQUEST_TIMED_OUT, look)
 
     def locate(self, lane: Lane, bucket: MapBucket) -> Generator[None, None, Settled]:
-        """As whoever only reads does it, beside running tasks."""
+        """Locate the partition as a process that only reads does, beside running tasks."""
         leader = self.metadata(lane)
         look = yield from self.look_while_copying(lane, leader)
         if look.error:

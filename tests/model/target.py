@@ -83,11 +83,11 @@ class Target:
     leader: Leader = Leader(0, 0)  # noqa: RUF009  it is immutable
     start: int = 0  # retention and DeleteRecords move it
     lost: dict[int, int] = field(default_factory=dict)
-    """Records of the flow that an unclean election removed, with their places."""
+    """Records of the flow that an unclean election removed, with their offsets."""
     lost_at: int = 0
     """Leader epoch since the last unclean election."""
     removed: set[int] = field(default_factory=set)
-    """Lost records whose places retention has passed: nothing tells any more that they were lost."""
+    """Lost records below the log's start: the log no longer shows that they were lost."""
     former: Former | None = None
 
     @property
@@ -124,7 +124,7 @@ class Target:
     ) -> tuple[str, int]:
         """As ProducerStateManager decides.
 
-        :param seen_epoch: leader epoch under which whoever appends has seen the partition
+        :param seen_epoch: leader epoch of the partition as the appending task has seen it
         """
         known, count = self.producers.get(identity[0]), len(indexes)
         last = (sequence + count - 1) % SEQUENCE_MODULUS

@@ -36,7 +36,7 @@ from tests.model.target import LIVE_ID, Leader
 LEASE = History(LIVE_ID, 0)
 FLOOR_MS = YOUNG // 2
 ROUNDS = 3
-"""Of a transaction at the most."""
+"""Rounds of a transaction, at most."""
 
 Steps = Generator[None, None, None]
 
@@ -123,7 +123,7 @@ class Task:
     # -- life -------------------------------------------------------------------------------------------
 
     def life(self) -> Iterator[None]:
-        """Every step of a task; a kill is not to go on, a freeze to go on late."""
+        """Every step of a task: after a kill no step follows, after a freeze they follow late."""
         try:
             yield from self._begin()
             while not (self.ending and self._drained()):
@@ -166,7 +166,7 @@ class Task:
         return not any(c.sent or c.p.ready for c in live) and "bulk" not in self.active
 
     def _end(self) -> Steps:
-        """What was begun goes on beside the last marks."""
+        """What was begun continues beside the last marks."""
         last = self._marks(last=True)
         try:
             while next(last, StopIteration) is not StopIteration:

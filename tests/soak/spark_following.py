@@ -71,7 +71,7 @@ def started(spark: SparkSession, job: dict[str, Any], servers: str, checkpoint: 
 
 
 def translated(job: dict[str, Any], checkpoint: Path, to: Path) -> bool:
-    """The same place on the other cluster, as `drkit translate spark-checkpoint` writes it."""
+    """Translate the checkpoint to the other cluster, as `drkit translate spark-checkpoint` does."""
     words = [
         "translate",
         "spark-checkpoint",

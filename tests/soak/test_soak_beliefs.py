@@ -1,7 +1,7 @@
 """The walk of beliefs on brokers: hundreds of pairs of a journal entry and an event, one test each.
 
 ``DRKIT_TEST_SEED=7`` chooses other pairs, ``DRKIT_TEST_PAIRS=500`` how many. ``DRKIT_TEST_WALKED=FILE`` keeps
-the pairs that passed, one a line, and a later run goes on behind them. ``-k ID`` runs one of them.
+the pairs that passed, one a line, and a later run continues after them. ``-k ID`` runs one of them.
 """
 
 from __future__ import annotations

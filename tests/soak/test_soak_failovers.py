@@ -27,7 +27,7 @@ from tests.support.soak.failover_stage import Stage
 FIRST = int(os.environ.get("DRKIT_TEST_SEED", "1"))
 NUMBER = int(os.environ.get("DRKIT_TEST_FAILOVERS", "100"))
 PER_PAIR = 34
-"""Failovers of one pair of clusters, at the most."""
+"""Failovers of one pair of clusters, at most."""
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(NUMBER * 180)]
 
 

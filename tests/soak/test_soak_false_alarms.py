@@ -1,6 +1,6 @@
 """Ten minutes of each kind of trouble that is no loss: none of them is ever taken for LOST.
 
-DRKIT_SOAK_MINUTES sets another time. Kinds that leave the primary's brokers alone go on side by side.
+DRKIT_SOAK_MINUTES sets another time. Kinds that leave the primary's brokers alone run side by side.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def streams(*arguments: str) -> Iterator[list[Event]]:
 
         def listen() -> None:
             for line in process.stdout or ():
-                found = _LINE.fullmatch(line.rstrip("\n"))  # an error's text may go on in lines of its own
+                found = _LINE.fullmatch(line.rstrip("\n"))  # an error's text may have more lines
                 if found is not None:
                     events.append(Event(int(found[1]), found[2], found[3], found[4] or ""))
 

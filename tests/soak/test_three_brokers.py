@@ -35,7 +35,7 @@ HELD_LOST = (
     lost.i1_every_acknowledged_record_is_there_or_among_the_lost,
     lost.i2_the_stated_loss_is_the_real_loss_record_by_record,
     lost.i3_i4_the_target_has_a_beginning_of_each_partition_each_record_once,
-    lost.i5_i6_groups_stand_between_what_they_had_read_and_what_not,
+    lost.i5_i6_groups_are_between_what_they_had_read_and_what_not,
     lost.i5_a_group_that_worked_until_the_end_skips_nothing,
     lost.i7_positions_lie_in_the_log_and_are_kept_as_they_were_written,
     lost.i8_each_group_polls_all_that_it_had_not_committed,
@@ -84,11 +84,11 @@ HELD_WITHOUT_A_BROKER_OF_THE_PRIMARY = (
 HELD_PLANNED = (
     planned.it_says_that_nothing_is_lost,
     planned.nothing_is_lost_and_nothing_repeated,
-    planned.the_copy_is_the_old_log_and_new_records_come_behind_it,
+    planned.the_copy_is_the_old_log_and_new_records_come_after_it,
     planned.no_transaction_is_cut,
     planned.groups_at_different_lags_read_on_at_their_next_record,
     planned.old_producers_are_refused,
-    planned.everybody_followed_and_nothing_was_in_doubt,
+    planned.all_clients_followed_and_nothing_was_in_doubt,
     planned.a_group_at_work_processes_every_record_once,
 )
 
@@ -146,7 +146,7 @@ class Trouble:
 
 @pytest.fixture(autouse=True)
 def _its_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever began a run is the test's own process, which lives: here it counts as ended."""
+    """The process that began a run is the test's own, which lives: here it counts as ended."""
     monkeypatch.setattr(journal, "lives_here", lambda _: False)
 
 

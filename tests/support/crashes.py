@@ -15,9 +15,9 @@ GRACE_SECONDS = 60.0
 
 
 class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Goes on after a process has crashed.
+    """Continues after a process has crashed.
 
-    A process begins a test only when it knows the next one, or that there is none. pytest-xdist gives one
+    A process begins a test only when it knows the next one, or that it is the last. pytest-xdist gives one
     that replaces another a single file: with one test in it both sides wait for each other, and the run never
     ends. It also repeats the test that has crashed, until no more processes may be replaced.
     """

@@ -65,7 +65,7 @@ def broken(rule: str, found: list[str]) -> None:
 
 
 def tree(*files: tuple[str, str]) -> list[Source]:
-    """Sources that nobody wrote to a disk: pairs of a path below drkit and a text."""
+    """Sources that are on no disk: pairs of a path below drkit and a text."""
     found = []
     for name, text in files:
         path = Path("drkit") / name

@@ -15,7 +15,7 @@ import pytest
 
 DURATIONS: Final = Path(__file__).parents[1] / "durations.json"
 UNKNOWN_SECONDS: Final = 10.0
-"""A file that was never recorded: behind the long ones, before those that take a moment."""
+"""For a file that was never recorded: after the long ones, before those that take a moment."""
 _LEAST_SECONDS: Final = 1.0
 """Files that take less are not kept: for the order they are all alike."""
 

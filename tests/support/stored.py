@@ -1,4 +1,4 @@
-"""A flow's state as plain data: what stands in its topic, and what another version of drkit would write."""
+"""A flow's state as plain data: what its topic holds, and what another version of drkit would write."""
 
 from __future__ import annotations
 

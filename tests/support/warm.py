@@ -4,7 +4,7 @@ To load drkit takes a process two seconds of a processor, and the tests start hu
 everything loaded, and forks a child for each program. A child is a process like any other: with an id, files
 and an exit code of its own, to be killed or frozen.
 
-As a program this module is the parent. It is told of programs through a socket, with the files for their
+As a program this module is the parent. It gets programs through a socket, with the files for their
 standard input, output and error, and a pipe into which it writes the id, and at the end the exit code.
 """
 
@@ -152,7 +152,7 @@ class _Forks:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def serve(self) -> str:
-        """Fork until nobody asks any more; returns, in a child, the module that it is to run."""
+        """Fork until the socket is closed; returns, in a child, the module that it is to run."""
         while True:
             ready, _, _ = select.select([self._asked.fileno(), self._ended], [], [])
             if self._ended in ready:
@@ -192,7 +192,7 @@ class _Forks:
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:
                 tells = self._pipes.pop(pid)
-                with suppress(BrokenPipeError):  # nobody waits for this one any more
+                with suppress(BrokenPipeError):  # the process that waited for it has ended
                     os.write(tells, f"{os.waitstatus_to_exitcode(status)}\n".encode())
                 os.close(tells)
 

@@ -47,5 +47,5 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.fixture(scope="session")
 def _clusters() -> None:
-    """In place of the shared brokers, which another file of this process may have started."""
+    """Replaces the shared brokers, which another file of this process may have started."""
     pytest.fail("unit tests use no broker: this one belongs into tests/cluster")

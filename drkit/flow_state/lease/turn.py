@@ -18,7 +18,7 @@ class LeaseAvailability(StrEnum):
     """Whether a lease may be taken, and why."""
 
     FREE = "no run holds it"
-    OURS = "this run holds it"
+    THIS_RUN = "this run holds it"
     GONE = "its holder's process is gone"
     OVER = "its holder renews it no longer"
     HELD = "its holder renews it"
@@ -67,7 +67,7 @@ class LeaseTurn:
         if lease is None:
             return LeaseAvailability.FREE
         if lease.run_id == self._run_id:
-            return LeaseAvailability.OURS
+            return LeaseAvailability.THIS_RUN
         if alive is False:
             return LeaseAvailability.GONE
         return (

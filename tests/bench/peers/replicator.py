@@ -20,7 +20,7 @@ LOG_TAIL: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What a replicator is told to copy, and where it may keep its files."""
+    """What a replicator copies, and where it may keep its files."""
 
     source: str
     """Bootstrap servers of the source."""

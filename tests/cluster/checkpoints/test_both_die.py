@@ -34,7 +34,7 @@ def test_the_target_alone_knows_every_position(
 def test_a_source_with_another_leader_epoch_is_not_taken_for_one_that_lost_its_end(
     module_cluster: ModuleClusters, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
-    """It comes back and is copied by tasks that die before they write a mark: nothing stands twice."""
+    """It comes back and is copied by tasks that die before they write a mark: no record is copied twice."""
     source = module_cluster("doomed")
     flow = flow_factory(source, target)
     flow.create_both(topic_name)

@@ -1,4 +1,4 @@
-"""Groups that work on the target, or may: nothing of theirs is ever moved, and what we write is looked at."""
+"""Groups that work on the target, or may: drkit never moves their positions, and checks what it writes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_static_member_that_closed_still_holds_its_group(world: World, protoco
     world.commit(world.flow.source, 9)
     assert world.round().verdicts == {"LIVE": 1}
     assert world.there() == there
-    if protocol == "classic":  # its session ends, and it never committed: the position is still ours
+    if protocol == "classic":  # its session ends, and it never committed: the position is still drkit's
         eventually(lambda: state(world) == EMPTY, what="the end of the session")
         assert world.round().verdicts == {"WRITE": 1}
 
@@ -151,7 +151,7 @@ class StandsStill(Groups):
 def test_a_worker_that_stood_still_after_its_look_sets_nothing_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it stood still the group worked on the target and ended: only a new look shows that."""
+    """While it was suspended the group worked on the target and ended: only a new look shows that."""
     world.commit(world.flow.source, 5)
     world.round()
     world.commit(world.flow.source, 6)
@@ -174,7 +174,7 @@ def test_a_worker_that_stood_still_after_its_look_sets_nothing_back(
     assert world.there() == Committed(9, "")
 
 
-def test_what_the_target_does_not_store_is_told(
+def test_what_the_target_does_not_store_is_reported(
     cluster_factory: ClusterFactory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
     target = cluster_factory("strict", properties={"offset.metadata.max.bytes": "8"})
@@ -189,7 +189,7 @@ def test_what_the_target_does_not_store_is_told(
     world.task.close()
 
 
-def test_a_group_that_the_target_does_not_show_is_left_alone_and_others_go_on(
+def test_a_group_that_the_target_does_not_show_is_left_alone_and_others_are_synced(
     cluster_factory: ClusterFactory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
     target = cluster_factory("shy", authorizer=True, properties={"allow.everyone.if.no.acl.found": "true"})
@@ -226,7 +226,7 @@ def test_offsets_are_written_again_before_the_target_forgets_them(world: World) 
 
 
 def shard_of(world: World, policy: str) -> Shard:
-    """The shard that the driver makes of the groups of now."""
+    """The shard that the driver makes of the current groups."""
     ids = world.shard.known.topics[world.topic]
     with StateTopic(world.flow.target, world.flow.source.alias) as kept:
         put_record(

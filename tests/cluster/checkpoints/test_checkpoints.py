@@ -57,7 +57,7 @@ def test_a_group_reads_on_at_its_next_record(world: World) -> None:
     assert all(s.offset < world.there().offset for s in not_foreign(read(world.flow.target, world.topic)[0]))  # type: ignore[union-attr]
 
 
-def test_a_quick_look_goes_on_to_the_target_only_when_the_source_has_something_new(world: World) -> None:
+def test_a_quick_look_reads_the_target_only_when_the_source_has_something_new(world: World) -> None:
     world.commit(world.flow.source, 5)
     world.round(round=1, last=(NO_ROUND,))
     quick = frozenset({world.group})
@@ -72,7 +72,7 @@ def test_a_quick_look_goes_on_to_the_target_only_when_the_source_has_something_n
     more = {world.at._replace(partition=1): Committed(2)}
     world.ask(world.flow.source, lambda g: g.alter({world.group: more}))
     assert world.round(round=5, last=(4,), quick=quick).verdicts == {"UNCHANGED": 1, "WRITE": 1}
-    # After somebody else's look, and where no quick one is asked for, both sides are looked at.
+    # After another process looked, and without `quick`, both sides are read.
     assert world.round(round=7, last=(6,), quick=quick).verdicts == {"UNCHANGED": 2}
     assert world.round(round=8, last=(7,)).verdicts == {"UNCHANGED": 2}
     assert world.round(round=9, last=(8,), quick=quick).same == [world.group]
@@ -98,7 +98,7 @@ def test_a_live_group_is_never_moved_and_a_joining_one_starts_there(world: World
         world.commit(world.flow.source, 9)
         assert world.round().verdicts == {"LIVE": 1}
     before = world.there()
-    # It left without a commit: what stands there is still ours.
+    # It left without a commit: the committed offset is still drkit's.
     eventually(lambda: world.ask(world.flow.target, Groups.listed)[world.group].state == EMPTY)
     assert world.round().verdicts == {"WRITE": 1}
     assert world.there() != before
@@ -118,7 +118,7 @@ def test_a_group_that_worked_on_the_target_is_left_alone_for_ever(world: World) 
         assert report.verdicts == {"MOVED": 1}
         assert report.refused == [(world.group, f"{world.topic}-0", "MOVED", "")]
         assert world.there() == there
-        assert report.emitted == 1  # checkpoints go on: they move nobody
+        assert report.emitted == 1  # checkpoints continue: they move no group
 
 
 def test_nothing_is_written_where_it_must_not_be(world: World) -> None:
@@ -138,7 +138,7 @@ def test_nothing_is_written_where_it_must_not_be(world: World) -> None:
     assert world.round(groups=("no-such-group",)).positions == 0
 
 
-def test_what_is_not_copied_yet_waits_at_the_newest_place_that_is(world: World) -> None:
+def test_what_is_not_copied_yet_waits_at_the_end_of_the_copy(world: World) -> None:
     before = world.flow.offsets(world.flow.source, world.topic)[0]
     world.commit(world.flow.source, before)
     world.round()
@@ -154,7 +154,7 @@ def test_what_is_not_copied_yet_waits_at_the_newest_place_that_is(world: World) 
     assert world.first(world.flow.target, now.offset) == world.first(world.flow.source, before + 20)
 
 
-def test_deleted_groups_are_followed_only_where_nobody_else_committed(world: World) -> None:
+def test_deleted_groups_are_followed_only_where_no_consumer_committed(world: World) -> None:
     mine, other = world.group, f"{world.group}-other"
     for group in (mine, other):
         world.commit(world.flow.source, 5, group)
@@ -174,7 +174,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_lost_checkpoint_topic_is_told_and_holds_up_nothing(world: World) -> None:
+def test_a_lost_checkpoint_topic_is_reported_and_holds_up_nothing(world: World) -> None:
     world.commit(world.flow.source, 5)
     world.round()
     there = world.there()
@@ -189,7 +189,7 @@ def test_a_lost_checkpoint_topic_is_told_and_holds_up_nothing(world: World) -> N
     assert world.round().emitted == 1
 
 
-def test_a_checkpoint_topic_made_anew_gets_all_of_them(world: World) -> None:
+def test_a_checkpoint_topic_created_again_gets_all_of_them(world: World) -> None:
     """Another topic of the same name has none: those that did not change are written again, too."""
     world.commit(world.flow.source, 5)
     first = str(world.flow.topic(world.flow.target, world.checkpoints).topic_id)

@@ -1,4 +1,4 @@
-"""Rounds look only at groups that moved: none is missed, however it commits, and guards are asked anew."""
+"""Rounds read only groups that moved: none is missed, however it commits; each write asks the guard."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_offsets_in_a_transaction_count_when_it_is_decided(world: Following, end
     assert world.upstream() == upstream
 
 
-def test_a_transaction_that_was_open_before_anybody_looked_counts_too(world: Following) -> None:
+def test_a_transaction_that_was_open_before_the_first_look_counts_too(world: Following) -> None:
     world.commit(world.flow.source, 5)
     out = in_transaction(world, 30)
     world.settle(world.group)
@@ -201,7 +201,7 @@ def test_deleted_offsets_and_groups_are_noticed(world: Following) -> None:
 
 
 def test_a_group_that_began_to_work_on_the_target_is_not_moved(world: Following) -> None:
-    """Nobody looked at it between two rounds, and its guard is asked at the moment of the write."""
+    """No round looked at it since it began, so its guard is asked when its position is written."""
     joined, assigned = (f"{world.group}-{x}" for x in ("joined", "assigned"))
     for group in (joined, assigned):
         world.commit(world.flow.source, 5, group)
@@ -224,7 +224,7 @@ def test_a_group_that_began_to_work_on_the_target_is_not_moved(world: Following)
     assert world.there(assigned) == Committed(7)
 
 
-def test_a_group_ahead_of_the_copy_gets_its_place_when_the_copy_has_come(world: Following) -> None:
+def test_a_group_ahead_of_the_copy_gets_its_position_when_the_copy_has_come(world: Following) -> None:
     end = world.flow.offsets(world.flow.source, world.topic)[0]
     world.commit(world.flow.source, end)
     world.settle(world.group)
@@ -239,8 +239,8 @@ def test_a_group_ahead_of_the_copy_gets_its_place_when_the_copy_has_come(world: 
     world.settle(world.group)
 
 
-def test_the_slow_look_finds_what_nobody_told(world: Following) -> None:
-    """Somebody deletes a position on the target by hand."""
+def test_the_slow_look_finds_what_no_log_record_reports(world: Following) -> None:
+    """A position on the target is deleted by hand."""
     world.commit(world.flow.source, 5)
     world.settle(world.group)
     world.ask(world.flow.target, lambda g: g.delete_offsets(world.group, [world.at]))

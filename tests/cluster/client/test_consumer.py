@@ -49,7 +49,7 @@ def values(messages: list[Message]) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_it_goes_on_where_the_group_is(world: World, protocol: str):
+def test_it_continues_where_the_group_is(world: World, protocol: str):
     world.fill(20)
     world.place_group(8)
     told: list[Any] = []
@@ -75,7 +75,7 @@ def test_it_goes_on_where_the_group_is(world: World, protocol: str):
     assert (switch.old.cluster, switch.new) == ("primary", there)
 
 
-def test_nothing_of_before_is_committed_there(world: World):
+def test_no_earlier_position_is_committed_there(world: World):
     world.fill(20)
     world.place_group(3)
     with consumer(world) as reader:
@@ -141,7 +141,7 @@ def test_topics_that_are_called_otherwise_there(world: World):
         assert found[0].topic() == renamed
 
 
-def test_assigned_partitions_go_on_at_the_groups_position_or_say_that_there_is_none(world: World):
+def test_assigned_partitions_continue_at_the_groups_position_or_report_that_it_is_missing(world: World):
     world.fill(9)
     with consumer(world) as reader:
         reader.assign([TopicPartition(world.topic, 0, SHIFT + 2)])
@@ -231,7 +231,7 @@ def test_a_frozen_cluster_is_left_at_once(
 
 
 def test_what_an_application_raises_at_a_switch_does_not_hold_it_up(world: World):
-    """`on_revoke` is called once and its error is raised; so is that of `on_switch`; then reading goes on."""
+    """`on_revoke` is called once and its error is raised, as that of `on_switch`; then reading continues."""
     world.fill(6)
     world.place_group(4)
     revoked: list[threading.Thread] = []

@@ -85,7 +85,7 @@ def path(tmp_path: Path, silent: str) -> Path:
 def test_no_method_of_the_library_is_forgotten(
     library: type, ours: type, at_once: frozenset[str], known: set[str]
 ):
-    """A method is passed on only if it is known to return at once; all others are ours, and on the page."""
+    """A method is passed on only if it returns at once; drkit implements and documents all others."""
     special = {"__len__", "__bool__", "__enter__", "__exit__"} & set(dir(library))
     assert not {name for name in public(library) - at_once | special if not hasattr(ours, name)}
     assert at_once <= public(library)
@@ -162,7 +162,7 @@ def test_what_librdkafka_answers_by_itself_needs_no_cluster(path: Path):
     threading.Thread(target=reader.close, daemon=True).start()
 
 
-def test_a_producers_calls_go_on_at_the_new_cluster(world: World, silent: str):
+def test_a_producers_calls_continue_at_the_new_cluster(world: World, silent: str):
     world.create()
     world.lead_to(world.primary, bootstrap_servers=silent)
     calls, told = InThreads(), list[Any]()
@@ -195,7 +195,7 @@ def test_a_producers_calls_go_on_at_the_new_cluster(world: World, silent: str):
 def test_an_endpoint_for_which_no_client_can_be_made_is_not_followed(
     path: Path, silent: str, caplog: pytest.LogCaptureFixture
 ):
-    """The application goes on; `on_revoke` is not called, and a corrected file is followed."""
+    """The application continues; `on_revoke` is not called, and a corrected file is followed."""
     broken = endpoint(silent, 2, "standby", client={"socket.timeout.ms": "soon"})
     with FailoverConsumer(CONSUMER, endpoint=path) as reader, FailoverProducer({}, endpoint=path) as out:
         EndpointFile(path).tell(broken)

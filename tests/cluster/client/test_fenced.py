@@ -54,7 +54,7 @@ def _sent(out: FailoverProducer, world: World, told: Reports) -> list[str]:
 
 
 def _is_dead(out: FailoverProducer) -> bool:
-    """Whether the client knows; nobody has served its callbacks yet."""
+    """Whether the client knows; its callbacks have not been served yet."""
     try:
         out.list_topics(timeout=5)
         out._sending.client.begin_transaction()

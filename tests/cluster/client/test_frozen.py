@@ -1,4 +1,4 @@
-"""A primary that stands still while calls wait for it."""
+"""A primary that is suspended while calls wait for it."""
 
 from __future__ import annotations
 

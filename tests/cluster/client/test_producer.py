@@ -1,4 +1,4 @@
-"""A producer that follows the endpoint file, on real brokers: each record's fate is told, once."""
+"""A producer that follows the endpoint file, on real brokers: it reports the outcome of each record once."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_more_is_held_than_the_client_takes_at_once(world: World):
 
 
 def test_a_fence_that_is_lifted_again(world: World):
-    """An aborted failover: everything stands on the old cluster, in its order."""
+    """An aborted failover: all records are on the old cluster, in order."""
     world.create()
     told = Reports()
     with producer(world) as out:
@@ -194,7 +194,7 @@ def test_too_many_are_refused_as_by_librdkafka(world: World):
 
 
 @pytest.mark.parametrize("when", ["open", "ending"])
-def test_a_transaction_is_cut_and_begun_anew(world: World, when: str):
+def test_a_transaction_is_cut_and_begun_again(world: World, when: str):
     world.create()
     told = Reports()
     with producer(world, {"transactional.id": world.topic}) as out:
@@ -231,7 +231,7 @@ def ended(before: set[threading.Thread]) -> None:
 def test_a_client_left_in_a_transaction_that_cannot_be_aborted_ends_silently(
     cluster_factory: ClusterFactory, world: World, recwarn: pytest.WarningsRecorder, how: str
 ):
-    """Its commit is under way at a cluster that stands still, or a failover has ended its transaction."""
+    """Its commit waits for a suspended cluster, or a failover has ended its transaction."""
     if how == "committing":
         world.primary = cluster_factory("frozen")
         world.lead_to(world.primary)

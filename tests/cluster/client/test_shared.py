@@ -30,7 +30,7 @@ def nothing() -> None:
 
 
 class Client:
-    """In place of confluent-kafka's consumer: what is called, and calls that wait."""
+    """A replacement for confluent-kafka's consumer: records calls, and has calls that wait."""
 
     def __init__(self, answers: KafkaException | None = None) -> None:
         self.calls: list[str] = []

@@ -77,7 +77,7 @@ def test_a_producer_that_the_target_has_forgotten(
     flow_factory: FlowFactory,
     topic_name: str,
 ) -> None:
-    """Nothing was copied for longer than the target remembers: the map alone says where to go on."""
+    """The copy paused until the target had forgotten the producer: only the map says where to continue."""
     target = cluster_factory("amnesiac", properties={**_FORGETFUL, "producer.id.expiration.ms": "3000"})
     flow = flow_factory(source, target)
     flow.create_both(topic_name, 2)
@@ -120,7 +120,7 @@ def test_records_that_grow_old_while_they_wait(flow: Flow, topic_name: str) -> N
 
 
 def test_modes_of_old_and_young_records(flow: Flow, topic_name: str) -> None:
-    """Old records stand in transactions of a bucket, young ones carry the flow's own producer id."""
+    """Old records are in transactions of a bucket, young ones carry the flow's own producer id."""
     flow.create_both(topic_name, retention_ms="-1")
     fill(flow.source, topic_name, 100, timestamp=aged(LIVE_MAX_AGE_MS + 60_000))
     report = flow.copy(topic_name)

@@ -79,7 +79,7 @@ def test_positions_are_exact_at_rest_and_after_the_switch(
 def test_a_broker_that_goes_away_while_a_task_begins(
     flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch, reader: ModuleType
 ) -> None:
-    """It is asked again: a whole Spark job would have to begin anew for a connection that was lost."""
+    """The request is repeated: otherwise a lost connection would restart a whole Spark job."""
     flow.create_both(topic_name, 3)
     fill(flow.source, topic_name, 5000)
     lost: list[MapBucket] = []

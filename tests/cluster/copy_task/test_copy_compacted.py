@@ -67,7 +67,7 @@ def _given(expected: list[Seen], _partition: int, _seen: list[Seen]) -> list[See
 
 
 def _copied(flow: Flow, topic: str, first: int, there: list[Seen]) -> list[Seen]:
-    """The source records behind the newest copies: the cleaner may have taken some just before the fetch."""
+    """The source records of the newest copies: the cleaner may have taken some just before the fetch."""
     out, rest = [], iter(there)
     for copy in read(flow.target, topic)[0][first:]:
         found = next((s for s in rest if s.content == copy.content), None)
@@ -111,7 +111,7 @@ def test_source_that_compacts_between_two_tasks(
 
 
 def test_compaction_while_tasks_are_killed(compacting: Flow, topic_name: str) -> None:
-    """After each kill other records may stand where the dead task fetched: none is lost, none disorders."""
+    """After each kill the dead task's offsets may hold other records: none is lost or out of order."""
     flow, chance = compacting, random.Random(2)
     flow.create_both(topic_name, retention_ms="-1", config=_COMPACT)
     for turn in range(4):
@@ -121,14 +121,14 @@ def test_compaction_while_tasks_are_killed(compacting: Flow, topic_name: str) ->
         put(out := producer(flow.source), topic_name, b"roll", b"roll", timestamp=now_ms() + 2000)
         out.flush(30)
     flow.copy(topic_name, compacted=True)
-    theirs, ours = read(flow.source, topic_name)[0], read(flow.target, topic_name)[0]
-    assert _table(theirs) == _table(ours)
-    # Everything that still stands on the source has its copy where the map says, in the same order.
+    on_source, on_target = read(flow.source, topic_name)[0], read(flow.target, topic_name)[0]
+    assert _table(on_source) == _table(on_target)
+    # Every record that is still on the source has its copy where the map says, in the same order.
     segments, end = flow.settled(topic_name)[0]
-    by_offset = {s.offset: s for s in ours}
-    places = [segments.translate(SourceOffset(s.offset), end) for s in theirs]
+    by_offset = {s.offset: s for s in on_target}
+    places = [segments.translate(SourceOffset(s.offset), end) for s in on_source]
     found = [p for p in places if isinstance(p, int)]
-    assert [by_offset[p].content for p in found] == [s.content for s in theirs]
+    assert [by_offset[p].content for p in found] == [s.content for s in on_source]
     assert found == sorted(set(found))
 
 

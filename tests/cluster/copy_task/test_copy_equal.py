@@ -77,7 +77,7 @@ def test_interleaved_transactions(flow: Flow, topic_name: str) -> None:
     check_copy(flow, topic_name)
 
 
-def test_an_open_transaction_holds_back_what_is_behind_it(flow: Flow, topic_name: str) -> None:
+def test_an_open_transaction_holds_back_what_comes_after_it(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name)
     fill(flow.source, topic_name, 100)
     writer = producer(flow.source, transactional_id=topic_name)

@@ -40,7 +40,7 @@ def distant(cluster: LocalCluster) -> Iterator[None]:
 
 def test_the_link_takes_what_it_says(far, flow_factory):
     flow = flow_factory(*far)
-    flow.ask_once(flow.source, metadata, [])  # the connection stands
+    flow.ask_once(flow.source, metadata, [])  # opens the connection
     with distant(far[0]):
         began = time.monotonic()
         for _ in range(5):

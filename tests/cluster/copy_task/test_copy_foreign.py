@@ -1,4 +1,4 @@
-"""Somebody else writes to the target, or fences us, or the target refuses: named, and alone."""
+"""Another producer writes to the target or fences drkit, or the target refuses: one named partition stops."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_foreign_transaction_that_stays_open(flow: Flow, topic_name: str) -> N
 
 
 def _fence(flow: Flow, topic: str, partition: int) -> None:
-    """Raise our own producer's epoch in one partition, as FREEZE does."""
+    """Raise the epoch of drkit's own producer in one partition, as FREEZE does."""
     marker = WriteTxnMarkersRequest.WritableTxnMarker
     request = WriteTxnMarkersRequest(
         markers=[
@@ -127,13 +127,13 @@ def test_own_epoch_refused_stops_the_partition_alone(flow: Flow, topic_name: str
     assert [e["partition"] for e in flow.events("own_epoch_refused")] == [1]
     flow.copy(topic_name, seconds=20)
     check_copy(flow, topic_name, skip=[1])
-    # What stands in the fenced partition is a beginning of the source, with nothing behind the fence.
-    ours, theirs = read(flow.target, topic_name)[1], read(flow.source, topic_name)[1]
-    assert [s.content for s in ours] == [s.content for s in theirs[: len(ours)]]
+    # The fenced partition holds a beginning of the source, and nothing after the fence.
+    on_target, on_source = read(flow.target, topic_name)[1], read(flow.source, topic_name)[1]
+    assert [s.content for s in on_target] == [s.content for s in on_source[: len(on_target)]]
     fenced = flow.offsets(flow.target, topic_name)[1]
     flow.copy(topic_name, seconds=20)
     assert flow.offsets(flow.target, topic_name)[1] == fenced
-    assert len(ours) < len(theirs)
+    assert len(on_target) < len(on_source)
 
 
 @pytest.mark.parametrize("age_ms", [0, 2 * DAY_MS], ids=["live", "bulk"])
@@ -161,8 +161,8 @@ def test_an_oversized_record_stops_its_partition_alone(flow: Flow, topic_name: s
         assert event["batch_bytes"] > 300_000
     assert len(flow.events()) == 2
     check_copy(flow, topic_name, uncommitted=not age_ms, skip=[1])
-    ours, theirs = read(flow.target, topic_name)[1], read(flow.source, topic_name)[1]
-    assert [s.content for s in ours] == [s.content for s in theirs[:300]]
+    on_target, on_source = read(flow.target, topic_name)[1], read(flow.source, topic_name)[1]
+    assert [s.content for s in on_target] == [s.content for s in on_source[:300]]
     flow.configure(flow.target, topic_name, "max.message.bytes", "400000")
     flow.copy(topic_name, max_message_bytes=400_000)
     check_copy(flow, topic_name, uncommitted=not age_ms)

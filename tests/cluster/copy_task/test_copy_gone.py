@@ -1,4 +1,4 @@
-"""Topics that go away or come back shorter: each is named, none is silent, and the others go on."""
+"""Topics that are deleted or return with fewer records: each is named, and the other topics continue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_topic_deleted_while_copying(flow: Flow, topic_name: str, side: str, rec
         states = partition_states(task.report())
     assert {states[topic_name, p][0] for p in (0, 1)} == {"stopped"}
     assert states[other, 0][0] == "live"
-    # Whoever looks between the two moments sees it deleted.
+    # A task that looks between the two moments sees it deleted.
     kinds = {"target_deleted"} if side == "target" else {"source_deleted", "source_recreated"}
     events = [e for e in flow.events() if e["kind"] in kinds]
     assert {(e["topic"], e["partition"]) for e in events} == {(topic_name, 0), (topic_name, 1)}
@@ -187,13 +187,15 @@ def test_a_source_that_lost_its_tail(
     fill(flow.source, topic_name, refilled, first=5000)
     for turn in range(2):
         flow.copy(topic_name, once=False, seconds=4)
-        theirs, ours = read(flow.source, topic_name)[0], read(flow.target, topic_name)[0]
-        wanted = [s.content for s in theirs]
-        assert [s.content for s in ours] == wanted[:600] + [s.content for s in lost] + wanted[600:]
+        on_source, on_target = read(flow.source, topic_name)[0], read(flow.target, topic_name)[0]
+        wanted = [s.content for s in on_source]
+        assert [s.content for s in on_target] == wanted[:600] + [s.content for s in lost] + wanted[600:]
         segments, end = flow.settled(topic_name)[0]
-        for i, record in enumerate(theirs):
+        for i, record in enumerate(on_source):
             place = segments.translate(SourceOffset(record.offset), end)
-            assert place == ours[i if i < 600 else i + 400].offset, f"turn {turn}, source {record.offset}"
+            assert place == on_target[i if i < 600 else i + 400].offset, (
+                f"turn {turn}, source {record.offset}"
+            )
         fill(flow.source, topic_name, 100, first=9000 + 100 * turn)
     event = flow.events("source_diverged")[0]
     assert (event["copied_up_to"], event["source_history_ends"]) == (1000, 600)

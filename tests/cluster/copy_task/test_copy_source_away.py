@@ -40,7 +40,7 @@ def three(brokers: LocalCluster) -> Iterator[LocalCluster]:
 
 
 def copied(flow: Flow, topic: str, records: int) -> None:
-    """Wait until the target has so many records."""
+    """Wait until the target has `records` records."""
     eventually(lambda: sum(flow.offsets(flow.target, topic).values()) == records, 90, f"{records} records")
 
 

@@ -42,7 +42,7 @@ def reported(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [f"{e['event']} {e['topic']}-{e['partition']}" for e in lines]
 
 
-def test_each_event_is_reported_once_whoever_reads_it(
+def test_each_event_is_reported_once_to_all_readers(
     settings: ClusterSettings, flow: FlowSettings, tasks: StateTopic, capsys: pytest.CaptureFixture[str]
 ):
     observe.setup("json", "info")

@@ -8,7 +8,7 @@ from drkit.local.link import Direction
 from tests.support.exactness.fixtures import Pair
 from tests.support.exactness.moments import (
     DELAY_MS,
-    killed_behind_its_claim,
+    killed_after_its_claim,
     map_records,
     soon,
     transactions,
@@ -57,7 +57,7 @@ def test_a_late_append_a_source_gap_and_another_task(flow: Flow, pair: Pair, top
 
 
 def copied_and_killed(flow: Flow, topic: str, numbers: int) -> None:
-    """The next task goes on, also with records that need no claim of their own; then it is killed."""
+    """The next task continues, also with records that need no claim of their own; then it is killed."""
     task = flow.start(topic, once=False, seconds=300)
     has_come(flow, topic, read(flow.source, topic)[0][-1].content)
     for i in range(12):
@@ -68,17 +68,17 @@ def copied_and_killed(flow: Flow, topic: str, numbers: int) -> None:
 
 
 def has_come(flow: Flow, topic: str, content: tuple[Any, ...]) -> None:
-    """Where it stands is the target's matter, so what is there is read."""
+    """Its offset depends on the target, so the target's records are read."""
     eventually(lambda: content in {s.content for s in read(flow.target, topic)[0]}, what=f"copy of {content}")
 
 
-def test_a_source_gap_behind_claims_that_never_came(flow: Flow, pair: Pair, topic_name: str) -> None:
+def test_a_source_gap_after_claims_that_never_came(flow: Flow, pair: Pair, topic_name: str) -> None:
     flow.create_both(topic_name, retention_ms="-1")
     truth = Truth(flow, topic_name)
     number = transactions(flow, topic_name, 20, 10, 0)
     flow.copy(topic_name)
     transactions(flow, topic_name, 200, 10, number)
-    killed_behind_its_claim(flow, pair.target, topic_name)
+    killed_after_its_claim(flow, pair.target, topic_name)
     truth.read()
     flow.delete_records(topic_name, 0, flow.offsets(flow.source, topic_name)[0])
     fill(flow.source, topic_name, 300, first=100_000)
@@ -90,7 +90,7 @@ def test_a_source_gap_behind_claims_that_never_came(flow: Flow, pair: Pair, topi
     assert len(flow.events("source_gap")) == 1, flow.events("source_gap")
 
 
-def test_a_source_that_lost_its_tail_behind_claims_that_never_came(
+def test_a_source_that_lost_its_tail_after_claims_that_never_came(
     flow: Flow, pair: Pair, topic_name: str
 ) -> None:
     flow.create_both(topic_name, retention_ms="-1")
@@ -103,7 +103,7 @@ def test_a_source_that_lost_its_tail_behind_claims_that_never_came(
     fill(flow.source, topic_name, 500, first=1500)
     flow.copy(topic_name)
     transactions(flow, topic_name, 200, 10, 10_000)
-    killed_behind_its_claim(flow, pair.target, topic_name)
+    killed_after_its_claim(flow, pair.target, topic_name)
     truth.read()
     broker.kill()
     folder.put_back()

@@ -102,7 +102,7 @@ def test_the_next_task_ends_them(flow: Flow, topic_name: str, known: set[str], c
     assert [e["committed"] for e in flow.events("transaction_ended")] == committed
 
 
-def test_what_a_later_transaction_copied_to_another_place_says_nothing_of_an_open_one() -> None:
+def test_what_a_later_transaction_copied_elsewhere_says_nothing_of_an_open_one() -> None:
     """The first one's abort marker is lost with all of the second one; the map knows the second one alone."""
     history = History(77, 0)
     state = PartitionMap()

@@ -11,7 +11,7 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.shared_clusters import ModuleClusters
 
 STEPS = {
-    "source": Step("unclean, killed behind a claim", 0.7, 0.7, 0.4),
+    "source": Step("unclean, killed after a claim", 0.7, 0.7, 0.4),
     "target": Step("unclean", 0.7, 0.7, 0.4),
 }
 

@@ -43,7 +43,7 @@ MOVING = {"lease", "source-seen", "checkpoints", "control-key"}
 
 
 def forge(world: World, topic: str, records: Mapping[bytes, bytes | None], partition: int = 0) -> None:
-    """As whoever may write there."""
+    """Write as any principal with access to the topic could."""
     out = Producer({"bootstrap.servers": world.target.bootstrap_servers, "log_level": 0})
     for key, value in records.items():
         out.produce(topic, value, key, partition=partition)
@@ -179,7 +179,9 @@ def test_a_pair_takes_a_key_and_forged_records_change_nothing(
     assert (notes.all(Vote), notes.all(AgentNote)) == ([], [])
     assert notes.dropped >= 5
     read = journal(world)
-    assert (set(read.history.runs), read.dropped.count) == ({"f0"}, 1), "a forged run of term 99 is none"
+    assert (set(read.history.runs), read.dropped.count) == ({"f0"}, 1), (
+        "a forged run of term 99 does not count"
+    )
     found = buckets(world).values()
     assert sum(b.refused for b in found)
     assert not any(b.doubt(key) for b in found for key in b.partitions)

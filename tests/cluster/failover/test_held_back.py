@@ -167,7 +167,7 @@ def test_one_that_no_coordinator_knows_is_ended_by_a_marker(story: Story):
     assert eventually(story.well, 60, "health").loss.held_back == 0
 
 
-def test_one_on_the_target_that_is_not_ours_is_named(story: Story):
+def test_a_foreign_one_on_the_target_is_named(story: Story):
     world = story.world
     out = producer(world.target, transactional_id=world.name("stranger"))
     out.init_transactions(30)
@@ -192,7 +192,7 @@ def test_one_on_the_target_that_is_not_ours_is_named(story: Story):
 def test_a_failover_says_what_was_held_back_when_the_primary_died(story: Story, tmp_path: Path):
     """P32: the stated loss includes what could not be copied."""
     world, topic = story.world, story.topic
-    fill(world.source, topic, 1)  # a marker at the end would count as a record once nobody can ask
+    fill(world.source, topic, 1)  # a marker at the end would count as a record once the source is gone
     world.copied([topic])
     first = world.offsets(world.source, topic)[0]
     story.open(world.name("dies"))

@@ -20,7 +20,9 @@ def places(world: World) -> dict[object, object]:
     }
 
 
-def test_what_the_old_key_signed_is_signed_with_the_new_one_and_copying_goes_on(world: World, tmp_path: Path):
+def test_what_the_old_key_signed_is_signed_with_the_new_one_and_copying_continues(
+    world: World, tmp_path: Path
+):
     topic = world.name("orders")
     world.create(world.source, topic, 2, {"retention.ms": "-1"})
     configured(world, tmp_path, KEYS[0])

@@ -62,7 +62,7 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
     world.copied([topic], {world.name("shop"): None})
     world.stop_replicating()
     with world.desk() as desk:
-        report = desk.begin((), RunRequest(accept_data_loss="nobody replicates any more"))
+        report = desk.begin((), RunRequest(accept_data_loss="no replicator runs any more"))
         assert report["state"] == "done"
         context = desk._context
         assert context is not None
@@ -81,7 +81,7 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
 
 
 def test_a_broker_that_applies_settings_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller has acknowledged them: held behind the point of no return, no client would be told."""
+    """The controller has accepted them: a hold after OPEN would leave clients on the old cluster."""
     wrong: list[list[str]] = [["late"], ["late"], []]
     slept: list[Any] = []
     loop = SimpleNamespace(sleep=None)

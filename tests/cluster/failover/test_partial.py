@@ -213,9 +213,9 @@ def test_what_remains_is_named_in_the_dry_run_and_the_report(parts: Parts):
 def test_one_group_is_not_moved_with_a_file_that_all_clients_follow(parts: Parts):
     refused = dict(parts.shared.refusals)["failover-repoint-others"]
     assert all(parts.world.name(n) in refused.evidence for n in ("cash", "pay", "quiet", "fresh"))
-    assert json.loads(parts.endpoint)["term"] == parts.rest["term"], "the last one moved everybody"
+    assert json.loads(parts.endpoint)["term"] == parts.rest["term"], "the last one moved all clients"
     assert [w["name"] for w in _ways(parts.group)] == [w["name"] for w in _ways(parts.rest)]
-    assert _ways(parts.topic) == [], "nobody who follows the file reads it"
+    assert _ways(parts.topic) == [], "no client that follows the file reads it"
 
 
 def _ways(report: dict[str, Any]) -> list[dict[str, Any]]:

@@ -126,7 +126,7 @@ def test_checkpoints_are_read_on_and_the_newest_readable_one_of_a_key_counts(log
     assert log.read(["g1"]) == {"g1": 7}
 
 
-def test_checkpoints_of_a_topic_that_was_made_anew(log: Log, world: World) -> None:
+def test_checkpoints_of_a_topic_that_was_created_again(log: Log, world: World) -> None:
     log.write(checkpoint("g1", 5), checkpoint("g2", 6))
     assert log.read() == {"g1": 5, "g2": 6}
     world.delete(world.target, log.name)

@@ -45,7 +45,7 @@ def test_i1_every_acknowledged_record_is_there_or_among_the_lost(story: Story):
 
 # P32
 def test_i2_the_stated_loss_is_the_real_loss_record_by_record(story: Story):
-    """Everything from `lost_from` on and nothing else; the count is a lower bound while nobody can ask."""
+    """All records from `lost_from` on; the count is a lower bound while the primary is gone."""
     checks.i2_the_stated_loss_is_the_real_loss_record_by_record(story)
 
 
@@ -55,12 +55,12 @@ def test_i3_i4_the_target_has_a_beginning_of_each_partition_each_record_once(sto
 
 
 # P32
-def test_i5_i6_groups_stand_between_what_they_had_read_and_what_not(story: Story):
-    checks.i5_i6_groups_stand_between_what_they_had_read_and_what_not(story)
+def test_i5_i6_groups_are_between_what_they_had_read_and_what_not(story: Story):
+    checks.i5_i6_groups_are_between_what_they_had_read_and_what_not(story)
 
 
 def test_i5_a_group_that_worked_until_the_end_skips_nothing(story: Story):
-    """Its last commits may have died with the primary: then it repeats, at the most."""
+    """Its last commits may have died with the primary: then it repeats records, but skips none."""
     checks.i5_a_group_that_worked_until_the_end_skips_nothing(story)
 
 
@@ -115,7 +115,7 @@ def test_the_command_says_the_same(story: Story, tmp_path: Path):
 
 
 def test_what_happened_to_the_old_log_since_is_said(story: Story):
-    """Retention took a part of what was lost, and somebody has created a topic anew."""
+    """Retention took a part of what was lost, and a topic was deleted and created again."""
     world, (topic, other) = story.world, story.topics
     [first] = [
         p["lost_from"]

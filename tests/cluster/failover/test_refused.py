@@ -131,8 +131,8 @@ def test_more_than_the_budget_is_missing(world: World) -> None:
         world.copied([world.name("orders")])
 
 
-def test_nobody_knows_what_is_missing(world: World) -> None:
-    """The source is silent and no heartbeat ever came: whatever was lost, nobody can say it."""
+def test_the_loss_is_unknown(world: World) -> None:
+    """The source is silent and no heartbeat ever came, so the loss is unknown."""
     silent = world.plain()
     silent["clusters"][world.source.alias]["bootstrap_servers"] = "127.0.0.1:1"
     silent["flows"][0]["separator"] = "_"  # its heartbeats would be in another topic
@@ -196,7 +196,7 @@ async def _alter(raw: Any, group: str, at: TopicPartition, committed: Any) -> No
     await Groups(raw).alter({group: {at: committed}})
 
 
-def test_a_group_that_nobody_knows(world: World) -> None:
+def test_an_unknown_group(world: World) -> None:
     with world.desk() as desk, pytest.raises(ConfigError, match="has no committed offsets") as caught:
         desk.begin([world.name("shopp")], RunRequest())
     assert world.name("shop") in caught.value.hint

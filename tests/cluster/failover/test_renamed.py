@@ -1,4 +1,4 @@
-"""Groups keep their names, topics do not: under the prefix policy each name of before leads to its copy."""
+"""Groups keep their names, topics do not: under the prefix policy each former name leads to its copy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def prepare(world: World, topics: dict[str, str]) -> None:
     world.copied([*topics.values()], dict.fromkeys(topics))
 
 
-def test_each_name_of_before_leads_to_its_copy_also_after_the_next_failover(
+def test_each_former_name_leads_to_its_copy_also_after_the_next_failover(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, tmp_path: Path
 ):
     """Two failovers of one group each, both groups follow one endpoint file; a way that fails is named."""
@@ -71,7 +71,7 @@ def test_each_name_of_before_leads_to_its_copy_also_after_the_next_failover(
             desk.begin([late], RunRequest())
         assert caught.value.where == "command /no/such/program"
         assert "cannot be started (No such file or directory)" in caught.value.evidence
-        assert json.loads(file.read_text())["topics"] == copies, "the other way was told"
+        assert json.loads(file.read_text())["topics"] == copies, "the other adapter has the endpoint"
         out = Producer({"bootstrap.servers": world.target.bootstrap_servers, "log_level": 0})
         out.produce(copies[orders], b"new", partition=0)
         assert out.flush(20) == 0

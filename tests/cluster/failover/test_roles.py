@@ -165,7 +165,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.mark.timeout(600)
 def test_each_role_does_its_work_with_exactly_its_permissions(site: Site, capsys: pytest.CaptureFixture[str]):
-    """Copy, watch with a fence agent, fail over; nobody is refused anything on the way."""
+    """Copy, watch with a fence agent, fail over: no request is refused."""
     admin = Cluster.connect(site.settings("standby", ADMIN))
     flow = read(site.config("watch"), {}).settings.flows[0]
 

@@ -1,4 +1,4 @@
-"""A planned switchover under load: nobody loses or repeats anything, and the old primary takes no more."""
+"""A planned switchover under load: nothing is lost or repeated, and the old primary refuses new records."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def test_it_says_that_nothing_is_lost(done: Switchover):
 
 # P33
 def test_nothing_is_lost_and_nothing_repeated(done: Switchover):
-    """Every acknowledged record stands once on the new primary, whoever wrote it, and wherever."""
+    """Every acknowledged record is on the new primary once, from every producer and both clusters."""
     checks.nothing_is_lost_and_nothing_repeated(done)
 
 
-def test_the_copy_is_the_old_log_and_new_records_come_behind_it(done: Switchover):
-    checks.the_copy_is_the_old_log_and_new_records_come_behind_it(done)
+def test_the_copy_is_the_old_log_and_new_records_come_after_it(done: Switchover):
+    checks.the_copy_is_the_old_log_and_new_records_come_after_it(done)
 
 
 # P33
 def test_no_transaction_is_cut(done: Switchover):
-    """Each stands whole on one of the clusters; what was open was begun anew on the other side."""
+    """Each is complete on one of the clusters; an open one was begun again on the other side."""
     checks.no_transaction_is_cut(done)
 
 
@@ -54,8 +54,8 @@ def test_old_producers_are_refused(done: Switchover):
     checks.old_producers_are_refused(done)
 
 
-def test_everybody_followed_and_nothing_was_in_doubt(done: Switchover):
-    checks.everybody_followed_and_nothing_was_in_doubt(done)
+def test_all_clients_followed_and_nothing_was_in_doubt(done: Switchover):
+    checks.all_clients_followed_and_nothing_was_in_doubt(done)
 
 
 # P33

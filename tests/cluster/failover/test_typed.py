@@ -56,7 +56,7 @@ class Screen(NamedTuple):
 
 
 class _Tape(io.StringIO):
-    """A screen that says when the first step stands on it."""
+    """A screen that reports when the first step is on it."""
 
     def __init__(self, begun: Callable[[], None]) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Night:
         return Screen(code, tape.getvalue())
 
     def held_in_drain(self, scene: str) -> Screen:
-        """A switchover whose replicator stands still."""
+        """A switchover while the replicator is suspended."""
         over = threading.Event()
         writer = threading.Thread(target=self._write, args=(scene, over))
         writer.start()
@@ -144,7 +144,7 @@ class Night:
 
 @pytest.fixture(autouse=True)
 def its_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever began a run is the test's own process, which lives: here it counts as ended."""
+    """The process that began a run is the test's own, which lives: here it counts as ended."""
     monkeypatch.setattr(journal, "lives_here", lambda _: False)
 
 
@@ -184,7 +184,7 @@ def test_held_and_resumed(night: Night) -> None:
     assert night.types(done.offers("divergence")).code == 0
 
 
-def test_held_taken_back_from_a_silent_primary_and_lifted(night: Night) -> None:
+def test_held_rolled_back_from_a_silent_primary_and_lifted(night: Night) -> None:
     held = night.held_in_drain("pending")
     night.signal(signal.SIGCONT)
     night.loses_the_primary()
@@ -204,7 +204,7 @@ def test_held_taken_back_from_a_silent_primary_and_lifted(night: Night) -> None:
 
 
 def test_refused_and_done_by_what_is_printed(night: Night) -> None:
-    """Refusal by refusal, until it is done; then what the old primary owes, and what it has."""
+    """Refusal by refusal, until it is done; then the old primary's pending fence, and its divergence."""
     night.world.stop_replicating()
     night.loses_the_primary()
     rehearsed = night.types(night.begins("refused", "--dry-run"))

@@ -24,7 +24,7 @@ from tests.support.flows.produce import fill, fill_transactions
 
 
 def prepared(world: World) -> tuple[str, dict[str, dict[TopicPartition, int]]]:
-    """A topic with plain records and transactions, copied; groups at different places."""
+    """A topic with plain records and transactions, copied; groups at different offsets."""
     topic = world.name("orders")
     world.create(
         world.source, topic, 3, {"message.timestamp.type": "CreateTime", "max.message.bytes": "2000000"}
@@ -58,7 +58,7 @@ class Stumbling(TranslateStep):
 
 
 class ReadsOn(CommitOffsetsStep):
-    """A consumer on the old primary commits once more when its group's place was taken."""
+    """A consumer on the old primary commits once more after its group's position was read."""
 
     def __init__(self, world: World, group: str, topic: str) -> None:
         self.world, self.group, self.at = world, group, TopicPartition(topic, 0)

@@ -1,4 +1,4 @@
-"""A fence that is owed: the primary was dead when it was to be fenced, and is paid when it is back."""
+"""A pending fence: the primary was dead during FENCE, and is fenced when it is back."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Owing:
         self.file = written(world, folder)
 
     def write(self, topic: str | None = None) -> KafkaError | None:
-        """What a producer of the old primary is told."""
+        """The error that a producer of the old primary gets."""
         return answers(self.world.source, topic or self.topic, [b"late"])[0]
 
     def debt(self) -> PendingFence | None:
@@ -82,7 +82,7 @@ def owing(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         primary.stop()
 
 
-def test_while_it_is_dead_the_debt_stands_and_nothing_can_be_paid(owing: Owing):
+def test_while_it_is_dead_the_fence_stays_pending_and_cannot_be_applied(owing: Owing):
     debt = owing.debt()
     assert debt is not None
     assert debt.topics == (owing.topic,)
@@ -99,7 +99,7 @@ def test_while_it_is_dead_the_debt_stands_and_nothing_can_be_paid(owing: Owing):
     assert owing.debt() == debt
 
 
-def test_a_dry_run_pays_nothing(owing: Owing):
+def test_a_dry_run_applies_nothing(owing: Owing):
     owing.primary.restart()
     eventually(lambda: owing.world.offsets(owing.world.source, owing.topic), what="the primary's return")
     assert owing.write() is None, "it is back, and takes what comes"
@@ -124,7 +124,7 @@ def status(owing: Owing) -> tuple[str, Any]:
 
 
 # P34
-def test_it_is_paid_and_proven(owing: Owing):
+def test_it_is_applied_and_proven(owing: Owing):
     done = drkit(owing.file, "fence", "pay")
     assert done.code == 0, done.err
     told = done.data
@@ -134,7 +134,7 @@ def test_it_is_paid_and_proven(owing: Owing):
     refused = owing.write()
     assert refused is not None
     assert refused.code() == KafkaError.MSG_SIZE_TOO_LARGE
-    assert owing.write(owing.other) is None, "what was not promoted is nobody's business"
+    assert owing.write(owing.other) is None, "a topic that was not promoted is not fenced"
     assert owing.debt() is None
     [row] = drkit(owing.file, "fence", "show").data["topics"]
     assert row == {
@@ -170,7 +170,7 @@ def test_it_is_lifted_without_residue(owing: Owing):
 
 
 def said_by(process: subprocess.Popen[str], word: str) -> str:
-    """The next line with a word in it; all that was said instead stands in the failure."""
+    """The next line with a word in it; the failure shows all other lines."""
     assert process.stdout is not None
     others = []
     for line in process.stdout:
@@ -181,8 +181,8 @@ def said_by(process: subprocess.Popen[str], word: str) -> str:
 
 
 # P34
-def test_a_watch_pays_at_the_first_contact(owing: Owing):
-    """It watches while the old primary stands still, and fences it when it moves again."""
+def test_a_watch_applies_it_at_the_first_contact(owing: Owing):
+    """It watches while the old primary is suspended, and fences it when it continues."""
     world = owing.world
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
@@ -208,7 +208,7 @@ def test_a_watch_pays_at_the_first_contact(owing: Owing):
 
 
 def test_a_failover_under_way_owns_its_fence(owing: Owing):
-    """It may still be aborted: then nobody but it may put up or lift anything."""
+    """It may still be aborted: until then no other command may apply or lift its fence."""
     world = owing.world
     entries = world.run_log().entries
     at = next(n for n, e in enumerate(entries) if (e.step, e.kind) == (StepName.FREEZE, EntryKind.INTENT))

@@ -1,4 +1,4 @@
-"""Fences on real brokers: put up, proven, lifted; transactions resolved; a frozen primary stopped or owed."""
+"""Fences on real brokers: applied, proven, lifted; open transactions; a frozen primary stopped or pending."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIZE = "max.message.bytes"
 
 
 def write(world: World, topic: str) -> KafkaError | None:
-    """What an ordinary producer is told."""
+    """The error that an ordinary producer gets."""
     heard: list[KafkaError | None] = []
     out = Producer({"bootstrap.servers": world.source.bootstrap_servers, "log_level": 0})
     out.produce(topic, b"x", partition=0, on_delivery=lambda error, _: heard.append(error))
@@ -88,8 +88,8 @@ def test_two_that_put_it_up_at_once_both_know_what_was_before(world: World):
     assert set_on(world, topic) == "2000000"
 
 
-class Behind:
-    """An open transaction, a fence that stands or not, and what resolves transactions."""
+class OpenTransaction:
+    """An open transaction, an active fence or none, and the resolver of transactions."""
 
     def __init__(self, world: World, state: StateTopic, *, fenced: bool) -> None:
         self.world, self.topic = world, world.name("orders")
@@ -122,7 +122,7 @@ class Behind:
 
     def remove(self) -> None:
         if self.fence:
-            assert prove(self.world.source, {}, [self.topic], 10).is_whole, "it stands again"
+            assert prove(self.world.source, {}, [self.topic], 10).is_whole, "it is active again"
             self.fence.remove(self._details)
 
     def close(self) -> None:
@@ -136,59 +136,59 @@ class Behind:
 
 
 @pytest.fixture
-def behind(world: World, request: pytest.FixtureRequest) -> Iterator[Behind]:
+def opened(world: World, request: pytest.FixtureRequest) -> Iterator[OpenTransaction]:
     world.create(world.source, world.name("orders"), 1, {})
     ensure_state_topic(Cluster.connect(world.target), world.settings.flows[0])
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
-        found = Behind(world, state, fenced=getattr(request, "param", True))
+        found = OpenTransaction(world, state, fenced=getattr(request, "param", True))
         yield found
         found.close()
 
 
-@pytest.mark.parametrize("behind", [False, True], indirect=True, ids=["unfenced", "size"])
-def test_open_transactions_are_aborted_also_where_the_fence_refuses_markers(behind: Behind):
-    behind.apply()
+@pytest.mark.parametrize("opened", [False, True], indirect=True, ids=["unfenced", "size"])
+def test_open_transactions_are_aborted_also_where_the_fence_refuses_markers(opened: OpenTransaction):
+    opened.apply()
     with pytest.raises(Refused, match="open transaction") as held:
-        behind.resolver(aborts=False).run()
-    assert behind.topic in held.value.evidence
-    found = behind.resolver(aborts=True).run()
+        opened.resolver(aborts=False).run()
+    assert opened.topic in held.value.evidence
+    found = opened.resolver(aborts=True).run()
     assert not found.left
     assert not found.marked, "its coordinator sent the marker when it passed"
     assert [(t["transactional_id"], t["ended"]) for t in found.to_json()["transactions"]] == [
-        (behind.topic, "aborted")
+        (opened.topic, "aborted")
     ]
-    behind.remove()
-    assert not behind.seen()
+    opened.remove()
+    assert not opened.seen()
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
-def test_a_transaction_that_ends_under_the_size_fence_ends_as_its_producer_was_told(
-    behind: Behind, *, commits: bool
+def test_a_transaction_that_ends_under_the_size_fence_ends_as_its_producer_learned(
+    opened: OpenTransaction, *, commits: bool
 ):
-    behind.apply()
+    opened.apply()
     if commits:
-        behind.out.commit_transaction(20)
+        opened.out.commit_transaction(20)
     else:
-        behind.out.abort_transaction(20)
-    found = behind.resolver(aborts=False, wait_seconds=10).run()
+        opened.out.abort_transaction(20)
+    found = opened.resolver(aborts=False, wait_seconds=10).run()
     assert not found.left
-    assert found.marked == [behind.topic], "nothing but drkit writes a marker that its coordinator gave up"
+    assert found.marked == [opened.topic], "nothing but drkit writes a marker that its coordinator gave up"
     assert not found.aborted, "drkit did not decide that"
-    behind.remove()
-    assert behind.seen() == ([b"open"] if commits else [])
+    opened.remove()
+    assert opened.seen() == ([b"open"] if commits else [])
 
 
-def test_what_is_open_is_aborted_before_the_size_fence_stands(behind: Behind):
-    resolver = behind.resolver(aborts=True)
+def test_what_is_open_is_aborted_before_the_size_fence_is_applied(opened: OpenTransaction):
+    resolver = opened.resolver(aborts=True)
     resolver.beforehand()
-    behind.apply()
+    opened.apply()
     found = resolver.run()
     assert (found.aborted, found.marked, found.left) == (1, [], [])
-    behind.remove()
-    assert not behind.seen()
+    opened.remove()
+    assert not opened.seen()
     again = Producer({
-        "bootstrap.servers": behind.world.source.bootstrap_servers, "transactional.id": behind.topic,
+        "bootstrap.servers": opened.world.source.bootstrap_servers, "transactional.id": opened.topic,
         "log_level": 0,
     })  # fmt: skip
     again.init_transactions(20)
@@ -212,12 +212,14 @@ def test_a_failover_of_an_answering_primary_fences_it(world: World):
     fence = world.run_log().results
     found = json.dumps({str(k): v for k, v in fence.items()}, default=str)
     assert '"proven": true' in found
-    theirs, ours = world.records(world.source, topic), world.records(world.target, topic)
-    assert {p: len(r) for p, r in ours.items()} == {p: len(r) for p, r in theirs.items()}, "nothing was lost"
+    on_source, on_target = world.records(world.source, topic), world.records(world.target, topic)
+    assert {p: len(r) for p, r in on_target.items()} == {p: len(r) for p, r in on_source.items()}, (
+        "nothing was lost"
+    )
 
 
 @pytest.mark.parametrize("hook", [True, False])
-def test_a_frozen_primary_is_stopped_by_the_site_or_owed(
+def test_a_frozen_primary_is_stopped_by_the_site_or_its_fence_is_pending(
     world_factory: WorldFactory,
     cluster_factory: ClusterFactory,
     target: LocalCluster,

@@ -1,4 +1,4 @@
-"""Fences by ACL on clusters with an authorizer: put up, proven, lifted, kept to themselves, taken back."""
+"""Fences by ACL on clusters with an authorizer: applied, proven, lifted, limited to the flow, rolled back."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds:
     fence.remove(details)
     assert world.has(0) == before
     assert FenceAclsRecord.KEY not in stored(world.state)
-    eventually(lambda: app.write() == 0, what="the same producer goes on")
+    eventually(lambda: app.write() == 0, what="the same producer writes again")
 
 
-def test_on_an_open_cluster_everybody_still_reads_and_lifting_leaves_no_acl(worlds: Worlds, shared: Shared):
+def test_on_an_open_cluster_all_still_read_and_lifting_leaves_no_acl(worlds: Worlds, shared: Shared):
     world = worlds(shared.open)
     topic = world.topic("orders")
     app = as_app(shared.open, topic)
@@ -85,7 +85,7 @@ def test_on_an_open_cluster_everybody_still_reads_and_lifting_leaves_no_acl(worl
         AclFence(world.source.settings, world.state, spare_own=True).details([topic])
     unknown = choose("auto", world.source.settings, world.state, canary=CANARY, topics=[topic])
     assert unknown is not None
-    assert unknown.name == SIZE, "nobody is let in by guess"
+    assert unknown.name == SIZE, "an ACL fence is not chosen by a guess"
 
     told = world.source.settings.model_copy(update={"allow_everyone_if_no_acl_found": True})
     fence = choose("auto", told, world.state, canary=CANARY, topics=[topic])
@@ -104,7 +104,7 @@ def test_on_an_open_cluster_everybody_still_reads_and_lifting_leaves_no_acl(worl
 
 
 def test_drkit_is_never_refused_where_it_is_to_be_spared(worlds: Worlds, shared: Shared):
-    """A DENY of everybody wins over every ALLOW: nobody puts one up."""
+    """A DENY for all principals wins over every ALLOW, so it would refuse drkit: none is created."""
     world = worlds(shared.source)
     topic = world.topic("orders")
     world.give(0, world.acl(topic, "WRITE", EVERYBODY))
@@ -136,7 +136,7 @@ def test_no_acl_of_a_fence_reaches_the_other_cluster(worlds: Worlds, shared: Sha
 @pytest.mark.parametrize(
     ("canary", "names"),
     [
-        ({}, SIZE),  # drkit, here the super user: only what refuses everybody can be proven
+        ({}, SIZE),  # drkit, here the super user: only a fence that refuses all principals can be proven
         (CANARY, ACL),
         (READER, ""),
     ],
@@ -196,7 +196,7 @@ class Moving:
         world.copied([*self.topics.values()], dict.fromkeys(self.topics))
 
     def denied(self) -> set[Acl]:
-        """What stands on the source besides what was given."""
+        """ACLs on the source besides those that the test gave."""
         assert self.rights.has(0) >= self.given
         return self.rights.has(0) - self.given
 
@@ -214,7 +214,7 @@ def moving(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         made.close()
 
 
-def test_a_failover_is_held_and_taken_back_by_who_passes_every_acl(moving: Moving):
+def test_a_failover_is_held_and_rolled_back_when_a_super_user_passes_every_acl(moving: Moving):
     world, topic = moving.world, moving.world.name("orders")
     there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)
     eventually(lambda: there.write() == 0, what="writing")
@@ -246,7 +246,7 @@ def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
 
 
 # P34
-def test_a_fence_by_acl_that_is_owed_is_paid_proven_and_lifted(moving: Moving):
+def test_a_pending_fence_by_acl_is_applied_proven_and_lifted(moving: Moving):
     """The primary was dead when it was to be fenced, and comes back with a producer that never left."""
     world, topic = moving.world, moving.world.name("later")
     app = as_app(moving.shared.source, topic)

@@ -1,4 +1,4 @@
-"""drkit's own writers behind FREEZE: every partition refuses them, also one that was frozen and wakes up."""
+"""drkit's own writers after FREEZE: every partition refuses them, also one that was frozen and wakes up."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_partition_whose_leader_is_down_is_waited_for(
     loop.close()
 
 
-def test_a_replicator_that_wakes_up_behind_the_opening_writes_nothing(world: World):
+def test_a_replicator_that_wakes_up_after_the_opening_writes_nothing(world: World):
     topic = world.name("orders")
     world.create(world.source, topic, 2, {"retention.ms": "-1"})
     world.failover_fields |= {"rpo_seconds": 1000.0, "fence": {"means": "none"}}

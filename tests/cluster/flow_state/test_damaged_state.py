@@ -33,14 +33,14 @@ def world(source: LocalCluster, target: LocalCluster) -> Iterator[World]:
 
 
 def write(world: World, key: str, value: Any) -> None:
-    """As anybody would who may write there."""
+    """Write as any principal with access to the topic could."""
     out = producer(world.target.settings)
     put(out, world.state.name, json.dumps(value).encode(), key.encode())
     assert out.flush(30) == 0
 
 
 @pytest.mark.parametrize("lease", [{"x": 1}, {"run_id": "r", "host": "h", "pid": "1", "renewed_ms": None}])
-def test_a_lease_that_is_none_holds_no_run_back(world: World, lease: Any):
+def test_an_invalid_lease_holds_no_run_back(world: World, lease: Any):
     write(world, LeaseRecord.key(), lease)
     with StateTopic(world.target.settings, world.source.alias) as state:
         mine = FlowLease(world.target.settings, world.flow(), state, "mine")

@@ -79,7 +79,7 @@ def test_a_free_lease_is_taken_renewed_and_given_back(settings, flow, state):
     eventually(lambda: LeaseRecord.KEY not in read_on(state), what="the end of the lease")
 
 
-def test_a_second_run_is_refused_and_told_who_holds_it(settings, flow, state):
+def test_a_second_run_is_refused_and_the_holder_named(settings, flow, state):
     lease = FlowLease(settings, flow, state, "first", TTL)
     lease.acquire()
     with StateTopic(settings, flow.source) as other, pytest.raises(Refused) as refused:
@@ -147,7 +147,7 @@ def test_a_fenced_holder_knows_it_and_leaves_the_new_lease_alone(settings, flow,
     with StateTopic(settings, flow.source) as other:
         new = FlowLease(settings, flow, other, "new", TTL)
 
-        # As after a pause so long that the new run could not see the old one renew.
+        # As after a long pause, in which the new run could not see the old one renew.
         def took() -> bool:
             new.look()
             try:

@@ -1,4 +1,4 @@
-"""The topics in which a flow keeps what it knows: deleted, made anew, or with records of somebody else."""
+"""The topics in which a flow keeps what it knows: deleted, created again, or with foreign records."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def looked_after(flow: Flow, state: StateTopic) -> InternalTopics:
 
 
 def write(flow: Flow, topic: str, key: bytes, value: bytes | None, partition: int = 0) -> None:
-    """As somebody else would."""
+    """Write a record as another producer would."""
     out = producer(flow.target)
     put(out, topic, value, key, partition=partition)
     assert out.flush(30) == 0
@@ -77,12 +77,12 @@ def write(flow: Flow, topic: str, key: bytes, value: bytes | None, partition: in
 
 
 def test_a_state_deleted_between_runs_is_refused(copied: Flow) -> None:
-    """Without it the next run would copy everything once more behind what is there."""
+    """Without it the next run would copy everything once more after the records that are there."""
     target = Cluster.connect(copied.target)
     with state_of(copied) as state:
         looked_after(copied, state).check()
     copied.delete(copied.target, copied.state_topic)
-    for _ in range(2):  # the topic is there again, and still nobody knows anything
+    for _ in range(2):  # the topic exists again, and is still empty
         ensure_state_topic(target, copied.settings)
         with state_of(copied) as state, pytest.raises(Refused, match="state was deleted") as refused:
             looked_after(copied, state)
@@ -110,7 +110,7 @@ def test_what_is_deleted_while_it_is_needed_is_named(flow_factory: FlowFactory, 
             assert f"it had the id {old}, now {new}" in refused.value.evidence
 
 
-def test_a_record_over_the_state_is_told_and_what_stood_there_restored(copied: Flow) -> None:
+def test_a_record_over_the_state_is_reported_and_the_former_one_restored(copied: Flow) -> None:
     with state_of(copied) as state:
         known = dict(stored(state))
         write(copied, copied.state_topic, ProducerIdsRecord.KEY.encode(), GARBAGE)
@@ -134,7 +134,7 @@ def test_a_record_over_the_state_is_told_and_what_stood_there_restored(copied: F
 def test_a_state_of_which_a_part_is_lost_is_refused(
     copied: Flow, topic_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As after compaction: the record that is not ours is all that is left under its key."""
+    """As after compaction: only a foreign record is left under the key."""
     write(copied, copied.state_topic, GenerationRecord.key("lost").encode(), GARBAGE)
     with state_of(copied) as state, pytest.raises(Refused, match="not drkit's") as refused:
         looked_after(copied, state)
@@ -154,7 +154,7 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
     ids = [copied.topic(side, topic_name).topic_id for side in (copied.source, copied.target)]
     at = MapKey(ids[0], ids[1], 0)
     bucket = bucket_of(topic_name, 0, copied.settings.buckets)
-    # Under the key of a record that nobody can read any more, and under a key of somebody's own.
+    # Under the key of a record that is unreadable now, and under a foreign key.
     intent = Intent(Mode.LIVE, 5, History(1, 0), 0, 50, 50, 0, ((50, 1),))
     key = encode_intent(at, intent)[0]
     write(copied, copied.map_topic, b"hello", GARBAGE, bucket)
@@ -166,7 +166,9 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
     states = partition_states(report)
     assert states[topic_name, 0][0] == "stopped"
     assert states[topic_name, 1][0] == "live"
-    assert copied.offsets(copied.target, topic_name)[0] == before[0], "nothing was written where nobody knows"
+    assert copied.offsets(copied.target, topic_name)[0] == before[0], (
+        "nothing was written where the end of the copy is unknown"
+    )
     assert copied.offsets(copied.target, topic_name)[1] > before[1]
     (event,) = eventually(lambda: copied.events("map_unreadable"), what="the event")
     where = f"{copied.map_topic}-{bucket} at offset "
@@ -177,13 +179,13 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
     assert isinstance(found[0], Unavailable)
     assert where in found[0].reason
     assert isinstance(found[1], PartitionPosition)
-    # Whoever knows that nothing is missing takes the record away: then all goes on.
+    # An operator who knows that nothing is missing deletes the record: then copying continues.
     write(copied, copied.map_topic, key, None, bucket)
     assert partition_states(copied.copy(topic_name))[topic_name, 0][0] == "live"
     check_copy(copied, topic_name)
 
 
-def test_a_map_made_anew_copies_nothing_twice(copied: Flow, topic_name: str) -> None:
+def test_a_map_created_again_copies_nothing_twice(copied: Flow, topic_name: str) -> None:
     """An empty map of the same name says that nothing was ever copied."""
     fill(copied.source, topic_name, 50, first=200)
     lease: TaskAssignment = copied.lease(topic_name)
@@ -225,7 +227,7 @@ def test_a_group_is_not_moved_by_a_map_that_is_gone(flow: Flow, topic_name: str)
 def test_a_damaged_checkpoint_hides_no_earlier_one(
     copied: Flow, topic_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """When the source is gone, the checkpoints tell what a group had committed there."""
+    """When the source is gone, the checkpoints hold what a group had committed there."""
     topic = copied.settings.mm2_topics.checkpoints(copied.source.alias)
     copied.create(copied.target, topic, 1, {"cleanup.policy": "compact"})
     good = Checkpoint("g", topic_name, 0, 7, 7)

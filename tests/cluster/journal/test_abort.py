@@ -1,4 +1,4 @@
-"""A failover is taken back at each step that allows it, on real brokers; behind OPEN that is refused."""
+"""A failover is rolled back at each step that allows it, on real brokers; after OPEN that is refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fill(world: World, topic: str) -> None:
 
 
 class Stage:
-    """A world with a topic and a group for each failover that is taken back."""
+    """A world with a topic and a group for each failover that is rolled back."""
 
     def __init__(self, world: World, orchestrators: Orchestrators) -> None:
         self.world, self.orchestrators = world, orchestrators
@@ -68,7 +68,7 @@ class Stage:
         return self.orchestrators.run(self.world.plain(), "begin", groups=[self.group], kill=kill)
 
     def at(self, step: StepName, kind: EntryKind, *, effect: bool = False) -> Kill:
-        """Behind the last such entry."""
+        """After the last such entry."""
         found = [
             n for n, e in enumerate(self.entries) if (e.step, e.kind, bool(e.effect)) == (step, kind, effect)
         ]
@@ -83,7 +83,7 @@ class Stage:
         return self.world.name(f"g{self.number}")
 
     def written(self) -> KafkaError | None:
-        """What a producer of the primary is told."""
+        """The error that a producer of the primary gets."""
         return answers(self.world.source, self.topic, [b"after"])[0]
 
 
@@ -101,7 +101,7 @@ def stage(
 
 # P35
 @pytest.mark.parametrize(("step", "kind", "effect"), KILLS)
-def test_it_is_taken_back(stage: Stage, step: StepName, kind: EntryKind, *, effect: bool):
+def test_it_is_rolled_back(stage: Stage, step: StepName, kind: EntryKind, *, effect: bool):
     """The fence is lifted, the topic is the flow's again, positions are as before, the journal is closed."""
     world = stage.world
     before = kept(world, world.name(f"g{stage._next}"))
@@ -127,7 +127,7 @@ def test_it_is_taken_back(stage: Stage, step: StepName, kind: EntryKind, *, effe
     stage.aborted.append(stage.topic)
 
 
-def test_positions_that_were_written_are_taken_back(stage: Stage):
+def test_positions_that_were_written_are_rolled_back(stage: Stage):
     """A group that went on after the last checkpoint: COMMIT_OFFSETS writes, and the abort restores."""
     world, replicator = stage.world, stage.world._replicator
     assert replicator is not None
@@ -149,7 +149,7 @@ def test_positions_that_were_written_are_taken_back(stage: Stage):
 
 
 def kept(world: World, group: str) -> dict[TopicPartition, int]:
-    """Where the group stands on the standby."""
+    """The group's committed offsets on the standby."""
     return {at: c.offset for at, c in world.committed(world.target, group).items()}
 
 
@@ -170,11 +170,11 @@ def test_behind_open_it_is_refused_and_nothing_changes(stage: Stage):
     assert RoleRecord.key(stage.topic) in world.state()
 
 
-def test_what_was_taken_back_is_copied_again(stage: Stage):
-    """A flow that goes on copies what came meanwhile, once and in order, and groups are where they should."""
+def test_what_was_rolled_back_is_copied_again(stage: Stage):
+    """After an abort the flow copies new records once and in order, and groups have their positions."""
     world = stage.world
     if not stage.aborted:
-        pytest.skip("nothing was taken back before")
+        pytest.skip("nothing was rolled back before")
     world.stop_replicating()
     world.replicate()
     world.copied(stage.aborted)
@@ -190,7 +190,7 @@ def test_what_was_taken_back_is_copied_again(stage: Stage):
 
 def test_a_failover_may_be_begun_again(stage: Stage):
     if not stage.aborted:
-        pytest.skip("nothing was taken back before")
+        pytest.skip("nothing was rolled back before")
     world, topic = stage.world, stage.aborted[-1]
     group = world.name("g" + topic.rpartition("-t")[2])
     eventually(lambda: len(world.committed(world.target, group)) == 2, what="positions")

@@ -76,12 +76,12 @@ def stage(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def its_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever began a run is the test's own process, which lives: here it counts as ended."""
+    """The process that began a run is the test's own, which lives: here it counts as ended."""
     monkeypatch.setattr(journal, "lives_here", lambda _: False)
 
 
 class HeldDrain(DrainStep):
-    """Holds the run behind the fence, as a copy that does not become complete."""
+    """Holds the run after FENCE, as a copy that does not become complete does."""
 
     def run(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         raise Refused("held for the test")
@@ -106,7 +106,7 @@ def held_behind_the_fence(stage: Stage) -> None:
 
 
 def taken_back_from_a_dead_primary(stage: Stage) -> dict[str, Any]:
-    """A switchover is held behind its fence, the primary dies, and it is aborted; returns the report."""
+    """A switchover is held after FENCE, the primary dies, and it is aborted; returns the report."""
     held_behind_the_fence(stage)
     stage.primary.kill()
     with stage.world.desk() as desk:
@@ -140,7 +140,7 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
 
 @pytest.mark.usefixtures("its_process_ended")
 def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: Stage):
-    """A1: the switchover is held, the primary dies, it is taken back; later the primary returns."""
+    """A1: the switchover is held, the primary dies, it is rolled back; later the primary returns."""
     world, topic = stage.world, stage.topics[0]
     report = taken_back_from_a_dead_primary(stage)
     assert "is still fenced for 1 topics" in report["next"][0]
@@ -153,7 +153,7 @@ def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: 
         assert pending_fences.shown(desk).lift is not None
 
     stage.is_back()
-    assert stage.write(topic, [b"refused"]) == [False], "its fence stands over the restart"
+    assert stage.write(topic, [b"refused"]) == [False], "its fence outlives the restart"
     done = drkit(stage.file, "fence", "pay")
     assert (done.code, done.data["paid"]) == (0, True), done.err
     assert stage.write(topic, [b"again"]) == [True]
@@ -169,7 +169,7 @@ def test_a_primary_that_is_back_before_open_is_fenced_and_its_records_are_copied
     acknowledged = [b"late %d" % i for i in range(40)]
 
     class Return(FreezeStep):
-        """Behind this step the primary is back, and takes records."""
+        """After this step the primary is back, and takes records."""
 
         done = False
 

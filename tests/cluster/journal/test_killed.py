@@ -1,7 +1,6 @@
-"""An orchestrator that is killed at a boundary of its journal, and another one that goes on: the end is the
-same.
+"""An orchestrator is killed at a boundary of its journal, and another one continues: the end is the same.
 
-Before an entry is written, when it stands in the local file only, and after it stands everywhere: with an
+Before an entry is written, when it is in the local file only, and after it is everywhere: with an
 intent the last is "before the effect", with a result the first is "after the effect".
 """
 

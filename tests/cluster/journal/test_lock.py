@@ -63,11 +63,11 @@ def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(world: Wo
 
 
 def entry_of(world: World, step: StepName, kind: EntryKind) -> int:
-    """Where an entry stands in a run that nothing disturbs, as in the ones before."""
+    """The number of an entry in a run that nothing disturbs, as in the ones before."""
     return next(n for n, e in enumerate(world.run_log().entries) if e.step is step and e.kind is kind)
 
 
-def test_nobody_takes_over_from_a_process_that_lives(world: World) -> None:
+def test_no_run_is_taken_over_from_a_process_that_lives(world: World) -> None:
     at = entry_of(world, StepName.TRANSLATE, EntryKind.INTENT)
     first = begin(world, 2, freeze=Kill(at, "after"))
     try:
@@ -87,8 +87,8 @@ def test_nobody_takes_over_from_a_process_that_lives(world: World) -> None:
     assert world.run_log().state is RunState.DONE
 
 
-def test_one_that_was_overtaken_while_it_stood_still_does_nothing_more(world: World) -> None:
-    """As from another machine, where nobody sees whether its process lives."""
+def test_a_suspended_one_that_was_overtaken_does_nothing_more(world: World) -> None:
+    """As from another machine, which cannot see whether its process lives."""
     at = entry_of(world, StepName.TRANSLATE, EntryKind.INTENT)
     first = begin(world, 4, freeze=Kill(at, "after"), elsewhere=True)
     try:

@@ -27,7 +27,7 @@ def test_a_pair_ends_right_or_by_commands_that_were_printed(
     stages.walk(pair, tmp_path, SEED)
 
 
-def test_a_walk_goes_on_after_the_pairs_that_are_finished() -> None:
+def test_a_walk_continues_after_the_pairs_that_are_finished() -> None:
     whole = sampled(SEED, 10_000)
     assert sorted(whole) == sorted(every_pair())
     finished = [p.id for p in whole[:30]]

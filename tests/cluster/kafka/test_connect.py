@@ -142,7 +142,7 @@ def test_tls_to_a_plain_listener(source: LocalCluster, guarded: Guarded):
     assert "port speaks plain text" in refusal(ClusterUnreachable, source.bootstrap(), client).what
 
 
-def test_a_certificate_nobody_vouches_for(guarded: Guarded):
+def test_a_certificate_without_a_trusted_issuer(guarded: Guarded):
     client = {k: v for k, v in guarded.tls.client_properties().items() if not k.startswith("ssl.")}
     assert "not trusted" in refusal(NotAuthenticated, guarded.tls.bootstrap(), client).what
 
@@ -215,7 +215,7 @@ def test_without_permission(guarded: Guarded, topic_name: str):
     assert caught.value.where == f"x: {topic_name}"
 
 
-def test_a_connection_that_is_reset_is_told_without_the_systems_number() -> None:
+def test_a_connection_that_is_reset_is_reported_without_the_systems_number() -> None:
     assert error_text(ConnectionResetError(104, "Connection reset by peer")) == "Connection reset by peer"
     assert error_text(OSError("all of it")) == "all of it"
     assert error_text(TimeoutError()) == "TimeoutError"

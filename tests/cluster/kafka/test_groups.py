@@ -144,7 +144,9 @@ def test_offsets_of_many_groups_on_several_brokers(cluster_factory: ClusterFacto
     ask(cluster, work)
 
 
-def test_what_a_broker_stores_of_a_group_is_told_by_partition(target: LocalCluster, topic_name: str) -> None:
+def test_what_a_broker_stores_of_a_group_is_reported_by_partition(
+    target: LocalCluster, topic_name: str
+) -> None:
     at = topic(target, topic_name)
     group, missing = f"g-{topic_name}", TopicPartition("no-such-topic", 0)
 

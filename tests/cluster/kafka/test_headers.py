@@ -1,4 +1,4 @@
-"""Names of headers are bytes that anybody chose: they end no reader of drkit's topics."""
+"""Names of headers are arbitrary bytes: they end no reader of drkit's topics."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read(at: tuple[str, int], offset: int = OFFSET_BEGINNING) -> Message:
         return eventually(record, what="the record")
 
 
-def test_a_name_that_is_no_text_ends_nobody_and_proves_nothing(broker: tuple[str, int]):
+def test_a_name_that_is_no_text_ends_no_reader_and_proves_nothing(broker: tuple[str, int]):
     keys = ControlKeys(ControlKey.of(b"0123456789abcdef0123456789abcdef"))
     mac = keys.sign(TOPIC, b"pause", b"v")
     produce(broker, Record(0, 1, b"pause", b"v", ((b"\xff\xfe", b"x"), (HEADER.encode(), mac))))

@@ -166,7 +166,7 @@ def test_a_java_truststore(guarded: Guarded, plane):
 
 
 def test_only_the_first_certificate_of_a_key_is_trusted(guarded: Guarded):
-    # As in Java: an issuer in somebody's key store is not thereby an authority.
+    # As in Java: an issuer in a client's key store does not become an authority.
     client = guarded.mutual.client_properties("drkit")
     found = read_store(client["ssl.keystore.location"], client["ssl.keystore.password"])
     assert found.chain.count("BEGIN CERTIFICATE") == 2

@@ -70,7 +70,7 @@ def test_a_failover_remembers_that_the_source_does_not_answer(target: LocalClust
             clock.now = 6.0
             assert context.source() is None
             assert hanging.asked == 1
-            assert context.source(remembered=5.0) is None, "who has to know it better asks again"
+            assert context.source(remembered=5.0) is None, "a caller that needs a fresh answer asks again"
             assert hanging.asked == 2
             clock.now = 6.5 + REMEMBERED_SECONDS
             assert context.source() is None

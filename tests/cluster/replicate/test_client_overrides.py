@@ -59,7 +59,7 @@ def test_the_driver_connects_as_admin_says(flow: Flow):
     assert set(check(settings, settings.flows)) == {flow.source.alias, flow.target.alias}
 
 
-def test_whoever_only_looks_connects_as_admin_says(flow: Flow, topic_name: str):
+def test_a_process_that_only_looks_connects_as_admin_says(flow: Flow, topic_name: str):
     """P23: status and translate, too."""
     flow.create_both(topic_name)
     fill(flow.source, topic_name, 20)

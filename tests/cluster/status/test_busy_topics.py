@@ -80,7 +80,7 @@ def test_heartbeats_are_seen_arriving_however_fast_they_come(b: ClusterSettings,
 
 
 def test_a_heartbeat_from_the_future_does_not_count(b: ClusterSettings, cluster: Cluster, topic_name: str):
-    """It would hide for an hour that none comes: a clock that jumped, or a record of somebody else."""
+    """It would hide for an hour that none comes: a clock that jumped, or a foreign record."""
     flow, now = FLOW.model_copy(update={"source": f"ahead-{topic_name}"}), 1_700_000_000_000
     tail = HeartbeatTail(b, flow, clock=lambda: now)
     assert not create_topics(cluster, [TopicPlan(tail.topic, 1, 1)])
@@ -114,7 +114,7 @@ def test_what_stood_there_before_has_not_arrived(b: ClusterSettings, cluster: Cl
     assert producer.flush(30) == 0
     tail.follow()
     try:
-        eventually(tail.read, 20, "the one that stands there")
+        eventually(tail.read, 20, "the record that is already there")
         assert not arrived
         producer.produce(tail.topic, beat.value, beat.key)
         eventually(lambda: len(arrived) == 1, 20, "the one that comes")

@@ -1,4 +1,4 @@
-"""Where groups stand, as both clusters say: with the source, without it, and among foreign records."""
+"""Groups' positions as both clusters report them: with the source, without it, and among foreign records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.waiting import eventually
 
 @dataclass
 class Watched:
-    """A world, somebody who looks at its groups, and the flow's state that he goes by."""
+    """A world, the look at its groups, and the flow's state that it reads."""
 
     world: World
     look: GroupLook
@@ -84,7 +84,7 @@ def test_a_group_becomes_ready_and_stays_it_without_the_source(watched: Watched)
     assert part.stored == part.position
     assert watched.seen().rounds.stale == ""
 
-    # It goes on: until the next round it would read three records again.
+    # The group continues on the source: until the next round it would read three records again.
     fill(world.flow.source, world.topic, 40, first=500)
     world.flow.copy(world.topic)
     world.commit(world.flow.source, 23)
@@ -142,10 +142,10 @@ def test_foreign_records_hide_nothing_and_a_lost_topic_is_noticed(watched: Watch
     watched.round()
     assert watched.seen().unreadable == 0
     out = Producer({"bootstrap.servers": world.flow.target.bootstrap_servers})
-    ours = read(world.flow.target, world.checkpoints)[0][-1].key
-    assert ours is not None
-    # Also one in place of the group's own, with another version.
-    foreign = ((b"nonsense", b"x"), (b"\x00\x02g1", b""), (b"more", None), (ours, b"\0\1" + bytes(18)))
+    own_key = read(world.flow.target, world.checkpoints)[0][-1].key
+    assert own_key is not None
+    # The last one has the group's own key and a value of another version.
+    foreign = ((b"nonsense", b"x"), (b"\x00\x02g1", b""), (b"more", None), (own_key, b"\0\1" + bytes(18)))
     for key, value in foreign:
         out.produce(world.checkpoints, value, key)
     assert out.flush(20) == 0

@@ -115,7 +115,7 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
 
 
 def test_a_flow_that_is_not_named_is_not_believed_and_its_topics_wait_for_a_word(sides: Sides):
-    """Whoever may write a state topic on the source must not make drkit leave out records in silence."""
+    """A writer of a state topic on the source must not make drkit leave out records in silence."""
     topic = f"{sides.forward.source}-orders"
     assert not create_topics(sides.ours[0], [TopicPlan(topic, 1, 1)])
     eventually(lambda: topic in topic_names(sides.ours[0]), what=topic)
@@ -129,7 +129,7 @@ def test_a_flow_that_is_not_named_is_not_believed_and_its_topics_wait_for_a_word
     unnamed = sides.asking(opposite_flows=None)
     unnamed.read_all()
     assert unnamed.ids == ()
-    assert unnamed.allow((1,)), "it waits for nobody"
+    assert unnamed.allow((1,)), "it waits for no other flow"
     claim = unnamed.claims(ids)[topic]
     assert claim.hint.startswith(
         f'if that flow is yours: opposite_flows = ["{sides.backward.source}"] leaves'
@@ -176,8 +176,8 @@ def test_strangers_cost_one_look_and_no_more(sides: Sides):
     assert list(opposite.ids) == [77]
 
     # What has not introduced itself yet may do so later; it is read again, and found.
-    ours = {"source": sides.ours[1].cluster_id, "target": sides.ours[0].cluster_id}
-    put(out, plans[0].name, json.dumps(ours).encode(), ClustersRecord.KEY.encode())
+    clusters = {"source": sides.ours[1].cluster_id, "target": sides.ours[0].cluster_id}
+    put(out, plans[0].name, json.dumps(clusters).encode(), ClustersRecord.KEY.encode())
     put(out, plans[0].name, json.dumps({"bucket": 0}).encode(), b"producer-ids/bulk/78")
     assert out.flush(30) == 0
     opposite.find()

@@ -56,14 +56,14 @@ def test_a_copy_with_records_of_another_writer_is_left_out_and_others_are_copied
     assert full in world.sync(effects=False).look().left_out, "a dry run says so, too"
 
 
-def test_append_behind_is_an_explicit_setting_and_is_asked_once(world: World) -> None:
+def test_appending_is_an_explicit_setting_and_is_asked_once(world: World) -> None:
     full = filled(world, "orders")
     assert full in world.sync(on_target_not_empty="append").look().copied
     # From here on drkit knows the topic: what it has copied itself is no reason to leave it out.
     assert full in world.sync().look().copied
 
 
-def test_a_refused_copy_that_is_deleted_is_copied_anew(world: World) -> None:
+def test_a_refused_copy_that_is_deleted_is_copied_again(world: World) -> None:
     full = filled(world, "orders")
     sync = world.sync()
     assert full in sync.look().left_out
@@ -90,7 +90,7 @@ def test_records_that_come_once_drkit_copies_are_named_and_not_fatal(world: Worl
 
 
 @pytest.mark.parametrize("policy", ["new_generation"])
-def test_a_new_generation_appends_behind_the_old_one(world: World, policy: str) -> None:
+def test_a_new_generation_appends_after_the_old_one(world: World, policy: str) -> None:
     full = world.create(world.source, "orders")
     assert full in world.sync(on_source_recreated=policy).look().copied
     write(world.target, full, 3)

@@ -48,7 +48,7 @@ def gone(world: World) -> tuple[TopicSync, str]:
     return sync, full
 
 
-def test_the_second_look_deletes_the_copy_and_a_later_topic_of_that_name_starts_anew(world: World):
+def test_the_second_look_deletes_the_copy_and_a_later_topic_of_that_name_starts_again(world: World):
     sync, full = gone(world)
 
     assert sync.look().changes == []

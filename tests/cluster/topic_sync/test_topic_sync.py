@@ -59,7 +59,7 @@ def test_internal_topics_are_compacted_and_made_once(world: World):
 def test_a_service_that_refuses_small_segments_gets_the_topics_without_that_setting(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    """No broker allows less than 14 bytes: a value below that stands for what a service does not take."""
+    """No broker allows less than 14 bytes: the test uses such a value for what a service refuses."""
     monkeypatch.setattr(creation, "_MAP_SEGMENT", {"segment.bytes": "1"})
     ensure_offset_map(world.target, world.flow(), world.state)
     settings = world.settings(map_topic_name(world.source.alias))
@@ -68,7 +68,7 @@ def test_a_service_that_refuses_small_segments_gets_the_topics_without_that_sett
 
 
 def test_the_note_of_the_ends_of_20_000_partitions_is_taken(world: World):
-    """More than a megabyte, which is what brokers take at the most."""
+    """More than a megabyte, the brokers' default limit."""
     ends = {
         TopicPartition(f"orders.of.some.region.with.a.long.name-{n:05d}", 0): NotedEnds(
             10**9 + n, 10**9 + 7 * n
@@ -109,7 +109,7 @@ def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
     assert "2 partitions, buckets = 5" in failed.value.evidence
 
 
-def test_a_deleted_offset_map_is_never_silently_begun_anew(world: World):
+def test_a_deleted_offset_map_is_never_silently_created_again(world: World):
     ensure_offset_map(world.target, world.flow(), world.state)
     name = map_topic_name(world.source.alias)
     world.delete(world.target, name)
@@ -192,7 +192,7 @@ def test_a_recreated_source_is_left_out_and_named_once(world: World):
     assert world.event("source_recreated", full) == event
 
 
-def test_a_recreated_source_goes_on_in_the_same_target_as_a_new_generation(world: World):
+def test_a_recreated_source_continues_in_the_same_target_as_a_new_generation(world: World):
     full = world.create(world.source, "orders")
     sync = world.sync(on_source_recreated="new_generation")
     before = copied(sync.look(), full)

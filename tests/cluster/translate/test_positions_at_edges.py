@@ -83,7 +83,7 @@ def consumer(cluster: ClusterSettings, topic: str, offsets: dict[int, int]) -> I
         made.close()
 
 
-def test_each_edge_has_its_place_and_its_word(flow: Flow, topic: str) -> None:
+def test_each_edge_has_its_position_and_its_note(flow: Flow, topic: str) -> None:
     flow.delete_records(topic, LOST_THERE, 12, flow.target)
     flow.delete_records(topic, LOST_HERE, 12)
     ends = flow.offsets(flow.source, topic)

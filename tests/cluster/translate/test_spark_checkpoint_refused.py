@@ -90,7 +90,7 @@ def test_there_and_back(world: World, tmp_path: Path) -> None:
     clusters = {c.alias: c for c in (world.flow.source, world.flow.target)}
     told = translate_checkpoint(Settings(clusters=clusters, flows=(flow,)), flow, back)
     assert told.written is None
-    # In a hole the way back ends behind it, at the same next record.
+    # From a hole the way back ends at the offset after it, at the same next record.
     again = CheckpointRequest(str(there), None)
     there_again = translate_checkpoint(Settings(clusters=clusters, flows=(flow,)), flow, again)
     assert [p.offset for p in told.positions] == [p.to_offset for p in there_again.positions]

@@ -57,7 +57,7 @@ def mixed(flow: Flow, topic: str, count: int, *, seed: int, age_ms: int) -> None
 
 
 def compacted(flow: Flow, topic: str, *, on_target: bool = False) -> None:
-    """Wait until the cleaner has made holes, then let it be: what a consumer would get must stand still."""
+    """Wait until the cleaner has made holes, then stop it: what a consumer would get must not change."""
     cluster = flow.target if on_target else flow.source
 
     def count() -> int:
@@ -93,21 +93,21 @@ def batches(flow: Flow, cluster, topic: str, partition: int) -> list[LogBatch]:
 
 
 def everything_is_in_it(flow: Flow, topic: str) -> None:
-    """What makes offsets differ stands in every partition, or the test proves less than it says."""
+    """Every partition holds what makes offsets differ, or the test proves less than it says."""
     records = read(flow.source, topic), read(flow.source, topic, isolation="read_uncommitted")
     for p in range(PARTITIONS):
-        theirs, ours = (batches(flow, c, topic, p) for c in (flow.source, flow.target))
-        assert any(b.control for b in theirs), "markers"
-        assert any(b.aborted for b in theirs), "aborted transactions"
+        source_batches, target_batches = (batches(flow, c, topic, p) for c in (flow.source, flow.target))
+        assert any(b.control for b in source_batches), "markers"
+        assert any(b.aborted for b in source_batches), "aborted transactions"
         assert len(records[1][p]) > len(records[0][p]), "aborted records"
-        held = sum(b.records for b in theirs if not b.control)
+        held = sum(b.records for b in source_batches if not b.control)
         assert held > len(records[1][p]), "gaps from compaction"
         assert any(s.value is None for s in records[0][p]), "tombstones"
-        live = [b for b in ours if b.producer_id == flow.producer.id and not b.control]
-        bulk = [b for b in ours if b.transactional and not b.control]
+        live = [b for b in target_batches if b.producer_id == flow.producer.id and not b.control]
+        bulk = [b for b in target_batches if b.transactional and not b.control]
         assert len(live) > 1, "live mode"
         assert bulk, "bulk mode"
-        others = [b for b in ours if b not in live and b not in bulk and not b.control]
+        others = [b for b in target_batches if b not in live and b not in bulk and not b.control]
         assert any(live[0].base < b.base < live[-1].base for b in others), "a foreign write in between"
 
 
@@ -138,7 +138,7 @@ def test_every_committed_offset_both_ways(flow: Flow, topic_name: str) -> None:
     assert every_offset(flow, topic_name, source_lives=False) > 200
     everything_is_in_it(flow, topic_name)
     mixed(flow, topic_name, 40, seed=9, age_ms=0)
-    end = flow.offsets(flow.source, topic_name)[0]  # committed records that nobody copies lie before it
+    end = flow.offsets(flow.source, topic_name)[0]  # before it are committed records that no task copies
     living, gone = places(flow, topic_name)[0], places(flow, topic_name, source_lives=False)[0]
     assert isinstance(living, PartitionPosition)
     assert isinstance(gone, PartitionPosition)
@@ -162,18 +162,18 @@ def test_both_sides_are_compacted_while_records_are_copied(
         flow.configure(flow.source, topic_name, "cleanup.policy", "compact")
         flow.copy(topic_name)
     compacted(flow, topic_name, on_target=True)
-    ours = read(flow.target, topic_name)
+    target_records = read(flow.target, topic_name)
     for p, place in places(flow, topic_name).items():
         assert isinstance(place, PartitionPosition)
-        check_survivors(place, written[p], ours[p], f"{topic_name}-{p}")
+        check_survivors(place, written[p], target_records[p], f"{topic_name}-{p}")
 
 
 def check_survivors(
-    place: PartitionPosition, written: dict[object, Seen], ours: list[Seen], where: str
+    place: PartitionPosition, written: dict[object, Seen], target_records: list[Seen], where: str
 ) -> None:
-    """The first record at a translated offset is the first at or behind the group's that has a copy left."""
+    """The record at a translated offset is the first from the group's offset on that has a copy left."""
     assert place.frontier is not None
-    copies = [s for s in ours if not (s.key or b"").startswith(FOREIGN)]
+    copies = [s for s in target_records if not (s.key or b"").startswith(FOREIGN)]
     originals = [written[s.headers or s.key].offset for s in copies]
     assert originals == sorted(originals)
     assert len(copies) < len(written), "the target was compacted"

@@ -1,4 +1,4 @@
-"""``drkit translate`` while the source is gone: the answer stands on the target, and hardly waits."""
+"""``drkit translate`` while the source is gone: the target answers, with hardly a wait."""
 
 from __future__ import annotations
 

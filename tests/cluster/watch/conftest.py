@@ -32,7 +32,7 @@ def world() -> Iterator[World]:
 
 @pytest.fixture
 def calm(world: World) -> Iterator[World]:
-    """The same, and after each test everything works again and nobody looks on."""
+    """The same world; after each test everything works again and no observer runs."""
     yield world
     world.primary.resume()
     for role in ("PROBE", "REPLICATION"):

@@ -131,7 +131,7 @@ def test_a_freeze_shorter_than_the_confirmation_is_a_suspicion(calm: World, watc
 def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
     """The clock of the observer is held still, as when its process is."""
     began = time.monotonic()
-    with watched.clock._lock:  # every thread that asks for the time stands still
+    with watched.clock._lock:  # every thread that asks for the time waits
         eventually(lambda: time.monotonic() - began > 4, 10)
     eventually(lambda: watched.clock.lost_seconds > 3, 5)
     assert watched.worst_since(began) <= VerdictKind.SUSPECT
@@ -139,7 +139,7 @@ def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
 
 
 def test_a_look_beside_an_observer_is_no_vote(calm: World, watched: Lookout):
-    """As everybody is told to do who wonders: `drkit watch --once`."""
+    """`drkit watch --once` casts no vote, as operators run it at any time."""
     settings = calm.settings()
     look = Observer(settings, settings.flows[0], this_process("guest", votes=False), watched.clock)
     look.start()
@@ -159,7 +159,7 @@ def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
     calm.primary.link("PROBE").cut()
     moment = watched.sees(Reason.REPLICATION_MOVES)
     assert moment.picture.seen.sight is Sight.GONE
-    # It stays so: heartbeats go on.
+    # The verdict does not change: heartbeats continue.
     since = time.monotonic()
     eventually(lambda: time.monotonic() - since > 3, 10)
     assert watched.reason is Reason.REPLICATION_MOVES
@@ -231,7 +231,7 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
 
 # P39
 def test_killed_is_lost_and_a_pause_holds_it(world: World):
-    """The last one: nobody starts the primary again."""
+    """The last test: the primary is not started again."""
     lookout = world.lookout("c1", failover={"rpo_seconds": 600.0})
     ready(lookout)
     settings = world.settings()

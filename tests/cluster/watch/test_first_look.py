@@ -47,7 +47,7 @@ def test_the_silence_of_heartbeats_counts_from_the_last_one(target: LocalCluster
     assert found.phi > DetectionSettings().phi_threshold
 
 
-def test_a_look_that_has_only_begun_cannot_say_that_replication_stands_still() -> None:
+def test_a_look_that_has_only_begun_cannot_say_that_replication_stopped() -> None:
     late = Picture(phi=20.0, beat_silence=1140.0, moved_ago=1140.0, still_seconds=5.0)
     assert not late.moves
     fresh = Picture(phi=20.0, beat_silence=1140.0, moved_ago=1140.0, still_seconds=5.0, watched_for=2.0)

@@ -27,7 +27,7 @@ HELP = (
 
 @pytest.mark.parametrize(("words", "said"), HELP, ids=[words for words, _ in HELP])
 def test_help_loads_what_a_command_takes_and_not_what_it_does(words: str, said: str):
-    """Somebody who asks at night how a failover is typed has an answer before the key is up again."""
+    """An operator who asks at night how to type a failover gets the answer at once."""
     program = (
         "import sys\n"
         "from drkit.cli.main import run\n"

@@ -223,7 +223,7 @@ def test_config_show_hides_secrets(config: str, where: int, capsys: pytest.Captu
     assert rows["flows[0].tasks"]["from"] == "default"
 
 
-def test_config_show_tells_which_reference_a_value_came_through(
+def test_config_show_names_the_reference_of_a_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "drkit.toml").write_text('[clusters.a]\nbootstrap_servers = "${env:HOST_A}:1"\n')

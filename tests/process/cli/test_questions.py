@@ -1,4 +1,4 @@
-"""The question before a change, with and without somebody who answers."""
+"""The question before a change, with and without a person who answers."""
 
 from __future__ import annotations
 

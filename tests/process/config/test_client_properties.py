@@ -73,9 +73,9 @@ def test_a_role_reaches_the_cluster_its_own_way():
 
 
 def test_another_spelling_of_the_credentials_replaces_the_clusters():
-    theirs = CLUSTER.with_client({"sasl.username": "u", "sasl.password": "p"})
-    assert "sasl.jaas.config" not in theirs.client
-    assert "sasl.username" not in theirs.with_client({"sasl.jaas.config": "y"}).client
+    cluster = CLUSTER.with_client({"sasl.username": "u", "sasl.password": "p"})
+    assert "sasl.jaas.config" not in cluster.client
+    assert "sasl.username" not in cluster.with_client({"sasl.jaas.config": "y"}).client
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_the_first_example(tmp_path: Path):
     assert not found.notes
 
 
-def test_comments_behind_values(tmp_path: Path):
+def test_comments_after_values(tmp_path: Path):
     found = loaded(
         tmp_path,
         TWO.replace("east\n", "east   # the aliases\n", 1)
@@ -139,12 +139,14 @@ def test_active_passive_and_active_active(tmp_path: Path):
 
 
 def test_three_data_centres(tmp_path: Path):
-    places = [f"{place}-{n}" for place in ("west", "east", "north") for n in (1, 2)]
+    centres = [f"{place}-{n}" for place in ("west", "east", "north") for n in (1, 2)]
     inside = [(f"{p}-{a}", f"{p}-{3 - a}") for p in ("west", "east", "north") for a in (1, 2)]
     across = [
         (f"{a}-1", f"{b}-1") for a in ("west", "east", "north") for b in ("west", "east", "north") if a != b
     ]
-    text = f"clusters: {', '.join(places)}\n" + "".join(f"{p}.bootstrap.servers = {p}:9092\n" for p in places)
+    text = f"clusters: {', '.join(centres)}\n" + "".join(
+        f"{p}.bootstrap.servers = {p}:9092\n" for p in centres
+    )
     text += "".join(f"{a}->{b}.enabled  = true\n" for a, b in inside + across)
     found = loaded(tmp_path, text)
     assert len(found.settings.flows) == 12
@@ -206,7 +208,7 @@ def test_every_key_with_the_default_of_mm2(tmp_path: Path):
 
 
 def test_the_readme_of_mirror_maker(tmp_path: Path):
-    """Its examples; a switch there without `.enabled` does nothing, as in MirrorMaker 2, and is told."""
+    """Its examples; a switch without `.enabled` does nothing, as in MirrorMaker 2, and a note says so."""
     text = WEST_EAST.replace("true", "true     # disabled by default") + (
         "east->west.enabled = false\ntopics = .*\ngroups = group1, group2\n"
         "emit.checkpoints.interval.seconds = 10\nwest.offset.storage.topic = mm2-offsets\n"

@@ -80,7 +80,7 @@ def test_a_webhook_with_a_private_authority_is_trusted_only_when_the_authority_i
         receiver.close()
 
 
-def test_nobody_listens():
+def test_no_server_listens():
     with PortReservation() as ports:
         address = f"127.0.0.1:{ports.reserve()}"
         with pytest.raises(Failed, match="was not stopped") as caught:

@@ -16,7 +16,7 @@ FILES = {
 }
 
 
-def test_the_run_goes_on_and_names_the_tests(tmp_path: Path):
+def test_the_run_continues_and_names_the_tests(tmp_path: Path):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     plugins = ["-p", "tests.support.crashes", "-p", "no:cacheprovider"]

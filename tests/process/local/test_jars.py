@@ -62,7 +62,7 @@ def test_a_jar_damaged_in_ivys_own_cache_too_is_downloaded_again(cache):
     assert [found.read_bytes() for found in cache.jars([MODULE])] == [good]
 
 
-def test_a_damaged_manifest_is_made_anew(cache):
+def test_a_damaged_manifest_is_written_again(cache):
     (jar,) = cache.jars([MODULE])
     (jar.parent / "manifest.json").write_text("{")
     assert cache.jars([MODULE]) == [jar]
@@ -120,7 +120,7 @@ def test_the_cache_follows_the_environment():
     assert default_cache({"XDG_CACHE_HOME": "/b"}) == Path("/b/drkit")
 
 
-def test_no_java_is_told_with_what_to_install(tmp_path):
+def test_a_missing_java_is_reported_with_what_to_install(tmp_path):
     for env in ({"PATH": str(tmp_path)}, {"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]}):
         with pytest.raises(ConfigError, match="none was found") as caught:
             find_java(env)
@@ -128,7 +128,7 @@ def test_no_java_is_told_with_what_to_install(tmp_path):
 
 
 @pytest.mark.parametrize(("version", "told"), [("1.8.0_392", "Java 8"), ("11.0.21", "Java 11")])
-def test_an_old_java_is_told(tmp_path, version, told):
+def test_an_old_java_is_reported(tmp_path, version, told):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")

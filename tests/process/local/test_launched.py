@@ -19,7 +19,7 @@ print(launched.pid, launched.running, launched.told_pid())
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGKILL"])
 def test_a_signal_before_its_id_is_known_reaches_nothing_else(number: str) -> None:
-    """With an id of 0 it would reach all processes of our own group, such as the whole job of a shell."""
+    """An id of 0 would signal all processes of this process's group, such as the whole job of a shell."""
     done = subprocess.run(
         [sys.executable, "-c", ENDED_BEFORE_ITS_ID_IS_KNOWN.format(number=number)],
         capture_output=True,

@@ -50,7 +50,7 @@ def test_the_right_one_is_taken(tmp_path: Path, repository: Repository):
 
 
 def test_a_cache_that_was_filled_by_another_is_not_believed(tmp_path: Path, repository: Repository):
-    """Its manifest says what somebody wrote into it; the list decides."""
+    """Its manifest may have been changed; the pinned list decides."""
     right = hashlib.sha256(repository.jar.read_bytes()).hexdigest()
     cache = cache_with(tmp_path, repository, {"sample-1.0.jar": right})
     (jar,) = cache.jars([MODULE])

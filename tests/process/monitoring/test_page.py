@@ -82,7 +82,7 @@ def test_a_browser_shows_flows_curves_and_faults(world: World, browser: Browser)
     curves = browser.run("[...document.querySelectorAll('path.curve')].map(c => c.getAttribute('d'))")
     assert len(curves) == 3
     assert all(c.count("L") == 19 for c in curves)
-    assert EVIL in shown  # a name is text, whatever stands in it
+    assert EVIL in shown  # a name is shown as text, whatever it contains
     assert browser.run("document.title") == "drkit"
 
     lost = Loss(50, 5000, None, exact=False, source_seen_seconds=31.0)
@@ -109,7 +109,7 @@ def test_groups_none_a_few_and_many(world: World, browser: Browser):
     shown = browser.text()
     for words in ("2 of 3 ready", "checkpoints last written 2.0 s ago", "members on the target", EVIL):
         assert words in shown
-    assert browser.run(f"{NAMES}[0]") == "g-2"  # whoever needs somebody comes first
+    assert browser.run(f"{NAMES}[0]") == "g-2"  # groups that need attention come first
 
     world.show(
         groups=seen(*(group(f"team-{n:03}") for n in range(499)), group("zoo", Readiness.WAITING, "w"))
@@ -141,7 +141,7 @@ def test_a_group_is_found_and_opened_and_stays_in_focus(world: World, browser: B
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1400])
-def test_everybody_can_read_it(world: World, browser: Browser, width: int, scheme: str):
+def test_every_user_can_read_it(world: World, browser: Browser, width: int, scheme: str):
     world.show(
         Fault("groups_not_ready", "one group, first g-1: " + "w" * 80),
         groups=seen(group("g-1", Readiness.REFUSED, "members"), group("g-" + "x" * 120), group("g-3")),
@@ -175,7 +175,7 @@ def test_health_turns_red_for_every_reason(world: World):
     assert json.loads(text)["flows"]["primary->standby"]["faults"][0]["code"] == "heartbeat_stale"
     world.show()
     assert world.get("/healthz")[0] == 200
-    world.now += 100  # nobody looked since
+    world.now += 100  # the status was not refreshed since
     assert "status_stale" in world.get("/healthz")[1]
     world.show()
     world.failure.append(Failed("the lease is lost"))
@@ -199,7 +199,7 @@ def test_metrics_of_the_figures(world: World):
     assert f"drkit_flow_healthy{flow} 0.0" in text
 
 
-def test_fixed_labels_stand_in_every_metric(world: World):
+def test_every_metric_has_the_fixed_labels(world: World):
     board = Board(lambda: world.now, {"env": "test", "source": "never"})
     board.watches = [world.watch]
     observe.event("labelled")

@@ -42,7 +42,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path):
     wait_until(gone, 10)
 
 
-def test_what_it_said_is_told_without_passwords():
+def test_its_output_is_shown_without_passwords():
     with pytest.raises(TryAgain, match="ended with 1") as failed:
         command("import sys; sys.exit('no route, password=hunter2')").tell(STANDBY)
     assert "no route" in failed.value.evidence

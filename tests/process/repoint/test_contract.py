@@ -25,7 +25,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def test_clients_know_what_was_told_last(world: World):
+def test_clients_have_the_latest_endpoint(world: World):
     assert world.adapter().current() is None
     assert world.adapter().tell(PRIMARY) is RepointEffect.CHANGED
     assert world.known() == PRIMARY.as_dict()
@@ -56,7 +56,7 @@ def test_an_older_term_is_refused_and_changes_nothing(world: World):
     assert (outcome.result, outcome.tries) == (Result.REFUSED, 1)
 
 
-def test_a_correction_within_the_term_is_told(world: World):
+def test_a_correction_within_the_term_reaches_clients(world: World):
     world.adapter().tell(STANDBY)
     corrected = replace(STANDBY, bootstrap_servers="s2:9092")
     assert world.adapter().tell(corrected) is RepointEffect.CHANGED
@@ -78,7 +78,7 @@ def test_what_passes_is_tried_again(world: World):
     assert world.known() == STANDBY.as_dict()
 
 
-def test_no_secret_is_told(world: World):
+def test_no_secret_is_shown(world: World):
     told = [world.adapter().name]
     if world.breaks:
         world.break_once()

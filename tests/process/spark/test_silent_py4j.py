@@ -31,7 +31,7 @@ def said(how: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.strip(), "the answer that stands for an error"
+    assert done.stdout.strip(), "py4j returns an answer that means an error"
     return done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Observers and fence agents beside a topic into which anybody writes anything. No broker is needed."""
+"""Observers and fence agents beside a topic with arbitrary records. No broker is needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Written = Sequence[tuple[bytes, bytes | None]]
 
 
 class Post(NamedTuple):
-    """An observer and an agent that nobody has started; what their topics hold, the tests say."""
+    """An observer and an agent that are not started; the tests set what their topics hold."""
 
     observer: Observer
     agent: FenceAgent

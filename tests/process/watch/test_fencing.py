@@ -70,7 +70,7 @@ def test_what_cannot_be_reached_may_be_reached_by_others():
     assert not closed([], (), 0.5).proven
 
 
-def test_a_command_that_failed_is_told_and_what_is_true_counts(dead: int):
+def test_a_failed_command_is_reported_and_the_proof_counts(dead: int):
     found = fence(settings(command=FALSE), [cluster(dead)])
     assert found.proven
     assert "exit code 1: no way" in found.evidence[0]

@@ -1,4 +1,4 @@
-"""People are told: a real HTTP server hears the webhook, a real program gets the JSON."""
+"""Notifications: a real HTTP server gets the webhook, a real program gets the JSON."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_webhook_that_fails_is_tried_again(server: Server):
     assert not_told() == before + 1
 
 
-def test_failures_are_events_that_say_why_and_watching_goes_on(capsys: pytest.CaptureFixture[str]):
+def test_failures_are_events_that_say_why_and_watching_continues(capsys: pytest.CaptureFixture[str]):
     """What leads to a webhook is often its secret: only its host is named."""
     with PortReservation() as ports:
         url = f"http://127.0.0.1:{ports.reserve()}/hook?token=geheim"
@@ -122,7 +122,7 @@ def test_a_redirect_is_no_success(server: Server):
     assert server.heard[0] == MESSAGE
 
 
-def test_without_anybody_to_tell_nothing_waits():
+def test_without_receivers_nothing_waits():
     teller = Teller(WatchSettings())
     for _ in range(1000):
         teller.tell(MESSAGE)

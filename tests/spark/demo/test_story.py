@@ -114,7 +114,7 @@ def test_orders_that_came_twice_are_counted() -> None:
     assert ReadResult(4, 0, {}, [1, 2, 2, 3]).twice == 1
 
 
-def test_only_what_was_measured_is_told() -> None:
+def test_only_what_was_measured_is_shown() -> None:
     told = rows({"lost": 0, "twice": 0, "seconds": 3.2})
     assert [name for name, _, _ in told] == ["lost by the copy", "twice", "all of this"]
 

@@ -66,7 +66,7 @@ def test_cleaned_while_a_task_runs_that_is_then_killed(flow: Flow, pair: Pair, t
         task.kill()
     flow.copy(topic_name)
     truth.is_exact(more_than=500)
-    assert not flow.events("foreign_writer"), "nobody else wrote"
+    assert not flow.events("foreign_writer"), "no other producer wrote"
 
 
 def copies(clusters: Clusters, topic: str, offsets: Iterable[int]) -> dict[int, int | str]:

@@ -149,7 +149,7 @@ def test_a_cluster_without_an_authorizer_is_no_error(worlds: Worlds, source: Loc
 def test_who_may_write_to_drkits_topics_is_listed(
     worlds: Worlds, shared: Shared, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Without a key whoever writes there commands both clusters: `config check --connect` names them."""
+    """Without a control key a writer there commands both clusters: `config check --connect` names them."""
     world = worlds()
     source = world.source.alias
     state = f"drkit-state.{source}.internal"
@@ -210,7 +210,7 @@ def test_a_copier_that_logs_in_as_another_is_let_in_too(worlds: Worlds, shared: 
     assert not world.may_write("app", orders)
 
 
-def test_a_deny_for_everybody_never_locks_drkit_out(worlds: Worlds, shared: Shared):
+def test_a_deny_for_all_never_locks_drkit_out(worlds: Worlds, shared: Shared):
     world = worlds(shared.open, user="drkit")
     assert own_principal(world.target.settings) == "User:drkit", "no super user there"
     orders = world.topic("orders")
@@ -227,9 +227,7 @@ def test_a_deny_for_everybody_never_locks_drkit_out(worlds: Worlds, shared: Shar
     assert world.read("app", orders) == b"canary"
 
 
-def test_the_guard_refuses_foreign_producers_while_drkit_writes_and_everybody_reads(
-    worlds: Worlds, shared: Shared
-):
+def test_the_guard_refuses_foreign_producers_while_drkit_writes_and_all_read(worlds: Worlds, shared: Shared):
     world = worlds(shared.open, user="drkit", allow_everyone_if_no_acl_found=True)
     orders = world.topic("orders")
     assert world.may_write("app", orders), "without an ACL the cluster is open"

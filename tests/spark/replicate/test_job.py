@@ -65,7 +65,7 @@ def test_once_copies_everything_that_is_there_and_ends(world: World):
     world.equal(orders)
 
 
-def test_once_tells_every_event_of_its_last_epoch(world: World, capsys: pytest.CaptureFixture[str]):
+def test_once_reports_every_event_of_its_last_epoch(world: World, capsys: pytest.CaptureFixture[str]):
     """What the source removed before it was copied is named, also when a transaction hides the event."""
     observe.setup("json", "info")
     orders = world.topic("orders", 1)
@@ -168,14 +168,14 @@ def test_a_flow_whose_offset_map_is_deleted_ends_with_the_cause(world: World):
     died = world.failure[0]
     assert isinstance(died, Refused)
     assert died.what == "the offset map was deleted while the flow ran"
-    # Beginning anew would copy everything a second time.
+    # A new map would copy everything a second time.
     with pytest.raises(Refused, match="the offset map was deleted"):
         job.run(threading.Event())
     assert world.count(topic) == 100
 
 
 def test_a_copy_job_that_dies_is_named_with_its_cause(world: World):
-    """What a copy task raises is told in one sentence, without Spark's and Java's stack traces."""
+    """The error of a copy task is reported in one sentence, without Spark's and Java's stack traces."""
     job = world.job()
     partition = PartitionAssignment("t", "no id", "t", "no id", 0, 0)
     frame = TaskAssignment(

@@ -26,7 +26,7 @@ from tests.support.waiting import eventually
 
 PARTITIONS = 2
 HOUR_EPOCHS = round(3600 / FlowSettings(source="a", target="b").epoch_seconds)
-"""As many epochs as an hour has with the default settings: the work is dealt out anew with each."""
+"""Epochs of an hour with the default settings: each distributes the work again."""
 TURNS = 12
 """With 300 records each: one for every second of an hour."""
 
@@ -106,7 +106,7 @@ class Pair:
         self.written: set[bytes] = set()
 
     def write(self, side: int, fresh: int, old: int) -> None:
-        """Records of now, and some of two days ago, which travel in transactions."""
+        """Produce new records, and some of two days ago, which travel in transactions."""
         out = producer(self.sides[side])
         for i in range(fresh + old):
             value = b"%d-%s" % (i, uuid.uuid4().hex.encode())

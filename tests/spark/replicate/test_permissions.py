@@ -176,8 +176,8 @@ def _told(locked: Locked) -> list[Any]:
     return events
 
 
-def test_the_commands_that_are_told_suffice(locked: Locked, capsys: pytest.CaptureFixture[str]):
-    """Whoever does nothing but run what drkit prints gets there."""
+def test_the_printed_commands_suffice(locked: Locked, capsys: pytest.CaptureFixture[str]):
+    """Running only the commands that drkit prints leads to a flow that may do its work."""
     locked.clean()
     granted: list[Grant] = []
 
@@ -201,7 +201,7 @@ def _resource(grant: Grant) -> str:
     return "CLUSTER" if grant.kind is ResourceType.BROKER else grant.kind.name
 
 
-def test_a_whole_run_with_exactly_these_permissions_tells_no_secret(locked: Locked, tmp_path: Path):
+def test_a_whole_run_with_exactly_these_permissions_shows_no_secret(locked: Locked, tmp_path: Path):
     locked.grant(*documented())
     scratch = tmp_path / "scratch"
     scratch.mkdir()

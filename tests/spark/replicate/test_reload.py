@@ -119,7 +119,7 @@ def test_an_editor_may_replace_the_file(world: World):
     ],
 )
 def test_what_cannot_be_is_refused_and_the_old_kept(world: World, old: str, new: str, reason: str):
-    """P18: a change that cannot be is refused; the settings of before stay."""
+    """P18: a change that cannot be is refused; the former settings stay."""
     before = world.job.flow
     world.path.write_text(TEXT.replace(old, new))
     (event,) = world.looks()
@@ -208,40 +208,40 @@ def test_a_running_flow_follows_its_file(source: LocalCluster, target: LocalClus
         f'groups = ["{tag}-first"]\n'
     )
     config.write_text(text)
-    theirs = ClusterSettings(alias="a", bootstrap_servers=source.bootstrap())
-    ours = Cluster.connect(ClusterSettings(alias="b", bootstrap_servers=target.bootstrap()))
-    create_topics(Cluster.connect(theirs), [TopicPlan(f"{tag}-{n}", 1, 1) for n in ("one", "two", "three")])
+    side_a = ClusterSettings(alias="a", bootstrap_servers=source.bootstrap())
+    side_b = Cluster.connect(ClusterSettings(alias="b", bootstrap_servers=target.bootstrap()))
+    create_topics(Cluster.connect(side_a), [TopicPlan(f"{tag}-{n}", 1, 1) for n in ("one", "two", "three")])
     for name in ("one", "two", "three"):
-        fill(theirs, f"{tag}-{name}", 100)
-    commit(theirs, f"{tag}-one", f"{tag}-first", f"{tag}-second")
+        fill(side_a, f"{tag}-{name}", 100)
+    commit(side_a, f"{tag}-one", f"{tag}-first", f"{tag}-second")
 
     with running(config, said) as process:
 
         def arrived(name: str) -> bool:
             assert process.poll() is None, said.read_text()[-3000:]
-            return copied(ours, f"{tag}-{name}") == 100
+            return copied(side_b, f"{tag}-{name}") == 100
 
         eventually(lambda: arrived("one"), 120)
-        eventually(lambda: f"{tag}-first" in listed_groups(ours.settings), 60)
+        eventually(lambda: f"{tag}-first" in listed_groups(side_b.settings), 60)
 
-        # By watching: the new topic is copied at once, although nobody would look for an hour.
+        # By watching: the new topic is copied at once, although the next scheduled look is an hour away.
         config.write_text(text.replace(f'"{tag}-one"', f'"{tag}-one", "{tag}-two"'))
         eventually(lambda: arrived("two"), 60)
         assert events(said, "config_changed")[0]["changed"] == [f"topics: {tag}-one → {tag}-one, {tag}-two"]
 
-        # What cannot be is refused, with the reason, and copying goes on.
+        # What cannot be is refused, with the reason, and copying continues.
         config.write_text(text.replace("topics = [", "topcs = ["))
         refused = eventually(lambda: events(said, "config_refused"), 30)[0]
         assert refused["hint"] == "did you mean 'topics'?"
-        fill(theirs, f"{tag}-two", 100)
-        eventually(lambda: copied(ours, f"{tag}-two") == 200, 60)
+        fill(side_a, f"{tag}-two", 100)
+        eventually(lambda: copied(side_b, f"{tag}-two") == 200, 60)
 
         # By SIGHUP: at once, too; what waits for a restart is named.
-        assert f"{tag}-second" not in listed_groups(ours.settings)
+        assert f"{tag}-second" not in listed_groups(side_b.settings)
         text = text.replace(f"{tag}-first", f"{tag}-.*").replace(f"{tag}-one", f"{tag}-.*")
         config.write_text(text.replace("tasks = 1", "tasks = 2"))
         process.send_signal(signal.SIGHUP)
-        eventually(lambda: arrived("three") and f"{tag}-second" in listed_groups(ours.settings), 60)
+        eventually(lambda: arrived("three") and f"{tag}-second" in listed_groups(side_b.settings), 60)
         waiting = eventually(lambda: events(said, "config_needs_restart"), 30)[0]
         assert waiting["changed"] == [f"flows.a{tag}->b{tag}.tasks: 1 → 2"]
         assert process.poll() is None

@@ -79,7 +79,7 @@ class Triangle:
             put(out, full, f"{side} {topic} {i}".encode(), partition=i % 2)
         assert out.flush(30) == 0
 
-    def ours(self, side: str) -> set[str]:
+    def test_topics(self, side: str) -> set[str]:
         return {n for n in topic_names(self.clusters[side]) if f"{self.tag}-" in n}
 
     def holds(self, side: str, full: str, written_on: str, topic: str) -> None:
@@ -125,7 +125,7 @@ def test_active_active_fan_out_fan_in_and_a_pipe_in_one_process(triangle: Triang
         # Fan-in: C has both, apart.
         triangle.holds("C", triangle.name("orders", "A"), "A", "orders")
         triangle.holds("C", triangle.name("orders", "B"), "B", "orders")
-        # Pipe: what came to B from A goes on to C with both hops in its name.
+        # Pipe: what came to B from A continues to C with both hops in its name.
         triangle.holds("C", triangle.name("orders", "B", "A"), "A", "orders")
         triangle.holds("C", triangle.name("orders", "A", "B"), "B", "orders")
         # One that is made now takes all the ways too; by then every flow has looked again and again.
@@ -135,8 +135,8 @@ def test_active_active_fan_out_fan_in_and_a_pipe_in_one_process(triangle: Triang
         stop.set()
         thread.join(30)
     own = {triangle.name("orders"), triangle.name("late")}
-    assert triangle.ours("A") == own | {triangle.name("orders", "B")}
-    assert triangle.ours("B") == {
+    assert triangle.test_topics("A") == own | {triangle.name("orders", "B")}
+    assert triangle.test_topics("B") == {
         triangle.name("orders"),
         triangle.name("orders", "A"),
         triangle.name("late", "A"),
@@ -149,7 +149,7 @@ def test_active_active_fan_out_fan_in_and_a_pipe_in_one_process(triangle: Triang
         ("late", "A"),
         ("late", "BA"),
     ]
-    assert triangle.ours("C") == {triangle.name(topic, *hops) for topic, hops in ways}
+    assert triangle.test_topics("C") == {triangle.name(topic, *hops) for topic, hops in ways}
     assert triangle.answer is not None
     assert triangle.answer.exit_code == 0
     assert [f["left_out"] for f in triangle.answer.flows] == [{}, {}, {}, {}]
@@ -166,7 +166,7 @@ def test_two_flows_whose_expressions_meet_in_a_real_topic(triangle: Triangle):
     assert triangle.sides["A"].alias in refused.value.evidence
     assert triangle.sides["B"].alias in refused.value.evidence
     assert refused.value.exit_code == 3
-    assert not triangle.ours("C")
+    assert not triangle.test_topics("C")
 
 
 def test_one_cluster_under_two_aliases(triangle: Triangle):

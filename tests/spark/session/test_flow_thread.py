@@ -1,4 +1,4 @@
-"""How the thread of a flow ends when something breaks that nobody foresaw."""
+"""How the thread of a flow ends after an unforeseen error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ended(error: Exception, *, asked_to_stop: bool) -> FlowThread:
     return run
 
 
-def test_a_fault_of_ours_is_a_failure_and_no_traceback(capfd: pytest.CaptureFixture[str]):
+def test_an_error_in_drkit_is_a_failure_and_no_traceback(capfd: pytest.CaptureFixture[str]):
     for asked_to_stop in (False, True):
         with capture_logs() as events:
             run = ended(KeyError(f"password={SECRET}"), asked_to_stop=asked_to_stop)
@@ -58,8 +58,8 @@ def test_a_fault_of_ours_is_a_failure_and_no_traceback(capfd: pytest.CaptureFixt
         assert "Traceback" not in capfd.readouterr().err
 
 
-def test_sparks_process_that_ends_with_ours_is_no_failure():
-    """As systemd stops a service: all its processes are told at once."""
+def test_sparks_process_that_ends_with_drkits_is_no_failure():
+    """When systemd stops a service, all its processes get the signal at once."""
     for error in (Py4JNetworkError("gone"), ConnectionRefusedError(111, "refused")):
         run = ended(error, asked_to_stop=True)
         assert (run.exit_code, run.result()["ended"]) == (0, "stopped")

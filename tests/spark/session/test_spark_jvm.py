@@ -1,4 +1,4 @@
-"""Spark's JVM comes up before it is needed, and ends with whoever launched it."""
+"""Spark's JVM comes up before it is needed, and ends with the process that launched it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark does with our jobs: what it tells of a worker that dies, what it writes, what it loads."""
+"""What Spark does with drkit's jobs: how it reports a dead worker, what it writes, what it loads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGE = 1 << 20
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSpark]:
-    """Spark, started from a folder in which somebody keeps modules of the same names."""
+    """Spark, started from a folder that contains modules of the same names."""
     folder, before = tmp_path_factory.mktemp("modules"), Path.cwd()
     for name in ("kafka", "secrets", "drkit"):
         (folder / f"{name}.py").write_text("raise SystemExit('not the one that was asked for')\n")
@@ -63,7 +63,7 @@ def test_no_secret_of_a_task_is_written_to_disk_however_large_its_code_is(
     assert not [f for f in files if SECRET.encode() in f.read_bytes()]
 
 
-def test_a_worker_that_is_killed_is_told_as_that(jobs: SparkJobs):
+def test_a_killed_worker_is_reported_as_killed(jobs: SparkJobs):
     def task(_: str) -> str:
         os.kill(os.getpid(), signal.SIGKILL)
         return ""
@@ -73,7 +73,7 @@ def test_a_worker_that_is_killed_is_told_as_that(jobs: SparkJobs):
     assert died.value.evidence.startswith("SparkException: Python worker exited unexpectedly (crashed)")
 
 
-def test_what_a_task_lacks_is_told_as_that(jobs: SparkJobs):
+def test_a_missing_permission_of_a_task_is_reported(jobs: SparkJobs):
     def task(_: str) -> str:
         raise NotAuthorized("no READ on t", where="t")
 
@@ -82,7 +82,7 @@ def test_what_a_task_lacks_is_told_as_that(jobs: SparkJobs):
 
 
 def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
-    """Spark tells that a job has failed while the others of its tasks go on."""
+    """Spark reports a failed job while other tasks of it still run."""
     beats = tmp_path / "beats"
 
     def task(text: str) -> str:

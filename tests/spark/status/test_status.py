@@ -64,12 +64,12 @@ def codes(status: FlowStatus) -> set[str]:
 def test_a_flow_that_never_ran_would_lose_everything(before: FlowStatus):
     assert before.role == "stopped"
     assert codes(before) >= {"not_running", "heartbeat_missing", "topics_left_out"}
-    plain, paid = before.topics
+    plain, transactional = before.topics
     assert (plain.topic, plain.records, plain.exact) == (PLAIN, 1000, True)
-    # Neither markers nor aborted records are records that anybody could lose.
-    assert paid.records is not None
-    assert 0 < paid.records < 600
-    assert before.loss.records == 1000 + paid.records
+    # Markers and aborted records cannot be lost.
+    assert transactional.records is not None
+    assert 0 < transactional.records < 600
+    assert before.loss.records == 1000 + transactional.records
     assert (before.loss.bytes or 0) > 10_000
 
 
@@ -89,7 +89,7 @@ def test_a_healthy_flow_has_no_fault_and_no_loss(world: World):
 
 @pytest.mark.usefixtures("running")
 def test_heartbeats_travel_in_the_format_of_mm2(world: World):
-    """P15: heartbeats of the source stand on the target, in MirrorMaker 2's format."""
+    """P15: heartbeats of the source are on the target, in MirrorMaker 2's format."""
     assert "a.heartbeats" in topic_names(Cluster.connect(world.b))
     beats = [Heartbeat.decode(s.key or b"", s.value or b"") for s in read(world.b, "a.heartbeats")[0]]
     assert {(b.source, b.target) for b in beats} == {("a", "b")}
@@ -148,7 +148,7 @@ def test_the_command_prints_it(world: World, capsys: pytest.CaptureFixture[str])
 def test_groups_are_there_with_every_partition(world: World, capsys: pytest.CaptureFixture[str]):
     eventually(lambda: world.group(100), 60, "a ready group")
     world.commit(140)
-    found = eventually(lambda: world.group(140), 60, "the group at its new place")
+    found = eventually(lambda: world.group(140), 60, "the group at its new position")
     assert (found.partitions[0].position, found.partitions[0].stored, found.repeats) == (140, 140, 0)
     status = ["status", "--config", str(world.config), "--group"]
     eventually(world.healthy, 30, "health")
@@ -189,7 +189,7 @@ def test_watching_sees_heartbeats_arrive(world: World):
             assert process.stdout is not None
             delays = [json.loads(line)["flows"][0]["heartbeat"] for line in islice(process.stdout, 6)]
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)  # it may be writing: somebody must read on
+            process.communicate(timeout=60)  # it may be writing: a full pipe would block it
             assert process.returncode == 0
         finally:
             process.kill()

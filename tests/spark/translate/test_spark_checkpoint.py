@@ -1,4 +1,4 @@
-"""Real Spark queries that begin on the source and go on on the target, with their checkpoints translated."""
+"""Real Spark queries that begin on the source and continue on the target, with translated checkpoints."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def queries(tmp_path: Path, topics: list[str], suffix: str) -> list[dict[str, An
 
 
 def moved(query: dict[str, Any], tmp_path: Path, translate: Translate) -> None:
-    """Translate a query's checkpoint, and see that what is told is true and the old one untouched."""
+    """Translate a query's checkpoint; check the answer, and that the old one is untouched."""
     before = Path(query["checkpoint"])
     first = b"v2\n" if query["kind"] == "records" else b"v1\n"
     assert (before / "offsets" / "0").read_bytes().startswith(first)
@@ -108,7 +108,7 @@ def each_record_once(folder: Path, files: str, flow: Flow, topic: str) -> None:
     assert Counter(rows_of(list(folder.glob(files)))) == all_rows(flow.source, topic)
 
 
-def test_queries_go_on_at_the_next_record(
+def test_queries_continue_at_the_next_record(
     flow: Flow,
     source: LocalCluster,
     target: LocalCluster,

@@ -1,4 +1,4 @@
-"""Verification of real copies: equal ones, damaged ones, growing ones, and those nobody can judge."""
+"""Verification of real copies: equal ones, damaged ones, growing ones, and those that cannot be judged."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_lost_end_is_not_judged_by_records_of_others(flow: Flow, topic_name: s
     assert [p.waiting for p in report.partitions] == [1]
 
 
-def test_foreign_records_behind_and_between(flow: Flow, topic_name: str) -> None:
+def test_foreign_records_after_and_between(flow: Flow, topic_name: str) -> None:
     own(flow)
     flow.create_both(topic_name)
     fill(flow.source, topic_name, 100)

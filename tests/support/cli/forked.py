@@ -41,7 +41,7 @@ class Forked:
 
     @property
     def returncode(self) -> int | None:
-        """The exit code, negative for a signal; None while nobody has asked whether it still runs."""
+        """The exit code, negative for a signal; None until a call has seen the end of the process."""
         return self._process.returncode
 
     def poll(self) -> int | None:

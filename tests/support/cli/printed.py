@@ -30,7 +30,7 @@ NAMES: Final = {
 
 
 DRAWN: Final = {"picture.py", "class_training.py"}
-"""Of pages and logs: nobody types it."""
+"""Files that print these words into pages and logs, not as commands to type."""
 
 
 class State(Enum):
@@ -40,13 +40,13 @@ class State(Enum):
     REFUSED = "refused before anything was begun"
     HELD = "held before OPEN"
     OPENED = "held from OPEN on"
-    DONE = "done, the primary owes nothing"
-    OWED = "done or taken back, a fence or its lift is owed"
+    DONE = "done, the primary is fenced"
+    PENDING = "done or rolled back, a fence or its lift is pending"
     ANY = "whatever it is"
 
 
 N, R, H, P = State.NOTHING, State.REFUSED, State.HELD, State.OPENED
-D, W, A = State.DONE, State.OWED, State.ANY
+D, W, A = State.DONE, State.PENDING, State.ANY
 FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --resume": (H, P),
     "drkit failover --abort": (H,),

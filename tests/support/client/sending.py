@@ -11,7 +11,7 @@ from tests.support.client.world import World
 
 
 class Reports:
-    """What an application was told of its records."""
+    """What the client reported to an application about its records."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

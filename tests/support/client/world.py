@@ -86,7 +86,7 @@ class World:
         assert producer.flush(30) == 0
 
     def values(self, cluster: LocalCluster, topic: str | None = None, **more: Any) -> list[str]:
-        """Everything that stands in the topic."""
+        """The values of all records in the topic."""
         reader = Consumer(
             quiet(cluster, group_id="reader", enable_partition_eof=True, enable_auto_commit=False, **more)
         )

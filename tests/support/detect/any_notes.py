@@ -1,4 +1,4 @@
-"""Records as anybody may write them into the topic of the observers."""
+"""Arbitrary records for the topic of the observers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _changed(draw: st.DrawFn, key: str) -> bytes:
 
 
 def values(key: str) -> st.SearchStrategy[bytes]:
-    """Values that somebody may write under a key."""
+    """Values that a foreign writer may put under a key."""
     return st.one_of(
         st.sampled_from(HARD), st.binary(max_size=200), ANYTHING.map(lambda v: json.dumps(v).encode()),
         _changed(key), st.just(GOOD[key].encode()),

@@ -19,7 +19,7 @@ BAD = ("lost", "unnamed", "doubled", "reordered", "altered", "wrong", "wrong bac
 
 
 class Answers(Protocol):
-    """What drkit answers about one partition: an offset, or the reason why there is none."""
+    """What drkit answers about one partition: an offset, or the reason why it has no answer."""
 
     def forward(self, upstream: int) -> int | str: ...
 
@@ -89,7 +89,7 @@ class History:
         return len(gone)
 
     def align(self, ours: Sequence[Seen], count: Counter[str]) -> list[Record | None]:
-        """The source's record behind each record of the target; what has none is counted."""
+        """The source's record of each record of the target; what has none is counted."""
         used, last, out = set[Place](), (-1, -1), list[Record | None]()
         for seen in ours:
             known = self._by_identity.get(identity(seen.content), ())

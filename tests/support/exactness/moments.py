@@ -1,4 +1,4 @@
-"""Bad moments for a copy task: behind its claim, in the network, in front of a gap."""
+"""Bad moments for a copy task: after its claim, in the network, before a gap."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def map_records(flow: Flow) -> int:
     return sum(flow.offsets(flow.target, flow.map_topic, committed=False).values())
 
 
-def killed_behind_its_claim(flow: Flow, target: LocalCluster, topic: str) -> bool:
-    """SIGKILL a copy task when the map has its claim, and no record behind it reached the target.
+def killed_after_its_claim(flow: Flow, target: LocalCluster, topic: str) -> bool:
+    """SIGKILL a copy task when the map has its claim, and no later record reached the target.
 
     :returns: whether it was so; a task that writes something else first is killed earlier
     """

@@ -1,4 +1,4 @@
-"""How the tests ask drkit for positions: the one place that knows how that is done."""
+"""How the tests ask drkit for positions: only this module knows the commands."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Command:
         return done.returncode, done.stdout
 
     def translate(self, topic: str, offsets: Iterable[int]) -> dict[int, int | str]:
-        """`drkit translate --json` for offsets of partition 0: the target's offset, or why there is none."""
+        """`drkit translate --json` for offsets of partition 0: the target's offset, or the reason."""
         out: dict[int, int | str] = {}
         for offset in offsets:
             one = ("--topic", topic, "--partition", "0", "--offset", str(offset))

@@ -81,7 +81,7 @@ class RecordedLoad(SideJobs):
         return out
 
     def _transaction(self, out: Producer, number: int) -> Producer:
-        """One transaction; the producer to go on with."""
+        """One transaction; returns the producer for the next one."""
         try:
             out.begin_transaction()
             self._some(out, number)

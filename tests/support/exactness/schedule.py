@@ -9,7 +9,7 @@ from typing import NamedTuple
 KILLS: Mapping[str, int] = {
     "kill": 1,
     "kill slow": 1,
-    "kill behind a claim": 1,
+    "kill after a claim": 1,
     "kill, gap, kill": 2,
     "twice": 2,
     "takeover": 1,
@@ -24,14 +24,14 @@ ELECTIONS: Mapping[str, int] = {
     "unclean": 0,
     "unclean, killed before": 1,
     "unclean, killed after": 1,
-    "unclean, killed behind a claim": 1,
+    "unclean, killed after a claim": 1,
     "check": 0,
 }
 """The same where one cluster has three brokers and elects unclean leaders."""
 _WEIGHTS = {
     "kill": 4,
     "kill slow": 3,
-    "kill behind a claim": 3,
+    "kill after a claim": 3,
     "kill, gap, kill": 4,
     "takeover with a gap": 3,
 }
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 def schedule(
     seed: int, kills: int, *, kinds_of_step: Mapping[str, int] = KILLS, without: Collection[str] = ()
 ) -> list[Step]:
-    """Steps with at least so many kills: each kind once in any order, then any of them."""
+    """Steps with at least `kills` kills: each kind once in any order, then any of them."""
     chance = random.Random(seed)
     every = [k for k in kinds_of_step if k not in without]
     kinds = [k for k in every if k != "check"]

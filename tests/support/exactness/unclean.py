@@ -111,7 +111,7 @@ class UncleanWalker(Walker):
             "unclean": self.unclean,
             "unclean, killed before": lambda step: self.unclean(step, before=True),
             "unclean, killed after": lambda step: self.unclean(step, after=True),
-            "unclean, killed behind a claim": lambda step: self.unclean(step, claim=True),
+            "unclean, killed after a claim": lambda step: self.unclean(step, claim=True),
         }
 
     def unclean(self, step: Step, *, before: bool = False, after: bool = False, claim: bool = False) -> None:
@@ -123,7 +123,7 @@ class UncleanWalker(Walker):
         if before:
             self.kill()
         if claim:
-            self._killed_behind_a_claim(step)
+            self._killed_after_a_claim(step)
         if self.on_source:
             self.quiet()
         self.elections.elect()

@@ -162,7 +162,7 @@ class Walker:
         return {
             "kill": self._killed,
             "kill slow": self._killed_slow,
-            "kill behind a claim": self._killed_behind_a_claim,
+            "kill after a claim": self._killed_after_a_claim,
             "kill, gap, kill": self._killed_around_a_gap,
             "twice": self._twice,
             "takeover": self._takeover,
@@ -196,7 +196,7 @@ class Walker:
         with self._slow(step):
             self.wait(2 * step.first)
 
-    def _killed_behind_a_claim(self, step: Step) -> None:
+    def _killed_after_a_claim(self, step: Step) -> None:
         self.kill()
         before = map_records(self.flow)
         with self._slow(step):
@@ -206,7 +206,7 @@ class Walker:
             self.wait(0.3 * step.first)
 
     def _killed_around_a_gap(self, step: Step) -> None:
-        self._killed_behind_a_claim(step)
+        self._killed_after_a_claim(step)
         self.gap(step)
         self.copying(10)
         self.wait(3 * step.first)

@@ -13,11 +13,11 @@ from tests.support.waiting import eventually
 CANARY = {"sasl.username": "app", "sasl.password": "app-password"}
 """The application itself."""
 READER = {"sasl.username": "drkit", "sasl.password": "drkit-password"}
-"""Somebody who may not write."""
+"""A principal that may not write."""
 
 
 class App:
-    """An application's producer that goes on over the fence, and its reader."""
+    """An application's producer that lives across a fence, and its reader."""
 
     def __init__(self, settings: ClusterSettings, topic: str) -> None:
         self._config, self._topic = {**confluent_config(settings), "log_level": 0}, topic
@@ -36,7 +36,7 @@ class App:
         return heard[0].code() if heard[0] is not None else 0
 
     def read(self) -> None:
-        """The first record; that nobody has let its group in is no matter here."""
+        """Read the first record; the group needs no permission, since it is not used."""
         consumer = Consumer({**self._config, "group.id": "app", "enable.auto.commit": False})
         consumer.assign([TopicPartition(self._topic, 0, 0)])
         try:

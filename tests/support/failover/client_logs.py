@@ -31,7 +31,7 @@ class ClientLog:
         self.uncertain: set[bytes] = set()
         """Values that were sent again and that the first cluster may hold, too."""
         self.errors: Counter[tuple[str, str]] = Counter()
-        """Cluster and name of what the application was told."""
+        """Cluster and name of each error that the application got."""
 
     def __enter__(self) -> Self:
         raise NotImplementedError

@@ -91,7 +91,7 @@ class Writer(_Application):
 
 
 class Transactor(_Application):
-    """Transactions of five records; one that is cut is begun anew with the same records."""
+    """Transactions of five records; one that is cut is repeated with the same records."""
 
     def __init__(self, name: str, topic: str, endpoint: Path) -> None:
         super().__init__()

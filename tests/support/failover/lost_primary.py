@@ -16,7 +16,7 @@ from tests.support.failover.truth import check_order, check_position, values
 
 
 def places(story: Story) -> Iterator[tuple[str, TopicPartition, int, int]]:
-    """Group, source partition, what it had committed as the failover knew it, and where it stands now."""
+    """Group, source partition, its committed offset that the failover knew, and its position now."""
     topic = story.topics[0]
     for group, positions in story.report["groups"]["positions"].items():
         for name, (upstream, downstream, *_) in positions.items():
@@ -55,7 +55,7 @@ def i2_the_stated_loss_is_the_real_loss_record_by_record(story: Story) -> None:
         if s.offset >= one["lost_from"]
     }
     assert said == story.lost
-    assert len(story.lost) >= BEFORE, "so many were never copied"
+    assert len(story.lost) >= BEFORE, "BEFORE records were never copied"
     assert sum(one["records"] for one in stated.values()) <= len(story.lost)
 
 
@@ -69,7 +69,7 @@ def i3_i4_the_target_has_a_beginning_of_each_partition_each_record_once(story: S
         assert not ours - theirs
 
 
-def i5_i6_groups_stand_between_what_they_had_read_and_what_not(story: Story) -> None:
+def i5_i6_groups_are_between_what_they_had_read_and_what_not(story: Story) -> None:
     topic, checked = story.topics[0], 0
     for group, at, upstream, downstream in places(story):
         if group in story.groups:
@@ -86,10 +86,10 @@ def i5_a_group_that_worked_until_the_end_skips_nothing(story: Story) -> None:
         if group == story.live:
             assert upstream <= story.live_at[at]
             ours = story.ours[topic][at.partition]
-            behind = set(values(ours[bisect_left([s.offset for s in ours], downstream) :]))
+            after = set(values(ours[bisect_left([s.offset for s in ours], downstream) :]))
             unread = [s.value for s in story.theirs[topic][at.partition] if s.offset >= story.live_at[at]]
             there = set(values(ours))
-            assert not [v for v in unread if v in there and v not in behind], "skipped"
+            assert not [v for v in unread if v in there and v not in after], "skipped"
 
 
 def i7_positions_lie_in_the_log_and_are_kept_as_they_were_written(story: Story) -> None:
@@ -103,7 +103,7 @@ def i7_positions_lie_in_the_log_and_are_kept_as_they_were_written(story: Story) 
 
 
 def _before(story: Story, group: str) -> dict[str, list[int]]:
-    """What stood there before COMMIT_OFFSETS wrote, from the journal's intents."""
+    """The committed offsets before COMMIT_OFFSETS wrote, from the journal's intents."""
     found: dict[str, list[int]] = {}
     for effects in story.run.effects.values():
         for effect in effects.values():
@@ -142,7 +142,7 @@ def the_divergence_is_what_was_lost_record_by_record(story: Story) -> None:
         assert (same.key, same.value, same.timestamp) == (record.key, record.value, record.timestamp)
     assert found.is_known
     assert not found.is_clean
-    assert found.owed, "it was dead when it was to be fenced"
+    assert found.owed, "it was dead during FENCE"
     kinds = {(t.topic, t.partition): t.found for t in found.tails}
     lost = {(t, p) for t, p, _ in story.lost}
     assert kinds == {at: DivergenceState.DIVERGED if at in lost else DivergenceState.CLEAN for at in kinds}

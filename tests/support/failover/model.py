@@ -31,7 +31,7 @@ class Killed(Exception):
 
 @dataclass
 class World:
-    """What is true, whatever anybody knows."""
+    """What is true, whether or not any process knows it."""
 
     reachable: bool = True
     """By the orchestrator; applications reach the primary always, until it is fenced."""
@@ -48,7 +48,7 @@ class World:
     moves: list[str] = field(default_factory=list)
 
     def move(self, chance: random.Random) -> None:
-        """One thing that somebody else does."""
+        """One change from outside."""
         self.moves.append(chance.choice(("cut", "heal", "write", "write", "copy", "commit", "lift", "rest")))
         match self.moves[-1]:
             case "cut" | "heal":
@@ -73,7 +73,7 @@ class Memory(Journal):
         self.calm = False
         self.stands_still_at: int | None = None
         self.overtaken: World | None = None
-        """The world as another orchestrator left it, while this process stood still."""
+        """The world as another orchestrator left it, while this process was suspended."""
         self.seconds = 0.0
 
     @property

@@ -66,7 +66,7 @@ class Ran(NamedTuple):
 
 
 class OddGroups:
-    """A world whose groups have odd names, each with a place of its own in a topic with gaps in its offsets.
+    """A world whose groups have odd names, each with its own position in a topic with gaps in its offsets.
 
     :param count: of all groups; those that are not odd have ordinary names
     """
@@ -124,7 +124,7 @@ class OddGroups:
     def wrong(self) -> list[str]:
         """Groups that would skip or repeat a record on the target."""
         world = self.world
-        theirs, ours = (
+        on_source, on_target = (
             {p: [r.offset for r in rs] for p, rs in world.records(c, self.topic).items()}
             for c in (world.source, world.target)
         )
@@ -133,8 +133,8 @@ class OddGroups:
             g
             for g, offsets in self.wanted.items()
             if any(
-                bisect_left(theirs[at.partition], c.offset)
-                != bisect_left(ours[at.partition], there.get(g, {}).get(at, -1))
+                bisect_left(on_source[at.partition], c.offset)
+                != bisect_left(on_target[at.partition], there.get(g, {}).get(at, -1))
                 for at, c in offsets.items()
             )
         ]

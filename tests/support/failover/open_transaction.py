@@ -1,4 +1,4 @@
-"""A topic of one partition on a primary, and whoever opens a transaction in it."""
+"""A topic of one partition on a primary, and the producer of an open transaction in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPEN, WAITING = 2, 50
 
 
 class Story:
-    """One topic of one partition; whoever opens a transaction in it."""
+    """One topic of one partition; opens transactions in it."""
 
     def __init__(self, world: World, primary: LocalCluster) -> None:
         self.world, self.primary, self.topic = world, primary, world.name("orders")

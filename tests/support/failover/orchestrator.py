@@ -33,7 +33,7 @@ class Kill(NamedTuple):
 
     entry: int
     when: str
-    """``before`` it is written anywhere, when it stands in the ``file`` only, or ``after`` it stands
+    """``before`` it is written anywhere, when it is in the ``file`` only, or ``after`` it is
     everywhere.
     """
 
@@ -44,7 +44,7 @@ class MortalJournal(Journal):
     kill: Kill | None = None
     freeze: Kill | None = None
     elsewhere = False
-    """Pretend to run on another machine, whose processes nobody here can see."""
+    """Pretend to run on another machine, whose processes cannot be seen here."""
     written = 0
 
     def _holder(self) -> dict[str, Any]:
@@ -100,13 +100,13 @@ def _children(running: Running) -> list[int]:
 
 
 def is_stopped(running: Running) -> bool:
-    """Whether the child that does the work stands still."""
+    """Whether the child that does the work is suspended."""
     stats = [Path(f"/proc/{c}/stat").read_text(encoding="utf-8") for c in _children(running)]
     return any(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def wake(running: Running) -> None:
-    """Let it go on."""
+    """Let it continue."""
     for child in _children(running):
         os.kill(child, signal.SIGCONT)
 

@@ -1,5 +1,4 @@
-"""A replicator without Spark, as a process: what `drkit replicate` runs in its driver and its tasks, in one
-place.
+"""A replicator without Spark, as one process: what `drkit replicate` runs in its driver and its tasks.
 
 The same lease, topics, state, copy task, heartbeats and checkpoint rounds; only the query that deals out the
 work is left out. The settings come from the file that is named, else as JSON on standard input.
@@ -61,7 +60,7 @@ class Replicator:
         self.lease = FlowLease(self.target.settings, flow, self.state, self.run_id)
 
     def run(self) -> None:
-        """Copy until the tasks are told to stop."""
+        """Copy until a signal ends the tasks."""
         self.lease.acquire()
         self.state.load()
         ensure_offset_map(self.target, self.flow, self.state)

@@ -29,7 +29,7 @@ from tests.support.waiting import eventually
 PARTITIONS = 3
 BEFORE = 800
 Records = dict[str, dict[int, list[Seen]]]
-"""Topic → partition → what stands there."""
+"""Topic → partition → its records."""
 FailOver = Callable[[World, RunRequest], dict[str, Any]]
 """Fails over all that the flow copies; returns the report."""
 
@@ -73,7 +73,7 @@ class Story:
     topics: tuple[str, str]
     """One with groups, one without."""
     groups: dict[str, dict[TopicPartition, int]]
-    """Groups that stand still, and where they stood on the primary."""
+    """Groups at rest, and their committed offsets on the primary."""
     live: str
     """A group that worked until the end."""
     report: dict[str, Any]
@@ -98,7 +98,7 @@ class Story:
         return out
 
     def polled(self, group: str) -> dict[int, list[bytes]]:
-        """What a consumer of the group gets on the new primary, from where the group stands to the end."""
+        """The records that a consumer of the group gets on the new primary, from its position to the end."""
         consumer = self.world.consumer(self.world.target, group, enable_partition_eof="true")
         consumer.assign([ConsumerPartition(self.topics[0], p) for p in range(PARTITIONS)])
         out: dict[int, list[bytes]] = {p: [] for p in range(PARTITIONS)}
@@ -123,7 +123,7 @@ class Story:
 
 
 def _groups(world: World, topic: str) -> dict[str, dict[TopicPartition, int]]:
-    """Groups at different lags: at the start, behind, near the end, and one that knows one partition only."""
+    """Groups at different lags: at the start, far back, near the end, and one with one partition only."""
     ends = world.offsets(world.source, topic)
     groups = {
         world.name("start"): dict.fromkeys(ends, 0),
@@ -181,7 +181,7 @@ def told_story(world: World, primary: LocalCluster, fail_over: FailOver = all_at
 
 
 def _places(world: World, worker: Worker) -> dict[TopicPartition, int]:
-    """Where the group stands on the primary that is back.
+    """The group's committed offsets on the primary that is back.
 
     A coordinator that has just started answers with commits of some seconds ago: its high watermark is the
     one that was on disk, until a follower fetches.

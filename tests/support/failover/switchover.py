@@ -46,12 +46,12 @@ class Switchover:
     committed: dict[str, dict[TopicPartition, int]]
     """What the target kept of groups without members when it was over."""
     late: KafkaError | None
-    """What a producer is told that comes to the old primary afterwards."""
+    """The error of a producer that comes to the old primary afterwards."""
     diverged: Divergence
 
 
 def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switchover:
-    """Everybody at work on the primary, moved under load."""
+    """A switchover under load: applications work on the primary, and are moved."""
     topic, file = world.name("orders"), folder / "endpoint.json"
     world.create(world.source, topic, PARTITIONS, {"retention.ms": "-1"})
     cluster_id = Cluster.connect(world.source).cluster_id
@@ -83,7 +83,7 @@ def told(world: World, folder: Path, fail_over: FailOver = all_at_once) -> Switc
         eventually(
             lambda: all(len(w.acked) > n + 50 for w, n in zip(writers, before[0], strict=True))
             and len(transactor.committed) > before[1] + 25,
-            30, f"everybody at work on the new primary: {transactor.again} {transactor.trouble}",
+            30, f"all clients at work on the new primary: {transactor.again} {transactor.trouble}",
         )  # fmt: skip
         late = _written(world, topic)
         load.__exit__()
@@ -151,7 +151,7 @@ def nothing_is_lost_and_nothing_repeated(done: Switchover) -> None:
     assert there == acked
 
 
-def the_copy_is_the_old_log_and_new_records_come_behind_it(done: Switchover) -> None:
+def the_copy_is_the_old_log_and_new_records_come_after_it(done: Switchover) -> None:
     for p, records in done.theirs.items():
         assert values(done.ours[p])[: len(records)] == values(records)
         for writer in done.writers:
@@ -167,7 +167,7 @@ def no_transaction_is_cut(done: Switchover) -> None:
     assert numbers == list(range(len(numbers)))
     for first in range(0, len(numbers), 5):
         whole = [b"tx %d" % i in old for i in range(first, first + 5)]
-        assert len(set(whole)) == 1, f"transaction {first // 5} stands on both"
+        assert len(set(whole)) == 1, f"transaction {first // 5} is on both clusters"
     assert not any(p["open_transaction"] for p in done.report["loss"]["partitions"])
 
 
@@ -178,7 +178,7 @@ def old_producers_are_refused(done: Switchover) -> None:
     assert {e.code() for e in done.stubborn.refused} == {KafkaError.MSG_SIZE_TOO_LARGE}
 
 
-def everybody_followed_and_nothing_was_in_doubt(done: Switchover) -> None:
+def all_clients_followed_and_nothing_was_in_doubt(done: Switchover) -> None:
     for who in (*done.writers, done.transactor, done.reader):
         assert len(who.switches) == 1, who
         assert who.switches[0].uncertain == 0

@@ -1,4 +1,4 @@
-"""A load whose every acknowledgement is remembered, and what must hold of it behind a failover."""
+"""A load that records every acknowledgement, and what must hold of it after a failover."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Load:
             {
                 "bootstrap.servers": cluster.bootstrap_servers,
                 "acks": "all",
-                # Nothing of it stands there twice, so that what does was repeated by drkit.
+                # The load itself duplicates nothing, so every duplicate is drkit's.
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "message.timeout.ms": 5000,
@@ -133,8 +133,8 @@ def check_position(
 ) -> list[bytes]:
     """I5, I6, I8: what a group reads next is what it had not read, as far as it was copied; returns that."""
     first = bisect_left([s.offset for s in ours], downstream)
-    before, behind = values(ours[:first]), values(ours[first:])
+    before, after = values(ours[:first]), values(ours[first:])
     read = {s.value for s in theirs if s.offset < upstream}
-    assert not [v for v in behind if v in read], f"{at}: read twice"
+    assert not [v for v in after if v in read], f"{at}: read twice"
     assert not [v for v in before if v not in read], f"{at}: skipped"
-    return behind
+    return after

@@ -1,4 +1,4 @@
-"""Two clusters, a replicator, groups at different places, and the truth to compare a failover with."""
+"""Two clusters, a replicator, groups at different offsets, and the truth to compare a failover with."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class World(Clusters):
 
     @property
     def settings(self) -> Settings:
-        """The configuration as it stands now."""
+        """The current configuration."""
         return Settings.model_validate(self.plain())
 
     def plain(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class World(Clusters):
         return f"{self.tag}-{what}"
 
     def desk(self, **more: Any) -> FailoverService:
-        """A place to work at failovers."""
+        """A service that runs failovers with the current configuration."""
         settings = self.settings
         return FailoverService(settings, settings.flows[0], **more)
 
@@ -107,7 +107,7 @@ class World(Clusters):
             return stored(found)
 
     def copied(self, topics: Sequence[str], groups: Mapping[str, Any] | None = None) -> None:
-        """Wait until everything is copied and noted, and every group's place stands on the target."""
+        """Wait until everything is copied and noted, and every group's position is on the target."""
 
         settings = self.settings
         collector = StatusCollector(settings, settings.flows[0])

@@ -34,7 +34,7 @@ class Without:
     seen: bool = False
     """A task takes a renewal for as new as the look that shows it."""
     orphans: bool = False
-    """Nobody waits for the workers of a dead holder."""
+    """No process waits for the workers of a dead holder."""
     drain: bool = False
     """The lease is given back while tasks write."""
     whole: bool = False
@@ -246,7 +246,7 @@ class World:
         self.newest, self.appended = generation, self.appended + 1
 
     def step(self) -> None:
-        """Something happens; then time goes on, mostly a little."""
+        """One event; then time advances, mostly a little."""
         run = self._random.choice(list(self.runs.values()))
         if run.frozen_until <= self.time:
             self._act(run)

@@ -8,7 +8,7 @@ from typing import Self
 
 
 class SideJobs(ABC):
-    """Works until it is told to stop; what fails there fails the test."""
+    """A thread that works until `stop`; what fails there fails the test."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()

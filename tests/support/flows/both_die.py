@@ -17,7 +17,7 @@ _OLD_MS = 3 * 365 * DAY_MS
 
 
 def timestamps(mode: str) -> Callable[[int], int]:
-    """Records of now ("live"), of three years ago ("bulk"), or of now and two days ago in turn ("both")."""
+    """New records ("live"), of three years ago ("bulk"), or new and two days old in turn ("both")."""
     begin = now_ms()
     if mode == "live":
         return lambda _: now_ms()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.flows.flow import Flow
 
 FOREIGN = b"foreign-"
-"""Keys of records that somebody else wrote to the target begin so."""
+"""The beginning of the keys of records that another producer wrote to the target."""
 NOT_YET = frozenset({
     KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.OFFSET_NOT_AVAILABLE,
@@ -73,7 +73,7 @@ def read(
         partitions = list(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
         out: dict[int, list[Seen]] = {p: [] for p in partitions}
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-        # Where somebody writes all the time, no end is ever told: the offset tells it too.
+        # While a producer writes all the time, a consumer never reports the end: compare offsets instead.
         ends = {p: _end(consumer, TopicPartition(topic, p)) for p in partitions}
         unread, deadline = {p for p in partitions if ends[p]}, time.monotonic() + seconds
         while unread:
@@ -140,7 +140,7 @@ def map_is_exact(
     where: str,
     source_start: int = 0,
 ) -> None:
-    """Every source offset translates to the place of the first copied record at or after it, and back."""
+    """Every source offset translates to the offset of the first copied record from it on, and back."""
     if not expected:
         return
     ups = [s.offset for s in expected]
@@ -152,7 +152,7 @@ def map_is_exact(
             assert found == downs[i], f"{where}: source {u} translated to {found}, its copy is at {downs[i]}"
         else:
             assert isinstance(found, int), f"{where}: source {u}: {found}"
-            assert downs[-1] < found <= target_end, f"{where}: behind the last record {u} gives {found}"
+            assert downs[-1] < found <= target_end, f"{where}: {u}, after the last record, gives {found}"
     for up, down in zip(ups, downs, strict=True):
         assert segments.inverse(TargetOffset(down)) == up, f"{where}: inverse of {down}"
 

@@ -53,42 +53,42 @@ def first(records: Sequence[Seen], offset: int) -> Seen | None:
 def every_offset(flow: Flow, topic: str, *, source_lives: bool = True) -> int:
     """Check all offsets of the source up to the frontier, and all of the target; returns how many."""
     found = places(flow, topic, source_lives=source_lives)
-    theirs, ours = read(flow.source, topic), read(flow.target, topic)
+    on_source, on_target = read(flow.source, topic), read(flow.target, topic)
     starts = flow.starts(flow.source, topic)
     checked = 0
     for p, place in found.items():
         assert isinstance(place, PartitionPosition), f"{topic}-{p}: {place}"
-        checked += exact_both_ways(place, theirs[p], ours[p], starts[p], f"{topic}-{p}")
+        checked += exact_both_ways(place, on_source[p], on_target[p], starts[p], f"{topic}-{p}")
     return checked
 
 
 def exact_both_ways(
-    place: PartitionPosition, theirs: Sequence[Seen], ours: Sequence[Seen], start: int, where: str
+    place: PartitionPosition, on_source: Sequence[Seen], on_target: Sequence[Seen], start: int, where: str
 ) -> int:
     """Every offset up to the frontier leads to the record that the source would give; and back."""
     assert place.frontier is not None
-    copied = not_foreign(ours)
+    copied = not_foreign(on_target)
     # A transaction's marker may have come since: it moves the end, and nothing else.
     assert place.end >= place.copied_end, where
     assert not copied or place.copied_end == copied[-1].offset + 1, f"{where}: {place}, {copied[-1]}"
-    assert [c.content for c in copied] == [s.content for s in theirs[: len(copied)]], where
-    _forward(place, theirs, ours, start, where)
-    original = {c.offset: s for c, s in zip(copied, theirs, strict=False)}
-    _backward(place, theirs, copied, original, where)
+    assert [c.content for c in copied] == [s.content for s in on_source[: len(copied)]], where
+    _forward(place, on_source, on_target, start, where)
+    original = {c.offset: s for c, s in zip(copied, on_source, strict=False)}
+    _backward(place, on_source, copied, original, where)
     return place.frontier - start + place.end
 
 
 def _forward(
-    place: PartitionPosition, theirs: Sequence[Seen], ours: Sequence[Seen], start: int, where: str
+    place: PartitionPosition, on_source: Sequence[Seen], on_target: Sequence[Seen], start: int, where: str
 ) -> None:
     assert place.frontier is not None
     for upstream in range(start, place.frontier + 1):
         answer = place.forward(upstream)
         assert isinstance(answer, Exact), f"{where} {upstream}: {answer}"
-        wanted = first(theirs, upstream)
-        got = first(ours, answer.offset)
+        wanted = first(on_source, upstream)
+        got = first(on_target, answer.offset)
         if wanted is not None and wanted.offset < place.frontier:
-            assert got is not None, f"{where}: {upstream} → {answer}, behind all records"
+            assert got is not None, f"{where}: {upstream} → {answer}, after all records"
             assert got.content == wanted.content, f"{where}: {upstream} → {answer}"
         else:
             assert answer.offset >= place.copied_end, f"{where}: {upstream} → {answer}"
@@ -97,7 +97,7 @@ def _forward(
 
 def _backward(
     place: PartitionPosition,
-    theirs: Sequence[Seen],
+    on_source: Sequence[Seen],
     copied: Sequence[Seen],
     original: dict[int, Seen],
     where: str,
@@ -107,7 +107,7 @@ def _backward(
         back = place.backward(downstream)
         assert isinstance(back, Exact), f"{where} back from {downstream}: {back}"
         copy = first(copied, downstream)
-        got = first(theirs, back.offset)
+        got = first(on_source, back.offset)
         if copy is not None:
             assert got is original[copy.offset], f"{where}: back from {downstream} → {back}"
         else:
@@ -117,8 +117,8 @@ def _backward(
 
 def exact_when_alone(
     found: dict[int, PartitionPosition | Unavailable],
-    theirs: dict[int, list[Seen]],
-    ours: dict[int, list[Seen]],
+    on_source: dict[int, list[Seen]],
+    on_target: dict[int, list[Seen]],
     starts: dict[int, int],
     ends: dict[int, int],
     topic: str,
@@ -136,10 +136,10 @@ def exact_when_alone(
             counted[place.reason] += ends[p] - starts[p] + 1
             continue
         if place.frontier is None:  # then there must be nothing
-            assert not not_foreign(ours[p]), f"{where}: records of ours, and no frontier"
+            assert not not_foreign(on_target[p]), f"{where}: copied records, and no frontier"
             counted["not copied"] += ends[p] - starts[p] + 1
             continue
-        exact_both_ways(place, theirs[p], ours[p], starts[p], where)
+        exact_both_ways(place, on_source[p], on_target[p], starts[p], where)
         counted["exact"] += place.frontier - starts[p] + 1
         _behind_the_copy(place, range(place.frontier + 1, ends[p] + 1), where)
         counted["not copied"] += max(0, ends[p] - place.frontier)

@@ -98,7 +98,7 @@ class Flow(Clusters):
         compacted: bool = False,
         **more: Any,
     ) -> TaskAssignment:
-        """A lease of all partitions of some topics; with `once` up to the committed ends of now."""
+        """A lease of all partitions of some topics; with `once` up to their current committed ends."""
         self.epoch += 1
         partitions = []
         for topic in topics:

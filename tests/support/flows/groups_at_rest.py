@@ -77,7 +77,7 @@ class Rounds(SideJobs):
                 self.broken.append(report.error)
 
     def told(self, partitions: set[TopicPartition]) -> Iterator[str]:
-        """The last round, those that broke off, the copy task, and where it stands."""
+        """The last round, rounds that broke off, and the copy task with its positions."""
         yield f"round {self.done}, ended by {self._failure!r}, the last: {self.last}"
         yield f"{len(self.broken)} broke off, the last of them: {self.broken[-3:]}"
         for task in self._flow.processes:

@@ -21,7 +21,7 @@ def until_equal(flow: Flow, topic: str, *, uncommitted: bool = True) -> None:
 def kill_again_and_again(flow: Flow, topic: str, mode: str, *, kills: int, seed: int) -> None:
     """Copy under load while the task is killed; every fourth time a second one runs beside it.
 
-    :param mode: "live" (records of now), "bulk" (of three years ago) or "both" (the border of two days
+    :param mode: "live" (new records), "bulk" (of three years ago) or "both" (the border of two days
         ago is crossed again and again)
     """
     chance = random.Random(seed)

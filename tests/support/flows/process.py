@@ -121,7 +121,7 @@ class CopyProcess:
         return found
 
     def told(self, most: int = 1500) -> str:
-        """How it is, and the last of what it has said so far; its own place in the file stays."""
+        """The state of the process, and the end of its output; does not move the file's read position."""
         fd = self._out.fileno()
         said = os.pread(fd, most, max(0, os.fstat(fd).st_size - most)).decode(errors="replace")
         return f"copy task {'runs' if self.running else 'has ended'}; it said: {said}"

@@ -1,4 +1,4 @@
-"""Writing to the source: plain, in transactions, with any timestamps, and as a load that goes on."""
+"""Writing to the source: plain, in transactions, with any timestamps, and as a continuous load."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def now_ms() -> int:
 
 
 def aged(age_ms: int) -> Callable[[int], int]:
-    """Timestamps of so long ago."""
+    """Timestamps of `age_ms` ago."""
     return lambda _: now_ms() - age_ms
 
 
@@ -42,7 +42,7 @@ def producer(cluster: ClusterSettings, **more: Any) -> Producer:
 
 
 def wait_for_markers(cluster: ClusterSettings, transactional_id: str) -> None:
-    """A commit is answered before its markers stand; the next InitProducerId waits for them."""
+    """A commit is answered before its markers are written; the next InitProducerId waits for them."""
     producer(cluster, transactional_id=transactional_id).init_transactions(60)
 
 
@@ -119,7 +119,7 @@ def fill_transactions(
             put(out, chance.choice(topics), text(i), b"k%d" % i, **extra)
             i += 1
         if chance.random() < aborts:
-            out.flush(30)  # so that the aborted records really stand in the log
+            out.flush(30)  # so that the aborted records are really in the log
             out.abort_transaction(30)
             aborted += size
         else:

@@ -1,4 +1,4 @@
-"""Many groups that read a topic under load, each up to its own place; and what they read first elsewhere."""
+"""Many groups that read a topic under load, each up to its own offset; and what they read first elsewhere."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _member(cluster: ClusterSettings, group: str, **more: Any) -> Consumer:
 
 
 class Readers(SideJobs):
-    """One member per group, all in a thread: they subscribe, read and commit until they are told to stop.
+    """One member per group, all in a thread: they subscribe, read and commit until `stop`.
 
-    Then each commits once more and leaves. Some read slowly, so that the groups stand at different places.
+    Then each commits once more and leaves. Some read slowly, so that the groups have different positions.
     """
 
     def __init__(self, cluster: ClusterSettings, topic: str, groups: Sequence[str], *, seed: int = 3) -> None:
@@ -60,7 +60,7 @@ class Readers(SideJobs):
 
 
 def _committed(member: Consumer) -> bool:
-    """Commit where it stands; brokers that come and go are asked again."""
+    """Commit the current position; a broker that is away is asked again."""
     try:
         member.commit(asynchronous=False)
     except KafkaException as error:
@@ -71,7 +71,7 @@ def _committed(member: Consumer) -> bool:
 def first_records(
     cluster: ClusterSettings, group: str, topic: str, partitions: Iterable[int]
 ) -> dict[int, Content | None]:
-    """What a member of the group gets first from each partition; None where it stands at the end.
+    """What a member of the group gets first from each partition; None where its position is the end.
 
     It joins as any application does, and commits nothing.
     """

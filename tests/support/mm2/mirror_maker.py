@@ -45,7 +45,7 @@ def _archive() -> Path:
 class _FromFile:
     properties: Path
     fresh: Path
-    """Where it writes the archive of its classes when it ends, if there is none."""
+    """Where it writes the archive of its classes when it ends, if that is missing."""
     name: str = "mm2"
 
     def prepare(self, _flow: Flow) -> Command:

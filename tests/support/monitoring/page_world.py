@@ -1,4 +1,4 @@
-"""A board with figures made by hand, behind the server of the live page."""
+"""A board with invented figures, served by the live page's server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVIL = "orders<img src=x onerror=document.title='hacked'>"
 
 
 class Job:
-    """A flow that nobody runs."""
+    """A flow that is not running."""
 
     progress: Progress | None = None
 
@@ -29,7 +29,7 @@ class Job:
 
 
 class World:
-    """A board with one flow, behind a server."""
+    """A board with one flow, and its server."""
 
     def __init__(self) -> None:
         flow = FlowSettings(source="primary", target="standby")

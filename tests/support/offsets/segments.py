@@ -27,7 +27,7 @@ def build(shape: list[tuple[int, int, int]]) -> tuple[SegmentMap, list[tuple[int
 def place(
     shape: list[tuple[int, int, int]], hole: int = 0
 ) -> tuple[PartitionPosition, list[tuple[int, int]]]:
-    """A place whose frontier lies so many dropped source offsets behind the last copied record."""
+    """A position whose frontier is `hole` dropped source offsets after the last copied record."""
     segments, pairs, end = build(shape)
     segments.close(end)
     frontier = pairs[-1][0] + 1 + hole

@@ -34,14 +34,14 @@ SEQUENCE_START: Final = SEQUENCE_MODULUS - 7
 
 
 def after(records: int) -> int:
-    """The sequence number after so many records."""
+    """The sequence number after `records` records."""
     return (SEQUENCE_START + records) % SEQUENCE_MODULUS
 
 
 def live(
     nonce: int, place: int, *runs: tuple[int, int], epoch: int = 1, sequence: int | None = None
 ) -> Intent:
-    """A claim; where nothing foreign is on the target, its sequence number is as far as its place."""
+    """A claim; without foreign records on the target its sequence number follows from its target offset."""
     first = after(place) if sequence is None else sequence
     return Intent(Mode.LIVE, nonce, HISTORY, first, place, place, epoch, runs)
 

@@ -87,7 +87,7 @@ class ApiServer:
             return work(match["name"] or "", sent, headers.get("Content-Type", ""))
 
     def put(self, name: str, data: dict[str, str], **more: Any) -> None:
-        """Somebody else writes."""
+        """Write as another client does."""
         with self._lock:
             self._version += 1
             before = self.maps.get(

@@ -1,4 +1,4 @@
-"""One world per kind of adapter: the adapter, and what the clients behind it know."""
+"""One world per kind of adapter: the adapter, and what its clients know."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class World(ABC):
 
     @abstractmethod
     def known(self) -> dict[str, Any] | None:
-        """What clients are told."""
+        """The endpoint that clients have."""
 
     @abstractmethod
     def changes(self) -> int:

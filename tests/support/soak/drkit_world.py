@@ -59,7 +59,7 @@ class DrkitWorld(Clusters):
         return GenerationRecord.key(self._copied) in self._state()
 
     def told(self, partitions: set[TopicPartition]) -> Iterator[str]:
-        """The last round as the state has it, where the copy stands in some partitions, what drkit said."""
+        """The last round from the flow's state, the positions of some partitions, and drkit's output."""
         yield f"the last round: {self._state().get(CheckpointsRecord.KEY)}"
         looked = look(self.settings, self.flow, partitions, reverse=False)
         yield from (f"{at}: {place}" for at, place in sorted(looked.places.items()))

@@ -27,7 +27,7 @@ class Case(NamedTuple):
     readers: tuple[str, ...]
     java_producer: bool
     lag_seconds: float
-    """For so long the replicator stands still before the primary is lost."""
+    """How long the replicator is suspended before the primary is lost."""
     kills: tuple[Kill, ...]
     elsewhere: tuple[bool, ...]
     """Whether the first orchestrator, and each that resumes, runs on another machine."""

@@ -73,9 +73,10 @@ class Verdict:
         for topic in done.topics:
             for p in range(PARTITIONS):
                 copied = [s.value for s in done.theirs[topic][p] if s.offset < self._lost_from[topic, p]]
-                ours = [s.value for s in done.ours[topic][p]][: len(copied)]
+                copies = [s.value for s in done.ours[topic][p]][: len(copied)]
                 self._must(
-                    ours == copied, f"{topic}-{p}: the copy is not what is below {self._lost_from[topic, p]}"
+                    copies == copied,
+                    f"{topic}-{p}: the copy is not what is below {self._lost_from[topic, p]}",
                 )
 
     def _is_lost(self, topic: str, value: bytes) -> bool:
@@ -105,7 +106,7 @@ class Verdict:
             self._must(loss["records"] >= number, f"{number} records are lost, stated are {loss['records']}")
         if done.case.kind == "planned":
             self._must((loss["exact"], loss["records"], number) == (True, 0, 0), f"planned, and lost: {loss}")
-        # One that is alive takes records until its applications are told to leave it.
+        # A primary that is alive takes records until its applications switch.
         until = self._told_ms if "cut" in done.case.kind else done.lost_at_ms
         before = [s.timestamp for found in real.values() for s in found if s.timestamp <= until]
         if before:
@@ -133,7 +134,8 @@ class Verdict:
             v for v, n in there.items() if n > max(1, self._written_there[topic][v]) and v not in sent_again
         ]
         self._must(
-            len(twice) <= unsure, f"{len(twice)} records stand twice, {unsure} were uncertain: {twice[:3]}"
+            len(twice) <= unsure,
+            f"{len(twice)} records are there twice, {unsure} were uncertain: {twice[:3]}",
         )
         self.figures["twice on the primary"] = sum(n > 1 for n in self._written_there[topic].values())
         self.figures |= {"acked": len(acked), "twice": len(twice), "uncertain": unsure + len(sent_again)}
@@ -186,10 +188,10 @@ class Verdict:
         read = [g.offset for g in client.got if (g.cluster, g.topic, g.partition) == (standby, topic, p)]
         if place is None or not read:
             return
-        ours = [s.offset for s in self._done.ours[topic][p]]
-        first = bisect_left(ours, place[1])
+        offsets = [s.offset for s in self._done.ours[topic][p]]
+        first = bisect_left(offsets, place[1])
         self._must(
-            min(read) == ours[first], f"{client.kind}: {topic}-{p} began at {min(read)}, not at {place[1]}"
+            min(read) == offsets[first], f"{client.kind}: {topic}-{p} began at {min(read)}, not at {place[1]}"
         )
 
     def _transactions(self) -> None:
@@ -218,7 +220,7 @@ class Verdict:
         self.figures["transactions"] = {"missing": missing, "again": again}
 
     def _clients(self) -> None:
-        """Times, and what the applications were told."""
+        """Times until the clients read again, and the errors that they got."""
         primary, standby = self._done.ids
         names = {primary: "primary", standby: "standby"}
         for client in self._done.clients:

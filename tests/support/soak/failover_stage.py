@@ -37,7 +37,7 @@ PARTITIONS = 2
 _AT_WORK = 20
 """Records that each client has handled before the failover begins, and on the new primary after it."""
 _STARTS = 8
-"""Of orchestrators in one failover, at the most."""
+"""Starts of orchestrators in one failover, at most."""
 Records = dict[str, dict[int, list[Seen]]]
 
 
@@ -78,7 +78,7 @@ class Stage:
         self._number, self._whole = 0, False
 
     def failed_over(self, case: Case) -> Done:
-        """Everybody at work, the failover, everybody at work again."""
+        """All clients at work, the failover, all clients at work again."""
         self._number += 1
         if self._whole:
             self.close_world()
@@ -157,7 +157,7 @@ class Stage:
 
     @contextmanager
     def _trouble(self, case: Case) -> Iterator[int]:
-        """The primary is lost, or not; behind it everything is whole again."""
+        """The primary is lost, or not; afterwards everything works again."""
         world, primary = self.world, self.primary
         assert world is not None
         if case.lag_seconds:
@@ -213,7 +213,7 @@ class Stage:
         return outcomes
 
     def _settle(self, clients: list[ClientLog], standby: str) -> None:
-        """Everybody works on the new primary, while the old one is as it was left."""
+        """All clients work on the new primary, while the old one is as it was left."""
         before = {id(c): len(c.acked) for c in clients}
 
         def there(client: ClientLog) -> bool:

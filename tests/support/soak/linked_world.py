@@ -29,7 +29,7 @@ class Linked(World):
             self.role = "PROBE"
 
     def last_run(self) -> RunLog | None:
-        """The newest run; None when there is none yet."""
+        """The newest run; None before the first one."""
         name = journal_topic(self.source.alias)
         if self.topic(self.target, name).error or not any(self.offsets(self.target, name).values()):
             return None

@@ -52,7 +52,7 @@ def end_jvm() -> None:
 
 @contextmanager
 def _as_if_alone() -> Iterator[None]:
-    """Afterwards nothing of the command goes on, and signals reach whom they reached before."""
+    """Afterwards no thread of the command runs, and signals have their former handlers."""
     before = {number: signal.getsignal(number) for number in _HEARD}
     try:
         yield

@@ -145,7 +145,7 @@ class Locked:
         consumer.close()
 
     def clean(self) -> None:
-        """Nobody has any permission; `app` keeps its own on the source."""
+        """Remove all permissions; `app` keeps its own on the source."""
         anything = AclBindingFilter(
             ResourceType.ANY, None, ResourcePatternType.ANY, "User:drkit", None,  # type: ignore[arg-type]
             AclOperation.ANY, AclPermissionType.ANY,

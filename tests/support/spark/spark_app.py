@@ -44,7 +44,7 @@ class Application:
         self.spark.sparkContext.setLogLevel("ERROR")
 
     def kafka(self, topics: str, most: int) -> DataFrame:
-        """A Kafka source, at most so many offsets in a batch."""
+        """A Kafka source, with at most `most` offsets in a batch."""
         options = {
             "kafka.bootstrap.servers": self.job["bootstrap"],
             "kafka.isolation.level": "read_committed",
@@ -62,7 +62,7 @@ class Application:
         return out.option("checkpointLocation", query["checkpoint"]).trigger(availableNow=True).start()
 
     def totals(self, folder: Path, query: dict[str, Any]) -> StreamingQuery:
-        """How many records of each key all sources together had: kept as state, written anew each time."""
+        """The number of records of each key from all sources: kept as state, written in full each time."""
 
         def write(totals: DataFrame, _batch: int) -> None:
             counts = {row["key"]: row["count"] for row in totals.collect()}

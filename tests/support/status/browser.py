@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _FREE = 20
-"""File descriptors from here on are nobody's."""
+"""File descriptors from here on are unused."""
 
 
 class Browser:

@@ -27,7 +27,7 @@ OPEN = {"allow.everyone.if.no.acl.found": "true"}
 
 
 class Shared:
-    """A locked source and target, and a target that is open where no ACL stands."""
+    """A locked source and target, and a target that is open where no ACL exists."""
 
     def __init__(self) -> None:
         self.source, self.locked, self.open = (
@@ -55,7 +55,7 @@ def connect(cluster: LocalCluster, alias: str, user: str, **more: Any) -> Cluste
 
 
 class World:
-    """A flow with names nobody else uses, administered by the super user, run by drkit's own."""
+    """A flow with unique names, administered by the super user, run by drkit's own."""
 
     def __init__(self, source: LocalCluster, target: LocalCluster, *, user: str = ADMIN, **more: Any) -> None:
         self.tag = uuid.uuid4().hex[:8]

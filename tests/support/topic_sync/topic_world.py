@@ -42,7 +42,7 @@ class SettledSync(TopicSync):
 
 
 class World:
-    """A flow whose topics carry a prefix nobody else uses."""
+    """A flow whose topics carry a unique prefix."""
 
     def __init__(
         self, source: LocalCluster, target: LocalCluster, client: dict[str, str] | None = None

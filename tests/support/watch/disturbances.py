@@ -15,7 +15,7 @@ PAUSE_SECONDS = 3.0
 
 
 def pause(world: World, _chance: random.Random) -> None:
-    """Every broker stands still for three seconds, as in a snapshot of its machine."""
+    """Every broker is suspended for three seconds, as in a snapshot of its machine."""
     world.primary.freeze()
     threading.Event().wait(PAUSE_SECONDS)
     world.primary.resume()
@@ -48,7 +48,7 @@ ALL: Mapping[str, Callable[[World, random.Random], None]] = {
 
 
 def no_alarm(world: World, lookout: Lookout, name: str, chance: random.Random) -> None:
-    """Disturb, wait until all is well again, and see that nobody was alarmed."""
+    """Disturb, wait until all is well again, and see that no alarm was raised."""
     began = time.monotonic()
     ALL[name](world, chance)
     lookout.sees(Reason.WELL, 90.0)

@@ -1,6 +1,6 @@
 """Kinds of trouble that are no loss of the primary.
 
-A kind that leaves the primary's brokers alone has links and a flow of its own, so that several of them go on
+A kind that leaves the primary's brokers alone has links and a flow of its own, so that several of them run
 side by side on one pair of clusters.
 """
 
@@ -38,7 +38,7 @@ _ALLOWED_PAUSE_SECONDS = 4.0
 
 
 def long_pauses(scene: Scene, story: Story) -> None:
-    """A broker, or all of them, stand still for less than the confirmation, as in a garbage collection."""
+    """A broker, or all of them, pause for less than the confirmation, as in a garbage collection."""
     primary = scene.world.primary
 
     def pause() -> None:
@@ -128,7 +128,7 @@ def _link(scene: Scene, story: Story, role: str, settings: Settings) -> None:
 
 
 def observer_cut_off(scene: Scene, story: Story) -> None:
-    """The observer's link is cut; replication and applications go on."""
+    """The observer's link is cut; replication and applications continue."""
     with _own_flow(scene) as world:
         _link(scene, story, CUT, world.settings(CUT, detection={}))
 
@@ -280,7 +280,7 @@ Kind = Callable[[Scene, Story], None]
 ALONE: Mapping[str, Kind] = {
     f.__name__: f for f in (long_pauses, one_broker_down, controller_failover, standby_down)
 }
-"""Of the whole primary or standby: nothing else may go on meanwhile."""
+"""Kinds that disturb the whole primary or standby: no other kind may run meanwhile."""
 BESIDE_OTHERS: Mapping[str, Kind] = {
     f.__name__: f
     for f in (

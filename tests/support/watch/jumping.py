@@ -1,7 +1,7 @@
 """A process whose wall clock jumps: `python -m tests.support.watch.jumping FILE drkit watch --json ...`.
 
 FILE holds by how many seconds the clock is wrong now; it may be written again at any time. Boot time and
-monotonic time go on, as they do when a machine's clock is set.
+monotonic time continue, as they do when a machine's clock is set.
 """
 
 from __future__ import annotations

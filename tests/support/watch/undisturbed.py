@@ -58,7 +58,7 @@ class Story:
 
 
 class Scene:
-    """The clusters, one flow for the observers of most kinds, and until when it goes on."""
+    """The clusters, one flow for the observers of most kinds, and the time at which it ends."""
 
     def __init__(self, world: World, seconds: float, folder: Path) -> None:
         self.world, self.seconds, self.folder = world, seconds, folder

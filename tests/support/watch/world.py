@@ -104,7 +104,7 @@ class Lookout:
         return picture.risk.seconds is not None and not picture.blockers
 
     def settles(self, seconds: float = 100.0) -> None:
-        """Wait until it is; what is missing stands in the failure."""
+        """Wait until the observer's view is complete; the failure shows what is missing."""
         try:
             eventually(self.is_settled, seconds, "rest")
         except AssertionError:

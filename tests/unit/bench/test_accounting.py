@@ -89,7 +89,7 @@ def test_percentiles_are_nearest_rank():
     assert percentile([3.0], 0.5) == 3.0
 
 
-def test_strangers_are_what_nobody_known_used():
+def test_foreign_cpu_time_is_what_no_known_process_used():
     first = Sample(at=0.0, cpu=1.0, brokers=1.0, own=1.0, busy=10.0)
     last = Sample(at=10.0, cpu=6.0, brokers=3.0, own=2.0, busy=20.0)
     assert foreign_share(first, last, cores=2) == 0.1
@@ -198,7 +198,7 @@ def test_failovers_have_tables_of_their_own():
     assert "| Java |  | 3.0, 1 of 2 never, 2 repeated, gap |" in text
 
 
-def test_sizes_stand_side_by_side_with_the_power_by_which_a_figure_grows():
+def test_sizes_are_side_by_side_with_the_power_by_which_a_figure_grows():
     text = to_markdown({}, Results(scale=[sized(1000, 16.0), sized(250, 1.0)]))
     assert "| topics / partitions / groups | 250 / 500 / 500 | 1,000 / 2,000 / 2,000 |" in text
     assert "| memory of tasks, PSS: MiB | 1 | 16 | 2.0 |" in text
@@ -221,7 +221,7 @@ def test_copies_by_more_tasks_have_a_row_for_each_number():
     assert "| 2 | 2,000 | 1 | 0.50 | 0.75 | 10 |" in text
 
 
-def test_truth_tells_a_skip_and_a_repeat_from_the_same_next_record():
+def test_truth_distinguishes_a_skip_and_a_repeat_from_the_same_next_record():
     truth = Truth({0: [0, 1, 5, 6]}, {0: [2, 3, 4, 8]})
     assert [truth.is_exact(0, 5, t) for t in (3, 4, 5)] == [False, True, False]
     assert [truth.is_exact(0, 3, t) for t in (3, 4)] == [False, True]

@@ -39,7 +39,7 @@ def test_what_the_last_look_found_is_known_to_the_process_that_did_it() -> None:
     assert set(group.emitted) == {AT, OTHER}
 
 
-def test_whoever_else_looked_meanwhile_knows_better() -> None:
+def test_a_newer_look_of_another_process_counts() -> None:
     for last in (NO_ROUND, 2):
         memory = Memory()
         group = worked(memory, 1, NO_ROUND)

@@ -11,11 +11,11 @@ from drkit.checkpoints.shard import NO_ROUND, ShardReport
 LOOK = 300.0
 PACE = 5.0
 ALL = frozenset(f"g{i}" for i in range(6))
-NOBODY: frozenset[str] = frozenset()
+NO_GROUP: frozenset[str] = frozenset()
 
 
 class Rounds:
-    """A ledger, a clock, and tasks that do what they are told to report."""
+    """A ledger, a clock, and tasks whose reports the test chooses."""
 
     def __init__(self, groups: frozenset[str] = ALL) -> None:
         self.ledger, self.groups, self.now, self.number = GroupLedger(), groups, 0.0, 0
@@ -27,7 +27,7 @@ class Rounds:
         *,
         sync: bool = True,
         pace: float = PACE,
-        standing: frozenset[str] = NOBODY,
+        standing: frozenset[str] = NO_GROUP,
         **report: object,
     ) -> set[str]:
         self.now += pace
@@ -48,13 +48,13 @@ class Rounds:
 
     def settle(self) -> None:
         self.next(None)
-        assert self.next(NOBODY) == set()
+        assert self.next(NO_GROUP) == set()
 
 
 def test_the_first_round_looks_at_all_and_one_at_rest_at_none() -> None:
     rounds = Rounds()
     assert rounds.next(None) == ALL
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP) == set()
     assert (rounds.ledger.groups, rounds.ledger.positions, rounds.ledger.looked_at) == (6, 12, 0)
 
 
@@ -63,8 +63,8 @@ def test_a_group_that_moved_is_looked_at_in_two_rounds() -> None:
     rounds.settle()
     assert rounds.next(frozenset({"g1", "of another flow"}), "WRITE") == {"g1"}
     assert rounds.ledger.verdicts() == {"WRITE": 2, "UNCHANGED": 10}
-    assert rounds.next(NOBODY) == {"g1"}
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP) == {"g1"}
+    assert rounds.next(NO_GROUP) == set()
     assert rounds.ledger.verdicts() == {"UNCHANGED": 12}
 
 
@@ -72,10 +72,10 @@ def test_the_second_look_is_a_quick_one() -> None:
     rounds = Rounds()
     rounds.settle()
     rounds.next(frozenset({"g1"}), "WRITE")
-    assert rounds.next(NOBODY, standing=frozenset({"g1"})) == rounds.quick == {"g1"}
+    assert rounds.next(NO_GROUP, standing=frozenset({"g1"})) == rounds.quick == {"g1"}
     assert (rounds.ledger.verdicts(), rounds.ledger.looked_at) == ({"UNCHANGED": 12}, 1)
     assert rounds.ledger.sent(["g1"]) == (rounds.number,)
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP) == set()
 
 
 def test_a_quick_look_at_a_group_that_moves_on_is_followed_by_another() -> None:
@@ -84,11 +84,11 @@ def test_a_quick_look_at_a_group_that_moves_on_is_followed_by_another() -> None:
     assert rounds.next(frozenset({"g1"}), standing=frozenset({"g1"})) == {
         "g1"
     }  # the log was faster than the coordinator
-    assert rounds.next(NOBODY, "WRITE") == rounds.quick == {"g1"}
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP, "WRITE") == rounds.quick == {"g1"}
+    assert rounds.next(NO_GROUP) == set()
 
 
-def test_nothing_is_quick_while_something_is_open_or_nobody_knows() -> None:
+def test_nothing_is_quick_while_something_is_open_or_unknown() -> None:
     rounds = Rounds()
     rounds.next(None)
     assert not rounds.quick
@@ -98,8 +98,8 @@ def test_nothing_is_quick_while_something_is_open_or_nobody_knows() -> None:
     rounds.next(None, "LIVE", again=["g2"])
     assert not rounds.quick
     rounds.groups = ALL | {"new"}
-    rounds.next(NOBODY)
-    assert rounds.quick == NOBODY
+    rounds.next(NO_GROUP)
+    assert rounds.quick == NO_GROUP
 
 
 def test_a_group_that_commits_the_same_all_the_time_is_looked_at_whole_in_time() -> None:
@@ -116,16 +116,16 @@ def test_what_was_only_emitted_gets_no_quick_look_when_it_is_synced() -> None:
     rounds = Rounds()
     rounds.settle()
     rounds.next(frozenset({"g1"}), sync=False)
-    assert rounds.next(NOBODY, sync=False, standing=frozenset({"g1"})) == rounds.quick == {"g1"}
-    assert rounds.next(NOBODY, "WRITE") == {"g1"}
+    assert rounds.next(NO_GROUP, sync=False, standing=frozenset({"g1"})) == rounds.quick == {"g1"}
+    assert rounds.next(NO_GROUP, "WRITE") == {"g1"}
     assert not rounds.quick
 
 
-def test_when_the_log_tells_nothing_all_are_looked_at() -> None:
+def test_without_the_log_all_are_looked_at() -> None:
     rounds = Rounds()
     rounds.settle()
     assert rounds.next(None) == ALL
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP) == set()
 
 
 def test_what_is_not_settled_is_looked_at_until_it_is() -> None:
@@ -134,10 +134,10 @@ def test_what_is_not_settled_is_looked_at_until_it_is() -> None:
     refused = [("g2", "t-0", "LIVE", "")]
     for _ in range(3):
         rounds.next(frozenset({"g2"}), "LIVE", again=["g2"], refused=refused)
-        assert rounds.next(NOBODY, "LIVE", again=["g2"], refused=refused) == {"g2"}
+        assert rounds.next(NO_GROUP, "LIVE", again=["g2"], refused=refused) == {"g2"}
         assert rounds.ledger.refused() == refused
-    assert rounds.next(NOBODY) == {"g2"}
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP) == {"g2"}
+    assert rounds.next(NO_GROUP) == set()
     assert rounds.ledger.refused() == []
 
 
@@ -146,30 +146,30 @@ def test_groups_that_the_source_does_not_tell_are_asked_for_again() -> None:
     rounds.settle()
     rounds.next(frozenset({"g2"}), unread={"g2": 15})
     assert rounds.ledger.unread() == {"g2": 15}
-    rounds.next(NOBODY, unread={"g2": 15})
-    assert rounds.next(NOBODY) == {"g2"}
+    rounds.next(NO_GROUP, unread={"g2": 15})
+    assert rounds.next(NO_GROUP) == {"g2"}
     assert rounds.ledger.unread() == {}
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP) == set()
 
 
 def test_a_round_that_broke_off_leaves_its_groups_due() -> None:
     rounds = Rounds()
     rounds.settle()
     assert rounds.next(frozenset({"g3"}), error="the target does not answer") == {"g3"}
-    assert rounds.next(NOBODY, error="still not") == {"g3"}
-    assert rounds.ledger.sent(["g3", "g4"]) == (NO_ROUND, 1)  # nobody knows what it emitted
-    assert rounds.next(NOBODY) == {"g3"}
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP, error="still not") == {"g3"}
+    assert rounds.ledger.sent(["g3", "g4"]) == (NO_ROUND, 1)  # what it emitted is unknown
+    assert rounds.next(NO_GROUP) == {"g3"}
+    assert rounds.next(NO_GROUP) == set()
 
 
 def test_what_was_only_emitted_is_synced_when_it_is_time() -> None:
     rounds = Rounds()
     rounds.settle()
     assert rounds.next(frozenset({"g1"}), sync=False) == {"g1"}
-    assert rounds.next(NOBODY, sync=False) == {"g1"}
-    assert rounds.next(NOBODY, sync=False) == set()
+    assert rounds.next(NO_GROUP, sync=False) == {"g1"}
+    assert rounds.next(NO_GROUP, sync=False) == set()
     assert rounds.ledger.verdicts() == {"UNCHANGED": 12}
-    assert rounds.next(NOBODY, "WRITE") == {"g1"}
+    assert rounds.next(NO_GROUP, "WRITE") == {"g1"}
     assert rounds.ledger.verdicts() == {"WRITE": 2, "UNCHANGED": 10}
 
 
@@ -179,7 +179,7 @@ def test_groups_come_and_go() -> None:
     rounds.groups = ALL - {"g0"} | {"new"}
     assert rounds.next(frozenset({"g0"})) == {"new"}
     assert rounds.ledger.groups == len(ALL)
-    assert rounds.next(NOBODY) == set()
+    assert rounds.next(NO_GROUP) == set()
 
 
 @given(
@@ -199,7 +199,7 @@ def test_every_group_is_looked_at_in_time_and_never_all_at_once(
     rounds = Rounds()
     rounds.settle()
     last = dict.fromkeys(ALL, PACE)
-    before: frozenset[str] = NOBODY
+    before: frozenset[str] = NO_GROUP
     for pace, changed, standing in steps:
         due = rounds.next(changed, pace=pace, standing=standing)
         assert changed | before <= due
@@ -212,7 +212,7 @@ def test_the_slow_look_is_spread_evenly() -> None:
     many = frozenset(f"g{i:04d}" for i in range(2000))
     rounds = Rounds(many)
     rounds.next(None)
-    looks = [rounds.next(NOBODY) for _ in range(60)]
+    looks = [rounds.next(NO_GROUP) for _ in range(60)]
     assert set().union(*looks) == many
     assert max(map(len, looks)) <= 2000 / 60 + 1
 
@@ -224,13 +224,13 @@ def test_after_look_soon_every_group_is_looked_at_some_in_each_round() -> None:
     looks: list[set[str]] = []
     quick: set[str] = set()
     for _ in range(int(SOON_SECONDS / PACE) + 1):
-        looks.append(rounds.next(NOBODY))
+        looks.append(rounds.next(NO_GROUP))
         quick |= rounds.quick
     assert frozenset().union(*looks) == rounds.groups
     assert max(map(len, looks)) <= 600 * PACE / SOON_SECONDS + 600 * PACE / LOOK + 2
     assert len(quick) >= 600 * (1 - SOON_SECONDS / LOOK) - 1
-    # Then the slow look goes on.
-    assert len(rounds.next(NOBODY)) <= 600 * PACE / LOOK + 1
+    # Then the slow look continues.
+    assert len(rounds.next(NO_GROUP)) <= 600 * PACE / LOOK + 1
 
 
 def test_topics_that_come_one_after_the_other_leave_no_group_behind() -> None:
@@ -239,5 +239,5 @@ def test_topics_that_come_one_after_the_other_leave_no_group_behind() -> None:
     looked: set[str] = set()
     for _ in range(int(SOON_SECONDS / PACE)):
         rounds.ledger.look_soon()
-        looked |= rounds.next(NOBODY)
+        looked |= rounds.next(NO_GROUP)
     assert looked == rounds.groups

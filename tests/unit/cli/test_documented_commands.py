@@ -1,4 +1,4 @@
-"""Every command line that a page, a runbook or drkit itself tells somebody to type is one that there is."""
+"""Every command line that a page, a runbook or drkit itself prints for typing is one that exists."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PAGES = [
 SOURCES = sorted((ROOT / "drkit").rglob("*.py"))
 TYPED = re.compile(r"^(?:\$ )?(?=drkit )")
 REMARK = re.compile(r"\s{2,}|\s#\s")
-"""Behind this a line explains what stands before it."""
+"""Separates a command from the remark after it."""
 SAID = re.compile(r"\bdrkit(?: [a-z][a-z-]*){1,2}(?: --[a-z][^\s;,:.`)]*)+")
 """In a sentence: one word or two and an option, so that it is no prose."""
 
 
 def blocks(text: str) -> Iterator[str]:
-    """Lines of code blocks that somebody is to type, continued ones as one."""
+    """Command lines of code blocks, continued ones as one."""
     fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     indented = re.findall(r"^ {4}(drkit .*)$", text, re.MULTILINE)
     for line in [x for b in fenced for x in b.replace("\\\n", " ").splitlines()] + indented:
@@ -38,7 +38,7 @@ def blocks(text: str) -> Iterator[str]:
 
 
 def inline(text: str) -> Iterator[str]:
-    """What stands between backquotes, also over the end of a line."""
+    """The text between backquotes, also over the end of a line."""
     without = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     for found in re.findall(r"`(drkit [^`]+)`", without):
         yield " ".join(found.split())
@@ -136,4 +136,4 @@ def test_what_is_wrong_is_seen():
     assert wrong("drkit status --nonsense") == "status has no --nonsense"
     assert wrong("drkit status nonsense") == "status takes no nonsense"
     assert list(said('x = f"then: drkit fence pay --flow {y}, or not"')) == ["drkit fence pay --flow"]
-    assert list(blocks("    drkit fence show     what stands\n")) == ["drkit fence show"]
+    assert list(blocks("    drkit fence show     active fences\n")) == ["drkit fence show"]

@@ -37,7 +37,7 @@ def test_a_code_is_explained(asked: str, page: str, words: str, capsys: pytest.C
     assert words in out
 
 
-def test_what_nobody_knows_is_a_usage_error_with_the_nearest_code(capsys: pytest.CaptureFixture[str]):
+def test_an_unknown_code_is_a_usage_error_with_the_nearest_one(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["explain", "source_gab"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("usage: nothing explains 'source_gab'")

@@ -58,7 +58,7 @@ def test_nothing_is_cut_at_80_columns(terminal: Terminal):
     assert text.index("faults") < text.index("topics")
 
 
-def test_what_fits_stands_beside_its_name(terminal: Terminal):
+def test_what_fits_is_beside_its_name(terminal: Terminal):
     text = on(terminal, {"role": "replicating", "topics": [{"topic": "orders", "lag": 0}]})
     assert "topics  topic   lag" in text
 

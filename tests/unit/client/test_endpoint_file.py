@@ -162,7 +162,7 @@ def test_what_is_newer_stays_so_while_another_thread_reads_the_file_again(file: 
     assert seen == [None, STANDBY]
 
 
-def test_what_was_newer_and_is_taken_back_does_not_count(file: Path):
+def test_a_newer_endpoint_that_was_rolled_back_does_not_count(file: Path):
     watch = EndpointWatch(file)
     file.write_text(STANDBY.to_json())
     assert watch.newer(at_once=True) == STANDBY
@@ -195,7 +195,7 @@ def test_an_older_term_is_not_followed_and_named_once(file: Path, caplog: pytest
         "[" * 100_000,
     ],
 )
-def test_a_document_that_is_none_says_so_in_few_words(text: str):
+def test_an_invalid_document_says_so_in_few_words(text: str):
     with pytest.raises(ValueError, match=r"'\w+'|endpoint") as caught:
         parse_endpoint(text)
     assert len(str(caught.value)) < 400

@@ -1,4 +1,4 @@
-"""An endpoint file says where a cluster is; whoever may write it gets nothing else from an application."""
+"""An endpoint file says where a cluster is; its writer gets nothing else from an application."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_an_application_may_name_its_protocol_itself() -> None:
 
 
 def test_an_application_that_has_settings_of_tls_is_never_led_to_clear_text() -> None:
-    """Also at its start, when there is no endpoint of before to compare with."""
+    """Also at its start, when there is no earlier endpoint to compare with."""
     clear, own = replace(PRIMARY, client={}), {"ssl.ca.location": "/etc/ca.pem"}
     assert "the application sets ssl.ca.location" in why_not(clear, own)
     assert not why_not(PRIMARY, own)
@@ -110,7 +110,9 @@ def test_a_password_that_was_proven_is_not_sent_in_clear() -> None:
 
 def test_the_applications_own_mechanism_and_authorities_win_by_any_of_their_names() -> None:
     """librdkafka takes the last of two mechanisms, and trusts two authorities together."""
-    found = changed(sasl_mechanism="PLAIN", sasl_mechanisms="PLAIN", ssl_ca_pem="theirs", client_rack="b")
+    found = changed(
+        sasl_mechanism="PLAIN", sasl_mechanisms="PLAIN", ssl_ca_pem="of the file", client_rack="b"
+    )
     own = {"sasl.mechanism": "SCRAM-SHA-512", "ssl.ca.location": "/etc/ca.pem"}
     made = configuration(own, {}, found)
     assert {name: made.get(name) for name in ("sasl.mechanism", "sasl.mechanisms")} == {
@@ -119,9 +121,9 @@ def test_the_applications_own_mechanism_and_authorities_win_by_any_of_their_name
     }
     assert "ssl.ca.pem" not in made
     assert made["client.rack"] == "b"
-    assert configuration({}, {}, found)["ssl.ca.pem"] == "theirs"
-    for_one = configuration({}, {"standby": {"ssl.ca.pem": "ours"}}, changed(ssl_ca_location="/srv/ca.pem"))
-    assert (for_one["ssl.ca.pem"], for_one.get("ssl.ca.location")) == ("ours", None)
+    assert configuration({}, {}, found)["ssl.ca.pem"] == "of the file"
+    for_one = configuration({}, {"standby": {"ssl.ca.pem": "own"}}, changed(ssl_ca_location="/srv/ca.pem"))
+    assert (for_one["ssl.ca.pem"], for_one.get("ssl.ca.location")) == ("own", None)
 
 
 def test_a_client_stays_where_it_is_and_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -43,7 +43,7 @@ def test_what_waits_for_a_restart_is_named_and_not_taken():
     assert (taken.tasks, taken.naming, taken.topics) == (2, "identity", ("x",))
 
 
-def test_secrets_are_not_told():
+def test_secrets_are_not_shown():
     old = settings(clusters={"a": {"sasl.password": "old-secret"}})
     new = settings(
         clusters={"a": {"sasl.password": "new-secret"}}, target_producer={"sasl.password": "third"}

@@ -57,7 +57,7 @@ def unset(folder: Path) -> Path:
         ("0" * 64, 0o600, "is too weak: its 64 bytes have only 1 different values"),
     ],
 )
-def test_a_key_that_is_none_is_refused_with_what_to_do(tmp_path: Path, key: str | None, mode: int, why: str):
+def test_an_invalid_key_is_refused_with_what_to_do(tmp_path: Path, key: str | None, mode: int, why: str):
     with pytest.raises(ConfigError) as refused:
         read(write(tmp_path, key=key, mode=mode), {})
     assert why in refused.value.what

@@ -1,4 +1,4 @@
-"""Credentials that travel in clear text are named, before anybody wonders."""
+"""Credentials that travel in clear text are named at the start."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_a_reference_that_leads_nowhere(file: Path, value: str, what: str, hint:
     ],
 )
 def test_nothing_about_security_is_passed_over(file: Path, name: str, value: str, what: str, hint: str):
-    """Without it a client would speak in plain text, or as nobody."""
+    """Without it a client would connect in plain text, or without credentials."""
     client = f'{{ "{name}" = "{value}" }}'
     error = problem(file, f'[clusters.x]\nbootstrap_servers = "p:1"\nclient = {client}\n')
     assert error.where == f'{file}: clusters.x.client."{name}"'

@@ -173,7 +173,7 @@ def test_keys_of_connect_do_nothing(file: Path, key: str):
 @pytest.mark.parametrize("prefix", ["", "west->east."])
 def test_keys_that_change_what_is_copied_are_refused(file: Path, key: str, prefix: str):
     with pytest.raises(ConfigError, match="changes what is copied") as caught:
-        loaded(file, BOTH + f"{prefix}{key} = com.example.Ours\n")
+        loaded(file, BOTH + f"{prefix}{key} = com.example.Policy\n")
     assert f"{prefix}{key}" in str(caught.value.as_dict())
 
 

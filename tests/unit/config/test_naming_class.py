@@ -108,7 +108,7 @@ def test_a_class_of_ones_own(tmp_path: Path, module: str, text: str, name: str):
     ("naming", "why"),
     [
         ("nosuch.policies:Team", "there is no module 'nosuch'; drkit imports it with the Python it runs in"),
-        ("{module}:Nobody", "the module has no 'Nobody'"),
+        ("{module}:Missing", "the module has no 'Missing'"),
         ("{module}:", "it is no class"),
         ("{module}:function", "it is no class"),
         (":Team", "not written as package.module:ClassName"),

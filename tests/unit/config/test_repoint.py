@@ -74,7 +74,7 @@ def test_an_unknown_key_names_the_closest(tmp_path: Path):
     assert "did you mean 'path'?" in refused.value.hint
 
 
-def test_applications_are_told_no_secrets(tmp_path: Path):
+def test_applications_get_no_secrets(tmp_path: Path):
     file = tmp_path / "drkit.toml"
     file.write_text(f'{ONE}applications = {{ "sasl.password" = "x" }}\n')
     with pytest.raises(ConfigError, match="have their own"):
@@ -97,7 +97,7 @@ def test_secrets_are_shown_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not [s for s in (*ENV.values(), "HUSH", "AUTH") if s in shown]
 
 
-def test_who_is_told_for_whom(tmp_path: Path):
+def test_which_way_reaches_which_clients(tmp_path: Path):
     file = tmp_path / "drkit.toml"
     file.write_text(SAMPLE)
     ways = read(file, ENV).settings.failover.repoint
@@ -125,7 +125,7 @@ def test_a_way_for_producers_names_topics():
     assert RepointSettings.model_validate({**file, "groups": [".*"]}).is_unlimited
 
 
-def test_applications_are_told_only_how_brokers_are_reached(tmp_path: Path):
+def test_applications_get_only_how_brokers_are_reached(tmp_path: Path):
     file = tmp_path / "drkit.toml"
     file.write_text(f'{ONE}applications = {{ "plugin.library.paths" = "x.so" }}\n')
     with pytest.raises(ConfigError, match="does not say how brokers are reached"):

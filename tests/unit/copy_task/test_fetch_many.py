@@ -47,7 +47,7 @@ class World:
         return [t.topic for t in self.request().topics]
 
 
-def test_a_session_is_told_only_of_what_has_moved():
+def test_a_session_gets_only_what_has_moved():
     world = World(100)
     assert len(world.asked()) == 100
     assert world.asked() == []

@@ -1,4 +1,4 @@
-"""The spacing of fetches: nobody waits at a slow pace, a busy source is asked 125 times a second at most."""
+"""The spacing of fetches: none at a slow pace; a busy source gets at most 125 requests a second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Source:
         self.now, self.pauses, self._pace = 1000.0, list[float](), pace
 
     def fetch(self, waits: float, size: int = SMALL) -> None:
-        """One request, answered after so many seconds; then the pause that the pace wants."""
+        """One request, answered after `waits` seconds; then the pause that the pace wants."""
         self._pace.asked(self.now)
         self.now += waits
         self._pace.answered(self.now, size)
@@ -33,7 +33,7 @@ def source() -> Source:
 
 
 @given(st.lists(st.floats(0.005, 0.5), min_size=1, max_size=200))
-def test_at_two_hundred_a_second_nobody_waits(gaps: list[float]):
+def test_at_two_hundred_a_second_no_fetch_waits(gaps: list[float]):
     source = Source(FetchPace())
     for gap in gaps:
         source.fetch(gap)
@@ -49,7 +49,7 @@ def test_a_busy_source_is_spaced_out_and_stays_so(source: Source):
     assert max(source.pauses) <= SPACED_SECONDS
 
 
-def test_calm_again_nobody_waits(source: Source):
+def test_calm_again_no_fetch_waits(source: Source):
     for _ in range(1000):
         source.fetch(0.002)
     for _ in range(100):

@@ -61,7 +61,7 @@ def confirm(partition: PartitionCopy, said: PartitionMap) -> None:
 
 
 def test_another_leader_epoch_begins_with_an_intent(partition: PartitionCopy) -> None:
-    assert stage(partition, chunk(10, 5, 3)) is None  # goes on as the map says
+    assert stage(partition, chunk(10, 5, 3)) is None  # continues as the map says
     assert stage(partition, chunk(15, 5, 4)) == (15, 4)
     assert stage(partition, chunk(20, 5, 4)) is None
     assert stage(partition, chunk(25, 5, 4), chunk(30, 5, 6)) == (30, 6)
@@ -77,7 +77,7 @@ def test_a_claim_names_the_history_and_the_sequence_of_its_first_record(partitio
     assert claim.runs == ((20, 7), (30, 2))
 
 
-def test_two_claims_of_one_place_have_keys_of_their_own(partition: PartitionCopy) -> None:
+def test_two_claims_of_one_offset_have_their_own_keys(partition: PartitionCopy) -> None:
     """The log cleaner must not replace one that may still be appended."""
     keys = []
     for first in (20, 30):

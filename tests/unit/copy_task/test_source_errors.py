@@ -21,7 +21,7 @@ TOPIC = UUID(int=1)
 
 
 class Task:
-    """A task that remembers what it was told."""
+    """A task that records its events."""
 
     def __init__(self, on_source_gap: str = "continue") -> None:
         self.flow = SimpleNamespace(on_source_gap=on_source_gap)

@@ -67,7 +67,7 @@ def test_a_history_that_ends_later_takes_nothing_back(partition: PartitionCopy) 
 
 
 def test_a_claim_without_an_answer_binds_its_task(partition: PartitionCopy) -> None:
-    """It may still become durable: what is appended in its place must be the same."""
+    """It may still become durable: what is appended at its offset must be the same."""
 
     async def refused(*_: object) -> None:
         raise Failed("the offset map does not accept records")
@@ -82,7 +82,7 @@ def test_a_claim_without_an_answer_binds_its_task(partition: PartitionCopy) -> N
     assert partition.contested
 
 
-def test_a_transaction_moves_no_cursor_that_has_begun_anew(partition: PartitionCopy) -> None:
+def test_a_transaction_moves_no_cursor_that_has_started_again(partition: PartitionCopy) -> None:
     chunk = Chunk(bytearray(64), (OffsetRun(90, 5),), 5, 0, 95, 3, How.FORWARDED)
     sent = Sent(partition, partition.generation, chunk, None)
     partition.void()
@@ -94,7 +94,7 @@ def test_a_transaction_moves_no_cursor_that_has_begun_anew(partition: PartitionC
     assert (partition.acked_upstream, partition.acked_downstream, partition.uncommitted) == (95, 75, 0)
 
 
-def test_a_chunk_is_not_sent_for_a_partition_that_began_anew_meanwhile(partition: PartitionCopy) -> None:
+def test_a_chunk_is_not_sent_for_a_partition_that_started_again_meanwhile(partition: PartitionCopy) -> None:
     """A round of bulk mode waits for one broker before it sends to the next."""
     other = PartitionCopy(PartitionAssignment("u", str(UUID(int=1)), "u", str(UUID(int=2)), 0, 0))
     other.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=0, leader_epoch=3, history=HISTORY)

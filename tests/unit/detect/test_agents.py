@@ -43,7 +43,7 @@ def test_armed_is_who_held_a_lease_when_the_primary_was_lost(heard_at: float, *,
 
 
 @pytest.mark.parametrize("hold", [Hold.UNARMED, Hold.LOST])
-def test_without_a_lease_nobody_is_armed(hold: Hold):
+def test_without_a_lease_no_agent_is_armed(hold: Hold):
     assert agents((note(hold=hold), 100.0)).armed(100.0) == ()
 
 
@@ -91,6 +91,6 @@ def test_a_note_of_a_past_failover_that_is_written_again_proves_nothing():
 
 
 @pytest.mark.parametrize(("late", "counts"), [(0, True), (11, True), (13, False), (-1, True), (-3, False)])
-def test_its_own_time_tells_when_a_note_was_written(late: int, *, counts: bool):
+def test_its_own_time_says_when_a_note_was_written(late: int, *, counts: bool):
     said = note(hold=Hold.LOST, fenced=True)
     assert (why_stale(said, late * 1000, TTL, 2.0) == "") == counts

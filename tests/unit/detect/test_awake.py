@@ -1,4 +1,4 @@
-"""The clock that stands still while this process does."""
+"""The clock that stops while this process is suspended."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_stall_is_no_time():
     assert clock.lost_seconds == pytest.approx(29.9)
 
 
-def test_whoever_asks_first_after_a_stall_sees_it():
+def test_the_first_caller_after_a_stall_sees_it():
     boot = Boot()
     clock = AwakeClock(boot)
     began = clock.now()

@@ -1,4 +1,4 @@
-"""Addresses that only a note names: who listens there learns nothing but that somebody asks."""
+"""Addresses that only a note names: a server there learns no more than that it is asked."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_address_of_a_note_gets_no_credentials_until_a_broker_names_it(listen
             told = probes.newest()[forged]
             assert told is not None
             assert told.outcome is ProbeOutcome.UNCONFIRMED
-            assert probes.cluster_id is None, "the id in a note is nobody's"
+            assert probes.cluster_id is None, "the id in a note does not count"
             assert probes.known().brokers == (forged,), "for an observer that starts later"
 
             # What is in no note any more is forgotten; what a broker names is an address like any other.

@@ -11,7 +11,7 @@ from drkit.detect.votes import quorum
 
 
 @pytest.mark.parametrize(("observers", "needed"), [(3, 2), (4, 2), (5, 3), (7, 4)])
-def test_so_many_must_answer_that_the_rest_is_no_quorum(observers: int, needed: int):
+def test_the_observers_that_do_not_answer_are_no_quorum(observers: int, needed: int):
     assert answers_needed(observers) == needed
     assert observers - needed < quorum(observers)
     assert observers - (needed - 1) >= quorum(observers)
@@ -54,7 +54,7 @@ def test_old_and_foreign_answers_renew_nothing():
     assert lease.left(4.0) == 10.0
 
 
-def test_a_lease_of_an_earlier_process_goes_on():
+def test_a_lease_of_an_earlier_process_continues():
     lease = Lease(3, 10.0, armed_at=100.0)
     assert lease.hold(105.0) is Hold.LEASED
     assert lease.hold(110.0) is Hold.LOST
@@ -71,7 +71,7 @@ TTL, STEP = 10.0, 1.0
 def test_when_a_quorum_stops_answering_it_is_lost_within_its_time(
     observers: int, data: st.DataObject, answers: list[tuple[int, float]]
 ):
-    """However long each answer is on its way: no lease stands `ttl` after a quorum's last answer left."""
+    """With any delay of answers: no lease is valid `ttl` after a quorum's last answer was sent."""
     stops = [data.draw(st.floats(0.0, 30.0)) for _ in range(observers)]
     lease, arrivals = Lease(observers, TTL), []
     for second, (late, delay) in enumerate(answers):

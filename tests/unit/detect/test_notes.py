@@ -1,4 +1,4 @@
-"""Whoever writes into the topic of the observers ends nothing, and hides no note of another."""
+"""A foreign writer to the topic of the observers ends no process, and hides no note of another."""
 
 from __future__ import annotations
 

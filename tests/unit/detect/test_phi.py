@@ -51,7 +51,7 @@ def test_a_killed_primary_is_suspected_within_seven_seconds(jitter: float):
 
 def test_a_pause_of_three_seconds_is_no_suspicion():
     detector, now = beaten([1.0] * 50)
-    assert detector.phi(now + 4.0) < 1.0  # a pause of 3 s and the interval behind it
+    assert detector.phi(now + 4.0) < 1.0  # a pause of 3 s and the interval after it
 
 
 def test_a_restless_path_is_given_more_time():

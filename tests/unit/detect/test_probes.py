@@ -31,14 +31,14 @@ def probes() -> Iterator[Probes]:
 
 
 def test_a_stranger_that_answers_at_the_same_time_stays_one(probes: Probes):
-    """Both were asked while nobody knew the cluster's id; the second answer must not move its brokers."""
+    """Both were asked before the cluster's id was known; the second answer must not move its brokers."""
     answered = Probe(ProbeOutcome.ANSWERS, 1.0, 1.1)
-    probes._heard(HERE, answered, Met("ours", ((0, HERE.server), (1, "127.0.0.1:3"))))
-    probes._heard(THERE, answered, Met("theirs", ((0, THERE.server),)))
-    assert probes.cluster_id == "ours"
+    probes._heard(HERE, answered, Met("primary", ((0, HERE.server), (1, "127.0.0.1:3"))))
+    probes._heard(THERE, answered, Met("stranger", ((0, THERE.server),)))
+    assert probes.cluster_id == "primary"
     newest = probes.newest()
     assert set(newest) == {HERE._replace(broker=0), Address(OWN, "127.0.0.1:3", 1), THERE}
     told = newest[THERE]
     assert told is not None
     assert told.outcome is ProbeOutcome.WRONG_CLUSTER
-    assert told.evidence == "cluster id theirs, expected ours"
+    assert told.evidence == "cluster id stranger, expected primary"

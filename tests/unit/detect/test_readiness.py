@@ -54,7 +54,7 @@ def test_faults_of_the_source_are_not_the_targets():
     assert codes(replace(GOOD, faults=faults)) == {}
 
 
-def test_what_blocks_stands_first_and_long_lists_are_cut():
+def test_what_blocks_comes_first_and_long_lists_are_cut():
     many = tuple(f"orders-{n}" for n in range(10))
     found = readiness(replace(GOOD, behind=10, offline=many))
     assert [f.blocks for f in found] == [True, False]

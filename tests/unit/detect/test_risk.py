@@ -34,7 +34,7 @@ def test_proven_death_ends_it() -> None:
 
 
 def test_a_death_before_a_sign_of_life_is_of_a_wrong_clock() -> None:
-    """The clock of whoever proved it jumped back by an hour: the loss would be 0."""
+    """The clock of the process that proved it jumped back by an hour: the loss would be 0."""
     seen = Sighting(NOW, NOW - 60_000, NOW - 59_500, last_seen_ms=NOW - 55_000, dead_since_ms=NOW - 3_600_000)
     assert of_silent_source(seen, 3).seconds == 60.0
 
@@ -87,7 +87,7 @@ def test_a_look_of_this_machine_bounds_it_without_any_heartbeat() -> None:
     times,
 )
 def test_it_is_an_upper_bound(produced: list[int], lag: int, beats: list[tuple[int, int]], died: int) -> None:
-    """Copied up to `lag` before its end, as far as anybody noted: nothing that is lost is older."""
+    """Copied up to `lag` before its end, as the notes say: no lost record is older."""
     copied_until = max(0, died - lag)
     lost = [t for t in produced if copied_until < t <= died]
     # A heartbeat that was copied says that all before it is; its emitter's clock is off by up to 2 s.

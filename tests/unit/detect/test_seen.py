@@ -84,7 +84,7 @@ def test_answering_without_taking_records_is_not_gone():
     assert sight(track(ProbeOutcome.WRITE_SILENT)) is Sight.REFUSING
 
 
-def test_what_tells_of_us_is_not_gone():
+def test_trouble_at_the_observer_is_blind_not_gone():
     assert sight(track(ProbeOutcome.UNRESOLVED), KILLED) is Sight.BLIND
     assert sight(track(ProbeOutcome.SHUT_OUT)) is Sight.BLIND
     assert see({}, NOW, RULES).sight is Sight.BLIND

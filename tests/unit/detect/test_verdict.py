@@ -40,7 +40,7 @@ def test_no_row_is_forgotten():
     assert len({r.reason for r in TABLE}) == len(TABLE)
 
 
-def test_everything_that_holds_a_failover_back_is_told():
+def test_everything_that_holds_a_failover_back_is_reported():
     found = judge(
         replace(LOST, paused="by ann", blockers=("x",), risk=Risk(None, None, exact=False, basis="?"))
     )
@@ -119,7 +119,7 @@ def test_more_evidence_against_the_primary_never_lowers_the_verdict(p: Picture, 
 
 
 @given(pictures())
-def test_no_row_raises_while_it_tells(p: Picture):
+def test_no_row_raises_while_it_explains(p: Picture):
     for row in TABLE:
         assert all(isinstance(line, str) for line in row.evidence(p))
     assert len(ABOUT_THE_PRIMARY) + len(AGAINST_A_FAILOVER) + 1 == len(TABLE)

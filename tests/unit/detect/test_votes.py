@@ -44,7 +44,7 @@ def test_who_gets_any_answer_sees_it_alive(sight: Sight):
     assert count(heard("b"), heard("c", sight)).alive == ("c",)
 
 
-def test_alone_where_nobody_else_is_configured():
+def test_alone_where_no_other_is_configured():
     assert count(rules=RULES._replace(observers=1)).is_decided
 
 

@@ -29,12 +29,12 @@ def played(seed: int) -> Play:
         assert world.placed is not None
     else:
         assert not world.opened
-        assert not world.frozen, (seed, "copying goes on")
-        assert not world.fenced or world.lift_pending, (seed, "a fence that nobody lifts")
+        assert not world.frozen, (seed, "copying continues")
+        assert not world.fenced or world.lift_pending, (seed, "a fence whose lift is not pending")
     return play
 
 
-def test_every_run_ends_right_or_taken_back() -> None:
+def test_every_run_ends_right_or_is_rolled_back() -> None:
     plays = [played(seed) for seed in SEEDS]
     states = {p.run.state for p in plays}
     assert {RunState.DONE, RunState.ABORTED} <= states
@@ -61,7 +61,7 @@ def test_the_model_finds_what_the_table_keeps_off(without: str, monkeypatch: pyt
 
 
 def overtaken(entry: int) -> None:
-    """A process stands still behind an entry, and another one brings the run to its end."""
+    """A process is suspended after an entry, and another one brings the run to its end."""
     for abort in (False, True):
         play = Play(7)
         play.journal.calm, play.journal.kill_at = True, None

@@ -1,4 +1,4 @@
-"""What a partition's begin and end say, beside the place up to which it was copied. Pure."""
+"""What a partition's start and end offsets say, compared with the end of its copy. Pure."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ offsets = st.integers(0, 50)
         (None, None, False, (DivergenceState.GONE, 0, 0)),
     ],
 )
-def test_how_a_partition_stands(frontier, log, same, expected):
+def test_what_a_partition_has_diverged(frontier, log, same, expected):
     assert judged(frontier, log, same=same) == expected
 
 
 @given(st.none() | offsets, offsets, offsets)
-def test_every_offset_behind_the_frontier_is_read_or_said_to_be_gone(frontier, start, more):
+def test_every_offset_after_the_frontier_is_read_or_reported_as_gone(frontier, start, more):
     log = Ends(start, start + more)
     found, first, removed = judged(frontier, log, same=True)
     wanted = set(range(log.start if frontier is None else frontier, log.end))
@@ -59,7 +59,7 @@ def test_what_is_not_known_is_never_clean():
     assert "a does not answer: nothing listens" in silent.statement()
 
 
-def test_the_statement_names_places_and_what_may_still_come():
+def test_the_statement_names_partitions_and_what_may_still_come():
     found = said(PartitionDivergence("t", 1, DivergenceState.DIVERGED, 7, 9, 2), owed="it was dead")
     assert found.statement() == (
         "2 records are only on a: t-1 from 7 (diverged); its fence is pending, so more may come"

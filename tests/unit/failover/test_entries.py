@@ -1,4 +1,4 @@
-"""The journal's entries: whoever reads them comes to the same answer, whoever wrote them in what order."""
+"""The journal's entries: every reader gets the same answer, in whatever order they were written."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_table_has_every_step_once_and_one_point_of_no_return() -> None:
     assert following(StepName.DONE) is None
     late = [row.step for row in TABLE if not row.abortable]
     assert late == list(ORDER[ORDER.index(POINT_OF_NO_RETURN) :]), (
-        "once there is no way back there is none later"
+        "after the point of no return no step can be undone"
     )
 
 
@@ -111,8 +111,8 @@ def test_what_an_overtaken_process_wrote_does_not_count() -> None:
     run = log_of([*entries, taken, late])
     assert run.holder["token"] == "b"
     assert StepName.SNAPSHOT not in run.results
-    ours = entry("r", 5, "b", EntryKind.RESULT, StepName.SNAPSHOT)
-    assert StepName.SNAPSHOT in log_of([*entries, taken, late, ours]).results
+    own = entry("r", 5, "b", EntryKind.RESULT, StepName.SNAPSHOT)
+    assert StepName.SNAPSHOT in log_of([*entries, taken, late, own]).results
 
 
 def test_states_of_a_run() -> None:
@@ -123,7 +123,7 @@ def test_states_of_a_run() -> None:
     abort = entry("r", 21, "a", EntryKind.ABORT)
     assert log_of([*begun, held, abort]).state is RunState.ABORTING
     again = log_of([*begun, held, abort, entry("r", 22, "b", EntryKind.HOLD)])
-    assert again.state is RunState.ABORTING, "an abort that was killed goes on as one"
+    assert again.state is RunState.ABORTING, "an abort that was killed continues as one"
     end = entry("r", 23, "a", EntryKind.END, body={"state": "aborted"})
     history = read_history([*begun, held, abort, end])
     assert history.open is None
@@ -131,7 +131,7 @@ def test_states_of_a_run() -> None:
     assert history.last.state is RunState.ABORTED
 
 
-def test_an_abort_behind_the_point_of_no_return_is_seen() -> None:
+def test_an_abort_after_the_point_of_no_return_is_seen() -> None:
     entries = whole_run()
     late = next(n for n, e in enumerate(entries) if e.step is POINT_OF_NO_RETURN) + 1
     run = log_of([*entries[:late], entry("r", late, "a", EntryKind.ABORT)])

@@ -1,4 +1,4 @@
-"""Fences by ACL, against the rules of Kafka's authorizer: nobody writes, and nobody loses anything else."""
+"""Fences by ACL, against the rules of Kafka's authorizer: they refuse writes, and nothing else."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def allowed(existing: Collection[Acl], user: str, operation: AclOperation, *, is
 
 
 @given(st.frozensets(acls, max_size=6), st.booleans(), st.booleans())
-def test_nobody_writes_and_reading_stays_as_it_was(existing: frozenset[Acl], is_open, spare):
+def test_no_principal_writes_and_reading_stays_as_it_was(existing: frozenset[Acl], is_open, spare):
     fence = fence_acls([TOPIC], existing, is_open=is_open, own={OWN}, spare_own=spare)
     after = existing | fence
     for user in USERS:
@@ -78,7 +78,7 @@ def test_a_topic_that_is_closed_anyway_needs_nothing():
     assert fence_acls([TOPIC], [], is_open=False, own={OWN}) == frozenset()
 
 
-def test_a_deny_of_everybody_or_of_drkit_is_found():
+def test_a_deny_of_all_principals_or_of_drkit_is_found():
     shop = topic_acl((PatternKind.LITERAL, TOPIC), "User:shop", AclOperation.WRITE, Permission.DENY)
     everybody, own = (shop._replace(principal=p) for p in (EVERYBODY, OWN))
     given = shop._replace(principal=OWN, permission=Permission.ALLOW)
@@ -96,10 +96,10 @@ DENY = topic_acl((PatternKind.LITERAL, TOPIC), OWN, AclOperation.WRITE, Permissi
     ("codes", "acls", "is_open", "expected"),
     [
         ((87, 87), [MAY], False, Worth.PROOF),
-        ((29, 29), [MAY, DENY], False, Worth.PROOF),  # somebody's fence refuses who may write
+        ((29, 29), [MAY, DENY], False, Worth.PROOF),  # another fence refuses a principal that may write
         ((29, 29), [MAY_NOT], False, Worth.NOTHING),
         ((29, -1), [MAY_NOT], False, Worth.NOTHING),
-        ((-1, -1), [MAY_NOT], False, Worth.PROOF),  # nobody answered: the proof itself will say so
+        ((-1, -1), [MAY_NOT], False, Worth.PROOF),  # no answer: the proof itself will say so
         ((87, -1), [MAY_NOT], False, Worth.PASSES),
         ((10, 10), [MAY_NOT], False, Worth.PASSES),
         ((87, 87), [], False, Worth.PASSES),
@@ -113,7 +113,7 @@ def test_what_a_refusal_is_worth(
 ):
     asked = dict(zip(TWO, codes, strict=True))
     assert worth(asked, Rights(acls, {OWN}, is_open)) is expected
-    assert worth(asked, Rights(acls, (), is_open)) is Worth.PROOF, "nobody knows who the canary is"
+    assert worth(asked, Rights(acls, (), is_open)) is Worth.PROOF, "the canary's principal is unknown"
 
 
 def test_one_topic_that_the_canary_may_write_is_enough():

@@ -1,4 +1,4 @@
-"""Files of a journal: named by drkit's own ids, read by nobody else, whatever the target's journal holds."""
+"""Files of a journal: named by drkit's own ids, readable only by their owner, whatever its topic holds."""
 
 from __future__ import annotations
 

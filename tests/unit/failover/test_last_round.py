@@ -1,4 +1,4 @@
-"""What the last checkpoint round tells of a primary that is dead."""
+"""What the last checkpoint round shows of a primary that is dead."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from drkit.failover.core.context import Scope
 from tests.support.stored import flow_state
 
 
-def test_of_a_dead_primary_the_last_round_names_groups_without_a_place_and_of_other_kinds():
-    """They have no checkpoint, so nothing else knew of them: they were left behind unnamed."""
+def test_the_last_round_names_groups_without_a_position_and_of_other_kinds():
+    """They have no checkpoint, so they would remain unnamed without the last round."""
     lines = [
         ["g-lost", "orders-0", "NO_POSITION", "a part of the log has no records in the map"],
         ["g-cash", "pay-0", "NO_POSITION", "why"],

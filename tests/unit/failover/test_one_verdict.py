@@ -258,6 +258,6 @@ def test_facts_are_read_back_from_the_journal_as_they_were_written(picture: Pict
     assert json.loads(json.dumps(found)) == found
 
 
-def test_a_picture_without_observers_is_told_whole():
+def test_a_picture_without_observers_is_shown_in_full():
     assert replace(LOST, tally=Tally(3)).facts.undecided
     assert not LOST.facts.undecided

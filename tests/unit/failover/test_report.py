@@ -12,7 +12,7 @@ from drkit.failover.report import report_of
 
 
 def journal(*, proven: bool, decision: dict[str, Any] | None = None) -> RunLog:
-    """A run whose loss is stated after 10 s, and whose clients are told after 17 s."""
+    """A run whose loss is stated after 10 s, and whose clients are repointed after 17 s."""
     run = RunLog("r", 1)
     run.take(
         JournalEntry("r", 0, "t", 1, EntryKind.RUN, None, "", 0, {"decision": decision or {}, "holder": {}})
@@ -28,7 +28,7 @@ def journal(*, proven: bool, decision: dict[str, Any] | None = None) -> RunLog:
     return run
 
 
-def test_a_primary_that_is_not_fenced_may_take_records_until_clients_are_told():
+def test_an_unfenced_primary_may_take_records_until_clients_are_repointed():
     loss = report_of(journal(proven=False), "a->b")["loss"]
     assert loss["seconds"] == pytest.approx(9.5)
     assert "7.0 s more, until clients were repointed: at most 9.5 s in all" in loss["statement"]

@@ -19,7 +19,7 @@ REFUSALS = {"Refused", "RunLocked"}
 
 
 def sentence(node: ast.expr) -> str:
-    """A text as it stands in a page: what is filled in is a dot or three."""
+    """A text as a page has it: for each value in it a dot or three."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     assert isinstance(node, ast.JoinedStr), ast.dump(node)

@@ -77,7 +77,7 @@ def test_a_group_moves_what_is_left_of_its_topics():
     assert not found.scope.whole_flow
 
 
-def test_a_topic_moves_with_all_who_read_it_also_when_nobody_does():
+def test_a_topic_moves_with_all_its_readers_also_without_any():
     quiet = chosen(basis(), (), ["quiet"])
     assert quiet.scope == Scope({"quiet": "b.quiet"}, (), whole_flow=False)
     pay = chosen(basis(), (), ["pay"])
@@ -105,7 +105,7 @@ def test_a_name_that_is_not_known_is_refused(groups: list[str], topics: list[str
 
 def test_status_calls_a_flow_promoted_when_all_of_it_has_moved_part_by_part():
     assert not is_taken_over(state(), FLOW)
-    assert not is_taken_over(state("orders", "pay"), FLOW), "drkit watch goes on for the rest"
+    assert not is_taken_over(state("orders", "pay"), FLOW), "drkit watch still guards the rest"
     assert is_taken_over(state(*COPIED), FLOW)
     assert is_taken_over(flow_state({"promotion": {"term": 1, "run_id": "r", "at_ms": 1}}), FLOW)
 
@@ -211,7 +211,7 @@ def test_whom_a_way_reaches(settings: dict[str, Any], groups: tuple[str, ...], o
     assert (found.groups, (found.other_groups, found.other_topics)) == (groups, others)
 
 
-def test_a_way_that_is_not_used_reaches_nobody():
+def test_a_way_that_is_not_used_reaches_no_client():
     ways = [way(groups=["g-cash"]), way(topics=["pay"])]
     assert reach(ways, SHOP, REST) == ()
     assert len(reach(ways, SHOP._replace(whole_flow=True), REST)) == 2, "whatever is limited, all moves"

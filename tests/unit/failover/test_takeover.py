@@ -1,4 +1,4 @@
-"""Who may go on with a run of another machine: the journal says whether its process still writes."""
+"""Taking over a run of another machine: the journal says whether its process still writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drkit.flow_state.processes import this_process
 
 
 class Log:
-    """The journal's topic in memory; whoever appended last has the newest epoch."""
+    """The journal's topic in memory; the last process that appended has the newest epoch."""
 
     where = "the journal"
 
@@ -79,7 +79,7 @@ def test_a_run_that_is_still_written_is_not_taken_over() -> None:
     assert log.history.runs["r"].holder["token"] == "old", "nothing was taken"
 
 
-def test_a_run_that_nobody_writes_is_taken_over_after_a_while() -> None:
+def test_a_run_without_new_entries_is_taken_over_after_a_while() -> None:
     log, journal = begun("elsewhere")
     journal.take_over({})
     assert log.now >= OUTLIVE_SECONDS
@@ -95,7 +95,7 @@ def test_one_that_is_held_or_known_to_be_dead_is_taken_over_at_once(*, held: boo
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_process_that_held_its_run_and_goes_on_keeps_nobody_from_it(*, held: bool) -> None:
+def test_a_living_process_that_held_its_run_does_not_block_a_takeover(*, held: bool) -> None:
     """`drkit watch` in mode auto: a person resumes on the same machine what it has held."""
     log, journal = begun("here", held=held)
     log.history.runs["r"].holder = {**this_process().to_json(), "token": "old"}

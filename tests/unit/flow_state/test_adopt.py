@@ -79,7 +79,7 @@ class Journal(JournalTopic):
 
 
 def test_one_forged_entry_of_a_pair_without_a_failover_can_be_discarded():
-    """Else the first failover would wait until somebody believes that entry."""
+    """Otherwise the first failover would be refused until the entry is adopted as genuine."""
     forged = (b"r", b"forged")
     with pytest.raises(Refused, match="no valid MAC") as refused:
         asyncio.run(Journal(KEYS, forged).read())
@@ -106,7 +106,7 @@ def test_a_state_that_was_never_adopted_is_not_discarded(sign: Sign):
 
 
 def test_what_was_written_since_it_was_read_is_not_replaced():
-    """Somebody looks at the question for a while, and a failover promotes meanwhile."""
+    """While an operator reads the question, a failover promotes."""
     read = state(("promotion", Sign.CURRENT))
     read.ends = {0: 1}
     refuse_change(read, {0: 1})
@@ -136,14 +136,14 @@ def test_a_map_that_is_signed_again_says_what_it_said(seed: int):
     again = [(key or b"", value) for _, key, value in _to_write(topic, found, unsigned=False, discard=False)]
     assert read_map(log, again) == read_map(log)
     assert read_map(log, again[1:]) != read_map(log), "else these schedules show nothing"
-    assert read_map(log, again, again[:1]) == read_map(log), "the mark counts at its own place alone"
+    assert read_map(log, again, again[:1]) == read_map(log), "the mark counts at its own offset only"
     topic.records += [ReadRecord(0, len(log) + n, k, v, Sign.CURRENT) for n, (k, v) in enumerate(again)]
     assert topic.is_signed()
     assert _to_write(topic, found, unsigned=False, discard=False) == []
 
 
 def test_a_doubt_outlives_the_mark():
-    """What a forged record has erased is not there behind the mark, either."""
+    """A record that a forged one has erased is still missing after the mark."""
     key, value = pairs([(MapKey(UUID(int=1), UUID(int=2), 0), INTENT)])[0]
     bucket = MapBucket(0, "m")
     bucket.refuse(key, 0, "it has no MAC")

@@ -142,7 +142,7 @@ def test_forged_records_change_nothing_of_a_flows_state(
 
 
 def test_what_a_forged_record_has_erased_is_refused_by_name_never_taken_for_missing():
-    """Compaction has removed the genuine one: nothing is owed, nothing is promoted would be a guess."""
+    """Compaction has removed the genuine one: to assume no pending fence or no promotion would be a guess."""
     found = FlowState("drkit-state.a.internal on b")
     for key in (b"promotion", b"role/orders", b"acls", b"lease"):
         found.refuse(key, "it has no MAC", 7)

@@ -10,7 +10,7 @@ from tests.support.flow_state.lease_world import TwoHolders, Without, World
 
 WALKS, STEPS = 1500, 1500
 WALKS_WITHOUT = 2000
-"""At the most, until one finds what a missing rule lets happen."""
+"""At most this number, until one finds what a missing rule lets happen."""
 
 
 def walk(seed: int, without: Without) -> World:

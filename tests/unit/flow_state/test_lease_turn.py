@@ -7,7 +7,7 @@ import pytest
 from drkit.flow_state.lease.turn import LeaseAvailability, LeaseRight, LeaseTurn
 from drkit.flow_state.records import LeaseRecord, Process
 
-HELD = LeaseRecord("theirs", Process("h", 1, "", None), 1_000, 15_000)
+HELD = LeaseRecord("other-run", Process("h", 1, "", None), 1_000, 15_000)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_a_lease_is_over_when_one_record_was_there_for_its_time_between_two_look
     assert judge.look(HELD, asked=25.0, answered=25.1, alive=alive) is LeaseAvailability.OVER
 
 
-def test_nobody_s_and_our_own_lease_are_free():
-    judge = LeaseTurn("theirs")
+def test_no_lease_and_ones_own_lease_are_free():
+    judge = LeaseTurn("other-run")
     assert judge.look(None, asked=0.0, answered=0.1) is LeaseAvailability.FREE
     assert judge.look(None, asked=0.0, answered=0.1, whole=False) is LeaseAvailability.HELD
-    assert judge.look(HELD, asked=0.0, answered=0.1) is LeaseAvailability.OURS
+    assert judge.look(HELD, asked=0.0, answered=0.1) is LeaseAvailability.THIS_RUN
 
 
 def test_a_right_ends_at_once_where_another_run_has_the_lease():

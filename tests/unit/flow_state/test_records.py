@@ -167,7 +167,7 @@ def noted(ends: list[Any]) -> dict[str, Any]:
         ("checkpoints", {"at_ms": 1, "not_synchronised": {"total": 1}}, "not_synchronised: shown is missing"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(key: str, body: dict[str, Any], reason: str):
+def test_what_is_wrong_is_reported_with_its_field(key: str, body: dict[str, Any], reason: str):
     with pytest.raises(Malformed, match=re.escape(reason)):
         read(key, json.dumps(body).encode())
 

@@ -14,7 +14,7 @@ FROZEN, PROMOTED = (RoleRecord(role, 1, "r", 5).encode() for role in (Role.FROZE
 
 
 class Topic:
-    """A state topic in memory; `before` is what others write just before each write of ours."""
+    """A state topic in memory; `before` is what others write just before each write of drkit."""
 
     def __init__(self, *before: bytes | None) -> None:
         self.records = FlowState("here")

@@ -71,7 +71,7 @@ def test_a_required_record_that_is_lost_is_an_error_and_never_a_default(value: b
 
 
 def test_one_damaged_record_among_many_of_its_kind_is_an_error():
-    """A topic that nobody knows of would be left behind in silence."""
+    """Otherwise the topic would be unknown, and left out in silence."""
     state = whole()
     state.take(b"topic/lost", b'{"target": 5}', 9)
     with pytest.raises(Damaged, match="not drkit's") as refused:
@@ -92,7 +92,7 @@ def test_what_is_written_all_the_time_counts_as_missing_until_then():
     assert state.unreadable.keys() == {"lease", "event/resync/orders/0"}
 
 
-def test_keys_that_are_not_ours():
+def test_keys_that_are_not_drkits():
     state = FlowState()
     assert state.take(b"of-a-later-drkit", b'{"x": 1}') is None
     assert not state.unreadable
@@ -113,7 +113,7 @@ def test_the_copies_of_another_flow_are_those_that_can_be_read():
     assert (found[0], found[1].target) == ("orders", "primary.orders")
 
 
-def test_changes_are_told_and_a_copy_does_not_follow_them():
+def test_changes_are_reported_and_a_copy_does_not_follow_them():
     state = whole()
     before = state.copy()
     assert before == state

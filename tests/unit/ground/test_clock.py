@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 class Clocks:
-    """A machine whose wall clock is set while time goes on."""
+    """A machine whose wall clock can be set; `seconds` passes independently."""
 
     def __init__(self) -> None:
         self.seconds, self.wrong_ms = 0.0, 0

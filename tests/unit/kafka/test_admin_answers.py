@@ -19,7 +19,7 @@ UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Nobody is there."""
+    """A cluster without a server."""
     monkeypatch.setattr(admin, "CALL_SECONDS", 0.01)
     settings = ClusterSettings(alias="standby", bootstrap_servers="127.0.0.1:1")
     client = AdminClient({"bootstrap.servers": settings.bootstrap_servers, "log_level": 0})
@@ -47,13 +47,13 @@ def test_no_answer_is_said_as_such(cluster: Cluster):
         assert "drkit config check --connect" in caught.value.hint
 
 
-def test_one_error_of_kafka_is_told_from_all_others(cluster: Cluster):
+def test_one_error_of_kafka_is_distinguished_from_all_others(cluster: Cluster):
     assert cluster.refused_with(UNKNOWN, ended(UNKNOWN), "describe a topic")
     assert not cluster.refused_with(UNKNOWN, ended(KafkaError.TOPIC_AUTHORIZATION_FAILED), "describe a topic")
     assert not cluster.refused_with(UNKNOWN, ended(), "describe a topic")
 
 
-def test_one_topic_without_an_answer_leaves_the_others_theirs(cluster: Cluster):
+def test_one_topic_without_an_answer_does_not_affect_the_others(cluster: Cluster):
     futures = {"silent": Future[str](), "gone": ended(UNKNOWN), "fine": ended()}
     failed = _failures(cluster, futures, "delete a topic", fine=UNKNOWN)
     assert failed.keys() == {"silent"}

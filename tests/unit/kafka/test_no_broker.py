@@ -39,7 +39,7 @@ class _Answers(StreamRequestHandler):
             self.wfile.write(struct.pack(">ii", 4 + len(body), correlation) + body)
 
     def _answer(self, key: int, version: int, asked: bytes) -> bytes:
-        if key == _SASL_HANDSHAKE:  # of whoever wants to know whether it was needed
+        if key == _SASL_HANDSHAKE:  # a client asks whether SASL is needed
             return struct.pack(">hi", _ILLEGAL_SASL_STATE, 0)
         return self._versions(version) if key == _API_VERSIONS else self.server.metadata(asked)
 
@@ -63,7 +63,7 @@ class Lonely(ThreadingTCPServer):
         self.asked, self.without = 0, without
 
     def metadata(self, asked: bytes) -> bytes:
-        """As of version 2, with at most the topic that nobody can have."""
+        """As of version 2, with at most the invalid topic name."""
         self.asked += 1
         there = not self.without[0] <= self.asked <= self.without[1]
         broker = struct.pack(">i", 7) + _text("127.0.0.1") + struct.pack(">ih", self.port, -1)
@@ -107,8 +107,8 @@ def _brokers_of_one_of_many(_: int) -> list[int]:
             server.shutdown()
 
 
-def test_a_client_told_so_before_its_question_is_sent_is_not_waited_for() -> None:
-    # Who is told first, the question or the client's own look, is a race: many at once lose it often enough.
+def test_a_client_that_hears_it_before_its_request_is_sent_does_not_wait() -> None:
+    # The request and the client's own look race: with many clients the request loses often enough.
     with ThreadPoolExecutor(40) as pool:
         assert list(pool.map(_brokers_of_one_of_many, range(120))) == [[7]] * 120
 

@@ -104,7 +104,7 @@ WITHOUT: Final[dict[str, Patch]] = {
     "claims that were not appended bind the next task": _attribute(
         take_up, "_is_inherited", lambda *_: False
     ),
-    "what a former leader seems to have lost is written down behind a fence (S1)": _attribute(
+    "what a former leader seems to have lost is written down after a fence (S1)": _attribute(
         TakeUp, "records", _before_the_fence
     ),
     "a lost tail is looked for when the leader changes (S2)": _no_leader_change,
@@ -129,7 +129,7 @@ WITHOUT: Final[dict[str, Patch]] = {
 FIRST_TRIED: Final = {
     "another leader of the source ends a contested history (B3)": 730,
     "claims that were not appended bind the next task": 240,
-    "what a former leader seems to have lost is written down behind a fence (S1)": 580,
+    "what a former leader seems to have lost is written down after a fence (S1)": 580,
     "a lost tail is looked for when the leader changes (S2)": 1620,
     "what the target's cleaner removed was appended": 290,
     "one append at a time until the leader knows the producer": 110,

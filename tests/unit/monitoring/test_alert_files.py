@@ -1,4 +1,4 @@
-"""Alert rules and dashboard use only metrics that there are; the page of metrics tells of all of them."""
+"""Alert rules and dashboard use only metrics that exist; the page of metrics describes all of them."""
 
 from __future__ import annotations
 

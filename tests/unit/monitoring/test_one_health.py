@@ -27,7 +27,7 @@ NOTHING = Loss(None, None, None, exact=False, source_seen_seconds=None)
 RUNNER = Runner("host-7", 4711, "r", 1.0, alive=True)
 LATE = Fault("heartbeat_stale", "the newest heartbeat is 40.0 s old, more than 10 s")
 AWAY = Fault("target_unreachable", "the target does not answer: nothing listens")
-OWED = Fault("fence_owed", "the source was never fenced")
+PENDING = Fault("fence_owed", "the source was never fenced")
 
 
 def status(role: str, *faults: Fault, **more: Any) -> FlowStatus:
@@ -46,7 +46,7 @@ STATES = {
     "ok": status("replicating"),
     "fault": status("replicating", LATE),
     "target away": status("unknown", AWAY, **NOT_SEEN),
-    "after a failover": status("promoted", OWED, promoted_topics=("orders",)),
+    "after a failover": status("promoted", PENDING, promoted_topics=("orders",)),
 }
 
 
@@ -59,7 +59,7 @@ class Told(NamedTuple):
 
 
 class Job:
-    """A flow that somebody else runs."""
+    """A flow that another process runs."""
 
     progress: Progress | None = None
 
@@ -68,7 +68,7 @@ class Job:
 
 
 class World:
-    """A board with one flow, behind a server."""
+    """A board with one flow, and its server."""
 
     def __init__(self) -> None:
         flow = FlowSettings(source="a", target="b")

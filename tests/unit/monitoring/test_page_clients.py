@@ -35,7 +35,7 @@ def test_the_names_of_this_machine_read_everything(world: World, host: str):
     assert world.get("/status.json", Host=host)[0] == 200
 
 
-def test_nobody_frames_the_page(world: World):
+def test_no_other_page_frames_it(world: World):
     headers = world.get("/")[2]
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert headers["X-Frame-Options"] == "DENY"

@@ -27,7 +27,7 @@ def plain(contents: range | list[int], first: int = 0) -> Fingerprints:
 def histories(draw: st.DrawFn) -> tuple[Fingerprints, Fingerprints, int, int]:
     """A source, the target after some workers, the stored offset, and the last source offset copied.
 
-    Each worker begins behind a stored offset and copies on without a break; only the last one of all may
+    Each worker begins after a stored offset and copies on without a break; only the last one of all may
     have stored what it did.
     """
     offsets = sorted(draw(st.sets(st.integers(0, 200), min_size=5, max_size=60)))
@@ -79,8 +79,8 @@ def test_a_record_that_is_missing_on_the_target_is_evidence():
     assert "target offset 2" in found.reason
 
 
-def test_equal_records_are_told_apart_by_what_stands_before_them():
-    # Ten records with one content, three of them copied: only what stands before tells which one was last.
+def test_equal_records_differ_by_the_records_before_them():
+    # Ten records with one content, three of them copied: the records before them show which one was last.
     source = plain([1, 2, 3, *[7] * 10])
     found = align(source, plain([1, 2, 3, 7, 7, 7]), 3)
     assert isinstance(found, Aligned)
@@ -88,7 +88,7 @@ def test_equal_records_are_told_apart_by_what_stands_before_them():
     assert isinstance(align(plain([7] * 10), plain([7, 7, 7], 40), 3), NotAligned)
 
 
-def test_nothing_behind_the_stored_offset_needs_no_proof():
+def test_nothing_after_the_stored_offset_needs_no_proof():
     assert align(plain(range(3)), log(), 9) == Aligned(10, 0, ())
     assert isinstance(align(plain(range(30)), log(), 9), NotAligned)
 

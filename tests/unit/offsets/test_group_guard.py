@@ -20,7 +20,7 @@ from drkit.offsets.segments import Unavailable
 from drkit.offsets.translation import Exact
 
 DAY_MS = 86_400_000
-OURS = StoredOffset(42, OffsetMark("a", 100, 42, 1000).text())
+WITH_MARK = StoredOffset(42, OffsetMark("a", 100, 42, 1000).text())
 FREE = Case("a", StoredOffset(100), Exact(42), "", None, worked=False, start=0, end=50, promoted=False,
             now_ms=2000, refresh_ms=DAY_MS)  # fmt: skip
 
@@ -34,24 +34,24 @@ FREE = Case("a", StoredOffset(100), Exact(42), "", None, worked=False, start=0, 
             {"state": "Dead", "on_target": StoredOffset(9, OffsetMark("a", 60, 9, 5).text())},
             GuardVerdict.WRITE,
         ),
-        ({"on_target": OURS}, GuardVerdict.UNCHANGED),
-        ({"on_target": OURS, "now_ms": 1000 + DAY_MS}, GuardVerdict.REFRESH),
-        ({"on_target": OURS, "on_source": StoredOffset(103), "position": Exact(45)}, GuardVerdict.WRITE),
-        ({"on_target": OURS, "on_source": StoredOffset(50), "position": Exact(7)}, GuardVerdict.WRITE),
+        ({"on_target": WITH_MARK}, GuardVerdict.UNCHANGED),
+        ({"on_target": WITH_MARK, "now_ms": 1000 + DAY_MS}, GuardVerdict.REFRESH),
+        ({"on_target": WITH_MARK, "on_source": StoredOffset(103), "position": Exact(45)}, GuardVerdict.WRITE),
+        ({"on_target": WITH_MARK, "on_source": StoredOffset(50), "position": Exact(7)}, GuardVerdict.WRITE),
         ({"on_source": StoredOffset(100, OffsetMark("b", 7, 100, 5).text())}, GuardVerdict.ECHO),
         ({"position": Unavailable("not copied")}, GuardVerdict.NO_POSITION),
         ({"promoted": True}, GuardVerdict.PROMOTED),
         ({"state": None}, GuardVerdict.NOT_TOLD),
         ({"state": "Stable"}, GuardVerdict.LIVE),
-        ({"state": "Reconciling", "on_target": OURS}, GuardVerdict.LIVE),
+        ({"state": "Reconciling", "on_target": WITH_MARK}, GuardVerdict.LIVE),
         ({"state": "PreparingRebalance"}, GuardVerdict.LIVE),
         ({"state": "Empty", "on_target": StoredOffset(42)}, GuardVerdict.MOVED),
-        ({"state": "Empty", "on_target": StoredOffset(41, OURS.metadata)}, GuardVerdict.MOVED),
+        ({"state": "Empty", "on_target": StoredOffset(41, WITH_MARK.metadata)}, GuardVerdict.MOVED),
         (
             {"state": "Empty", "on_target": StoredOffset(42, OffsetMark("c", 100, 42, 1).text())},
             GuardVerdict.MOVED,
         ),
-        ({"on_target": OURS, "worked": True}, GuardVerdict.MOVED),
+        ({"on_target": WITH_MARK, "worked": True}, GuardVerdict.MOVED),
         ({"worked": True}, GuardVerdict.MOVED),
         ({"end": 41}, GuardVerdict.OUT_OF_RANGE),
         ({"start": 43}, GuardVerdict.OUT_OF_RANGE),
@@ -76,7 +76,7 @@ cases = st.builds(
 
 
 @given(cases)
-def test_what_is_written_harms_nobody(case: Case) -> None:
+def test_what_is_written_harms_no_consumer(case: Case) -> None:
     verdict = judge(case)
     if not verdict.is_write:
         return
@@ -88,7 +88,7 @@ def test_what_is_written_harms_nobody(case: Case) -> None:
         mark = OffsetMark.of(case.on_target.metadata)
         assert mark is not None
         assert (mark.source, mark.downstream) == ("a", case.on_target.offset)
-    # Written and read back it is ours, and at rest.
+    # Written and read back it is drkit's, and at rest.
     after = case._replace(on_target=to_write(case), state="Empty", refresh_ms=1000)
     assert judge(after) is GuardVerdict.UNCHANGED
 
@@ -119,15 +119,15 @@ def test_a_mark_survives_its_text(mark: OffsetMark) -> None:
 @pytest.mark.parametrize(
     ("state", "there", "allowed"),
     [
-        ("Empty", [OURS], True),
-        ("Empty", [OURS, StoredOffset(3)], False),
-        ("Empty", [OURS, StoredOffset(3, OffsetMark("b", 3, 3, 3).text())], False),
-        ("Stable", [OURS], False),
-        (None, [OURS], False),
+        ("Empty", [WITH_MARK], True),
+        ("Empty", [WITH_MARK, StoredOffset(3)], False),
+        ("Empty", [WITH_MARK, StoredOffset(3, OffsetMark("b", 3, 3, 3).text())], False),
+        ("Stable", [WITH_MARK], False),
+        (None, [WITH_MARK], False),
         ("Empty", [], False),
     ],
 )
-def test_only_a_group_that_is_all_ours_follows_a_deletion(
+def test_only_a_group_with_drkits_positions_alone_follows_a_deletion(
     state: str | None, there: list[StoredOffset], *, allowed: bool
 ) -> None:
     assert may_delete("a", state, there) is allowed

@@ -40,14 +40,14 @@ def test_some_records_of_a_claim_and_what_comes_after_its_list() -> None:
     two = claim(0, 0, (10, 3), (20, 2))
     assert pieces_of(two, 0, 5, 100) == [Piece(10, 100, 3), Piece(20, 103, 2)]
     assert pieces_of(two, 2, 2, 100) == [Piece(12, 100, 1), Piece(20, 101, 1)]
-    assert pieces_of(two, 4, 4, 100) == [Piece(21, 100, 4)]  # the last run goes on
+    assert pieces_of(two, 4, 4, 100) == [Piece(21, 100, 4)]  # the last run continues
     assert pieces_of(two, 7, 1, 100) == [Piece(24, 100, 1)]
 
 
 # -- Said.pieces ------------------------------------------------------------------------------------------
 
 
-def test_a_run_goes_on_until_the_next_claim() -> None:
+def test_a_run_continues_until_the_next_claim() -> None:
     said = HistoryClaims.of([claim(0, 0, (10, 2)), claim(6, 6, (50, 1))], since=0)
     assert said.pieces(0, 9, 100) == [Piece(10, 100, 6), Piece(50, 106, 3)]
     assert said.pieces(4, 7, 100) == [Piece(14, 100, 2), Piece(50, 102, 1)]

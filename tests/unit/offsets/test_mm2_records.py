@@ -69,7 +69,7 @@ def test_any_bytes_are_a_record_or_refused(key: bytes, value: bytes) -> None:
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=40).map(lambda b: b"\0\0" + b))
-def test_a_glance_at_a_value_tells_what_decoding_would(value: bytes) -> None:
+def test_a_glance_at_a_value_says_what_decoding_would(value: bytes) -> None:
     try:
         Checkpoint.decode(CHECKPOINT.key, value)
     except UnicodeDecodeError:

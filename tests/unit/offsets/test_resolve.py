@@ -48,7 +48,7 @@ def test_a_bulk_record_is_true_without_the_log_and_its_marker_is_no_foreign_reco
     assert found.segments.triples() == [(10, 0, 5), (20, 5, 5)]
 
 
-def test_records_of_others_are_named_and_hold_no_place_of_ours() -> None:
+def test_foreign_records_are_named_and_are_not_counted_as_copies() -> None:
     state = map_of(live(1, 0, (10, 5)), mark(1, 15, 5))
     found = settled(state, look(9, after(7)), [ours(0, 5, after(0)), foreign(5, 2), ours(7, 2, after(5))])
     assert found.foreign == [Foreign(5, 2, FOREIGN)]
@@ -100,7 +100,7 @@ def test_an_equal_distance_does_not_prove_that_the_end_is_the_flows() -> None:
 
 
 def test_what_the_cleaner_removed_on_the_target_was_there() -> None:
-    """Of 50 records behind the mark two batches are left, one of them behind foreign records."""
+    """Of 50 records after the mark two batches are left, one of them after foreign records."""
     state = map_of(live(1, 0, (100, 50)), mark(1, 110, 10))
     log = [ours(20, 5, after(20)), foreign(30, 4), ours(44, 10, after(40))]
     found = settled(state, look(54, after(50)), log)

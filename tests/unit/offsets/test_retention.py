@@ -81,7 +81,7 @@ def test_what_was_appended_and_removed_before_a_mark_is_not_copied_again() -> No
     found = walk(state, look, [foreign], 68).resolution
     assert found is not None
     assert (found.upstream, found.sequence, found.copied_end, found.unappended) == (301, 61, 50, True)
-    # Written down it is the same for whoever reads the map next, though the log says no more of it.
+    # Once written down it is the same for the next reader of the map, though the log no longer shows it.
     (cut,) = settled_records(found, HISTORY, Author(5, 1))
     assert isinstance(cut, Intent)
     assert cut.previous_end == NO_ANCHOR
@@ -92,7 +92,7 @@ def test_what_was_appended_and_removed_before_a_mark_is_not_copied_again() -> No
 
 
 def test_a_log_without_more_than_the_map_knows_has_no_hole() -> None:
-    """The leader's number is of an append to another place: only the log says which."""
+    """The leader's sequence number may belong to another append: only the log says which."""
     state = map_of(claim(0, 0, (100, 50)), mark(150, 50, leader=2), claim(50, 50, (200, 5)))
     look = Look(0, 50, start=0, leader_epoch=2, producers={OURS: ProducerState(0, 51, -1)})
     found = walk(state, look, [ours(0, 50, 0)], 0).resolution
@@ -101,9 +101,9 @@ def test_a_log_without_more_than_the_map_knows_has_no_hole() -> None:
 
 
 def test_a_batch_counts_as_left_where_the_map_names_its_last_record() -> None:
-    """Others stand where records of the flow were: its own older batch there is not what the map knows."""
+    """Foreign records have replaced records of the flow: an older batch of its own there is not the map's."""
     state = map_of(claim(0, 0, (100, 20)), Intent(Mode.REPAIR, 2, HISTORY, 20, 30, 20, 1, ((120, 20),)))
-    # The log was lost from 10 on; another task's batches with the same numbers came to other places.
+    # The log was lost from 10 on; another task's batches with the same numbers came to other offsets.
     log = [ours(0, 10, 0), ours(20, 5, 10)]
     found = resolve(state, LogLook(25, None, frozenset({OURS})), log, 0)
     assert isinstance(found, Resolution)

@@ -52,10 +52,10 @@ def test_a_late_claim_that_reaches_further_than_the_mark_says_what_comes_after_i
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_of_two_claims_in_one_place_the_one_that_lists_a_record_says_what_it_is(
+def test_of_two_claims_at_one_offset_the_one_that_lists_a_record_counts(
     order: tuple[int, ...],
 ) -> None:
-    """The shorter ones were written by tasks that had read less; without a list a run goes on."""
+    """The shorter ones were written by tasks that had read less; without a list a run continues."""
     claims = live(1, 0, (10, 2)), live(2, 0, (10, 2), (20, 3)), live(3, 0, (10, 2), (20, 1))
     state = map_of(*(claims[i] for i in order))
     log = [ours(0, 2, after(0)), ours(2, 5, after(2))]
@@ -66,7 +66,7 @@ def test_of_two_claims_in_one_place_the_one_that_lists_a_record_says_what_it_is(
     assert len(state.pending) == 3
 
 
-def test_of_two_claims_in_one_place_the_log_says_how_much_was_appended() -> None:
+def test_of_two_claims_at_one_offset_the_log_says_how_much_was_appended() -> None:
     """One task appended two records, another task's record came between, then the second went on."""
     claims = live(1, 0, (10, 4)), live(2, 2, (12, 4), (30, 2))
     log = [ours(0, 2, after(0)), foreign(2, 3), ours(5, 4, after(2))]
@@ -76,7 +76,7 @@ def test_of_two_claims_in_one_place_the_log_says_how_much_was_appended() -> None
     assert (found.upstream, found.unappended) == (16, True)
 
 
-def test_of_two_histories_in_one_place_the_one_counts_that_was_not_ended() -> None:
+def test_of_two_histories_at_one_offset_the_open_one_counts() -> None:
     """Their records differ, and a batch names its history by its producer epoch."""
     new = History(OURS, 1)
     turn = Turn(
@@ -93,7 +93,7 @@ def test_of_two_histories_in_one_place_the_one_counts_that_was_not_ended() -> No
         assert (found.upstream, found.foreign) == (5, [])
 
 
-def test_a_batch_of_another_epoch_is_none_of_the_history() -> None:
+def test_a_batch_of_another_epoch_is_not_of_the_history() -> None:
     state = map_of(live(1, 0, (0, 2)), mark(1, 2, 2))
     found = settled(state, look(4, None), [ours(0, 2, after(0)), ours(2, 2, after(2), History(OURS, 7))])
     assert [f.producer_id for f in found.foreign] == [OURS]

@@ -79,7 +79,7 @@ def test_nothing_copied_is_said_and_not_guessed() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 7, 12, 25])
-def test_trimming_below_the_log_start_changes_no_answer_behind_it(start: int) -> None:
+def test_trimming_below_the_log_start_changes_no_answer_after_it(start: int) -> None:
     segments, pairs, end = build([(0, 0, 10), (3, 1, 10), (1, 1, 10)])
     segments.trim(start)
     for upstream, downstream in pairs:

@@ -1,4 +1,4 @@
-"""Spark's offset logs as Spark writes them: samples of real ones, and whatever else may stand there."""
+"""Spark's offset logs as Spark writes them: samples of real ones, and arbitrary other content."""
 
 from __future__ import annotations
 

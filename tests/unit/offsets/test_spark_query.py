@@ -98,7 +98,7 @@ def test_sources_of_other_kinds_and_kept_ones_stay() -> None:
     }  # fmt: skip
 
 
-def test_history_that_cannot_be_told_is_left_out() -> None:
+def test_history_that_is_unknown_is_left_out() -> None:
     unknown = Unavailable("copied by another replicator")
     answers = {o: unknown if o in {1, 5} else Exact(o) for o in range(10)}
     some = log({n: batch(n) for n in range(10)}, committed=9, first=1)

@@ -31,7 +31,7 @@ def mapped(records: Records, start: int = 0) -> SegmentMap:
 
 
 def exact(records: Records, committed: int, end: int) -> int:
-    """The target offset of the first copied record at or behind a committed source offset."""
+    """The target offset of the first copied record from a committed source offset on."""
     at = bisect_left([up for up, _ in records], committed)
     return records[at][1] if at < len(records) else end
 
@@ -50,7 +50,7 @@ def check(held: HeldSyncs, records: Records, end: int, most: int) -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, Records]]:
-    """Steps of a partition's life: it grows, its target loses its tail, it begins anew as another topic."""
+    """Steps of a partition's life: it grows, its target loses its tail, its topic is created again."""
     steps: list[tuple[str, Records]] = []
     records: Records = []
     up = down = draw(st.integers(0, 3))
@@ -74,13 +74,13 @@ def histories(draw: st.DrawFn) -> list[tuple[str, Records]]:
 
 @given(histories(), st.integers(1, 20), st.data())
 def test_no_sync_leads_past_a_record(steps: list[tuple[str, Records]], spacing: int, data: st.DataObject):
-    """Whatever happens to the partition, and if the writer is started anew in between."""
+    """Whatever happens to the partition, also if the writer is restarted in between."""
     held = HeldSyncs()
     topic: list[Sync] = []
     for _, records in steps:
         end = records[-1][1] + 1 if records else 0
         if data.draw(st.booleans()):
-            continue  # nobody looked
+            continue  # no look between these steps
         if data.draw(st.booleans()):
             held = HeldSyncs(topic)  # a new process reads what the topic holds
         written = plan(mapped(records), end, held, spacing)
@@ -109,7 +109,7 @@ def test_a_long_run_costs_few_syncs_and_the_newest_are_the_densest(count: int, s
 
 
 def test_only_records_that_were_copied_are_named():
-    """A hole's offset would let a group skip: behind it the reader adds one."""
+    """A hole's offset would let a group skip: for positions after it the reader adds one."""
     records = [(0, 0), (1, 1), (10, 2), (11, 5)]
     assert plan(mapped(records), 6, HeldSyncs(), 1) == [(0, 0), (1, 1), (10, 2), (11, 5)]
 
@@ -128,7 +128,7 @@ def test_what_the_targets_retention_took_is_no_contradiction():
 
 
 def test_a_record_that_became_a_hole_rewinds():
-    """The place of the sync is another record's now: a group that is one further must read that one."""
+    """The offset of the sync is another record's now: a group that is one further must read that one."""
     records = [(3, 3), (4, 4), (7, 5), (8, 6)]
     assert plan(mapped(records), 7, HeldSyncs([Sync(3, 3), Sync(5, 5)]), 100) == [(3, 3), (8, 6)]
 

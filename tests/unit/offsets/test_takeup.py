@@ -74,7 +74,7 @@ def test_what_the_leader_remembers(
     ids=["frozen, and taken back", "nothing on its way", "something may be", "fenced now"],
 )
 def test_another_producer_id(old: LeaderMemory, *, contested: bool, wanted: tuple[str, int]) -> None:
-    """After a failover that was taken back the flow goes on with a new one; the old one stays fenced."""
+    """After a failover that was rolled back the flow has a new producer id; the old one stays fenced."""
     move = next_move(found(OLD_ID), LEASE, old, UNKNOWN, contested=contested, deviation="")
     assert kind(move) == wanted
     frozen = next_move(

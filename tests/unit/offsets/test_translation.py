@@ -85,7 +85,7 @@ def test_empty_partitions() -> None:
     assert passed.backward(0) == Exact(5, AT_END)
     cut = replace(passed, source_start=None, source_end=None, frozen=True)
     assert cut.forward(6) == Exact(0, f"{BEHIND_COPY}: the copy has reached 5", reached=False)
-    # Somebody else's records stand there.
+    # There are foreign records.
     assert replace(never, end=3, copied_end=3).forward(7) == Exact(3, "nothing copied: the end")
 
 

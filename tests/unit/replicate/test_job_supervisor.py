@@ -81,7 +81,7 @@ def test_stop_ends_the_waiting_and_no_new_attempt_begins():
     assert attempts.made == 1
 
 
-def test_pauses_double_spread_and_begin_anew_after_a_healthy_time():
+def test_pauses_double_spread_and_start_again_after_a_healthy_time():
     clock = Clock()
     backoff = Backoff(clock)
     pauses = []

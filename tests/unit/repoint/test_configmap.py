@@ -46,7 +46,7 @@ def test_what_others_keep_in_it_stays(server: ApiServer):
 
 
 def test_a_change_between_reading_and_writing_is_seen(server: ApiServer):
-    """The API server refuses with 409; judged anew, the other's newer term wins."""
+    """The API server refuses with 409; in the second comparison the other's newer term wins."""
     kube(server).tell(replace(STANDBY, term=4))
     newer = replace(STANDBY, term=6, cluster="third")
 

@@ -43,7 +43,7 @@ def test_mode_owner_and_link_stay(tmp_path: Path):
         ('{"drkit_endpoint": 1, "term": 5}', "no 'cluster'"),
     ],
 )
-def test_somebody_elses_file_is_left_alone(tmp_path: Path, content: str, evidence: str):
+def test_a_foreign_file_is_left_alone(tmp_path: Path, content: str, evidence: str):
     path = tmp_path / "app.conf"
     path.write_text(content)
     with pytest.raises(Failed, match="something else") as failed:

@@ -79,8 +79,8 @@ def test_silence_ends_in_time():
     assert "timed out" in failed.value.evidence.lower()
 
 
-def test_nobody_waits_for_who_fails(receiver: HttpReceiver):
-    """One that fails is named; all others are told, and their outcomes say so."""
+def test_one_that_fails_delays_no_other(receiver: HttpReceiver):
+    """One that fails is named; all others get the endpoint, and their outcomes say so."""
     refused = "http://127.0.0.1:1/x"
     told: list[str] = []
     ways = [Way(hook(refused), 0.5), Way(hook(receiver.url), 30.0), Way(hook(refused), 0.0)]

@@ -67,7 +67,7 @@ def test_running_tasks_end_when_slots_are_lost_and_when_they_are_back():
     assert len(epochs.begin()) == 1
 
 
-def test_running_tasks_end_to_begin_anew_with_the_same_work():
+def test_running_tasks_end_and_start_again_with_the_same_work():
     epochs = Epochs(FRAME, 3, Rates())
     epochs.update(PLACED)
     assert not epochs.anew(), "no task runs that would have to end"

@@ -66,7 +66,7 @@ def test_a_master_that_does_not_answer_is_named_with_each_address():
 
 def test_settings_are_pairs_of_spark_and_the_command_wins_over_the_file(tmp_path: Path):
     file = tmp_path / "spark.properties"
-    file.write_text("# ours\nspark.cores.max 4\nspark.authenticate.secret=s3\nother=1\n")
+    file.write_text("# comment\nspark.cores.max 4\nspark.authenticate.secret=s3\nother=1\n")
     assert given_conf(["spark.cores.max=6", "spark.a=b=c"], file) == {
         "spark.cores.max": "6", "spark.authenticate.secret": "s3", "spark.a": "b=c",
     }  # fmt: skip

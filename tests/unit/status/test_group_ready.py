@@ -77,7 +77,7 @@ GONE: dict[str, Any] = {
             Readiness.WAITING,
             0,
         ),  # it went back: a failover now would skip
-        ({}, {"on_source": StoredOffset(130)}, Readiness.REFUSED, 80),  # behind the source's end
+        ({}, {"on_source": StoredOffset(130)}, Readiness.REFUSED, 80),  # after the source's end
         ({}, {"target_state": "Stable"}, Readiness.REFUSED, 0),
         ({}, {"worked": True}, Readiness.REFUSED, 0),
         ({}, {"on_target": StoredOffset(50)}, Readiness.REFUSED, None),
@@ -120,7 +120,7 @@ def test_each_reason(flow: dict[str, Any], facts: dict[str, Any], state: Readine
 def test_without_its_source_a_group_is_where_it_was_seen_last():
     found = judged(DEAD, FACTS._replace(**GONE))
     assert (found.state, found.committed, found.position, found.left) == (Readiness.READY, 50, 50, 50)
-    assert found.repeats is None  # what it committed since, nobody knows
+    assert found.repeats is None  # what it committed since is unknown
     # Of a checkpoint and a mark the later one counts; an older checkpoint does not send the group back.
     later = judged(
         DEAD, FACTS._replace(**GONE, on_target=ours(60), checkpoint=CheckpointSeen(50, 50, NOW - 9000))
@@ -244,7 +244,7 @@ def test_lines_are_capped_and_the_rest_is_counted():
     ]
 
 
-def test_what_nobody_knows_is_said():
+def test_what_is_unknown_is_said():
     assert group_lines(status(error="no broker of b answered"))["groups"].startswith("unknown: no broker")
     assert group_lines(status())["groups"].startswith("none has a committed offset")
     unknown = part()._replace(position=None, repeats=None, committed=None, left=None)

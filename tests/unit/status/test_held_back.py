@@ -57,7 +57,7 @@ def ends(end: int, mark: int | None, held: HeldBack | None = None) -> Ends:
 # -- counting ----------------------------------------------------------------------------------------------
 
 
-def test_acknowledged_records_are_told_from_undecided_ones():
+def test_acknowledged_records_differ_from_undecided_ones():
     data = batch(100, 2, 7, timestamp=300) + batch(102, 50, -1, timestamp=600, transactional=False)
     found = counted_held(ends(100, 152), data, frozenset(), {7: 100})
     assert (found.records, found.acknowledged, found.oldest_ms) == (52, 50, 600)
@@ -75,7 +75,7 @@ def test_an_earlier_transaction_of_the_same_producer_is_decided():
     assert (found.records, found.acknowledged, found.oldest_ms) == (6, 3, 400)
 
 
-def test_whoever_holds_is_not_known_all_counts_as_acknowledged():
+def test_without_a_known_holder_all_counts_as_acknowledged():
     assert counted_held(ends(100, 105), batch(100, 5, 7), frozenset(), {}).acknowledged == 5
 
 
@@ -101,7 +101,7 @@ def test_held_back_is_high_watermark_less_last_stable_offset_less_what_is_copied
 ):
     found = ends(end, end + more).held_from(frontier)
     assert found.records == max(0, end + more - max(end, frontier or 0))
-    assert found.acknowledged == found.records, "nobody looked, so all of them may be"
+    assert found.acknowledged == found.records, "no look yet, so all of them may be acknowledged"
 
 
 def test_a_note_without_high_watermarks_reads_as_before():
@@ -156,7 +156,7 @@ def test_it_is_no_lag_and_counts_into_the_loss():
 
 
 def test_undecided_records_are_counted_and_have_no_age():
-    """Nobody was told that they are written: a long transaction alone exceeds no budget."""
+    """No producer has an acknowledgement for them: a long transaction alone exceeds no budget."""
     found = looked(HeldBack(52, 0, None, 4000))
     loss = loss_of(found, found.partitions)
     assert (loss.records, loss.seconds) == (52, 0.0)

@@ -25,7 +25,7 @@ DEAD = replace(this_process(), born=1)
         (this_process(), 16_000, "", "no note from it for 16 s"),
         (DEAD, 1_000, "", "gone"),
     ],
-    ids=["ready", "not ready", "silent elsewhere", "stands still here", "killed here"],
+    ids=["ready", "not ready", "silent elsewhere", "suspended here", "killed here"],
 )
 def test_one_is_ready_when_it_says_so_and_lives(process: Process, age_ms: int, said: str, shown: str):
     record = StandbyRecord(process, NOW - 60_000, NOW - age_ms, 15_000, not said, said)

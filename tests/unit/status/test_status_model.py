@@ -66,7 +66,7 @@ def codes(found: Findings, rpo_seconds: float = 30.0) -> list[str]:
 def test_healthy():
     assert codes(healthy()) == []
     assert role_of(healthy()) == "replicating"
-    assert role_of(healthy(promoted=("orders",))) == "replicating", "the other topics go on"
+    assert role_of(healthy(promoted=("orders",))) == "replicating", "the other topics are copied"
     assert role_of(healthy(promoted=("orders",), taken_over=True)) == "promoted"
     assert role_of(healthy(promoted=("orders",), runner=None)) == "stopped", "a part has moved"
 
@@ -100,7 +100,7 @@ def test_no_heartbeats_are_missed_where_none_are_written():
     assert codes(healthy(heartbeat=None, beats_expected=False)) == []
 
 
-def test_who_owes_a_fence_and_what_pays_it_is_said():
+def test_a_pending_fence_is_shown_with_its_run_and_command():
     owed = healthy(pending_fence=DEBT, flow="a->b")
     loss = loss_of(owed, owed.partitions)
     [fault] = faults_of(owed, loss, rpo_seconds=30.0, interval_seconds=1.0)
@@ -150,7 +150,7 @@ def batch(first: int, count: int, *, timestamp: int = 500) -> bytes:
     return first.to_bytes(8, "big") + bytes(made[8:])
 
 
-def test_the_answer_tells_records_bytes_and_age():
+def test_the_answer_has_records_bytes_and_age():
     at = TopicPartition("t", 0)
     found = counted(UncopiedRange(at, 10, 30), batch(10, 20), [], frozenset())
     assert (found.records, found.oldest_ms, found.exact) == (20, 500, True)

@@ -69,7 +69,7 @@ THEIRS = [
     acl("payroll", "READ", "User:bob"),
     acl("*", "READ", "User:bob"),
     acl("*", "WRITE", "User:eve", deny=True),
-    acl("orders", "WRITE", "User:bob"),  # drkit never lets anybody write to a passive topic
+    acl("orders", "WRITE", "User:bob"),  # drkit lets no principal write to a passive topic
     acl("orders", "ALL", "User:admin"),
     acl("drkit-state.primary.internal", "WRITE", "User:eve", deny=True),
     acl("payroll-group", "READ", "User:bob", kind="GROUP"),

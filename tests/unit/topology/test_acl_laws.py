@@ -52,13 +52,13 @@ def test_a_second_plan_is_empty_and_following_the_source_leaves_what_others_made
         assert again.changes == ()
         assert again.record == record
         assert AclsRecord.decode(AclsRecord(record).encode()) == AclsRecord(record)
-        assert foreign <= here, "somebody else's ACL was deleted"
+        assert foreign <= here, "a foreign ACL was deleted"
     assert guard or here == foreign, "what drkit made goes with the source's"
 
 
 @settings(max_examples=150, deadline=None)
 @given(worlds)
-def test_no_deny_is_lost_and_nobody_else_may_write(world):
+def test_no_deny_is_lost_and_no_other_principal_may_write(world):
     source, foreign, own, is_open, prefix, guard = world
     where = scope(prefix=prefix)
     plan = plan_acls(source, TargetAcls(foreign, own, is_open), where, NOTHING, guard=guard)

@@ -73,7 +73,7 @@ def test_a_naming_class_of_the_users_own_gets_single_topics():
 
 @pytest.mark.parametrize("operation", ["WRITE", "CREATE", "DELETE", "ALTER", "ALTER_CONFIGS"])
 def test_what_changes_a_passive_topic_is_held_for_the_promotion(operation):
-    """P13: nobody may write to a passive copy."""
+    """P13: no principal may write to a passive copy."""
     plan = planned(acl("orders", operation))
     assert plan.changes == ()
     assert promotion(plan.record).grant == {acl("orders", operation)}
@@ -129,7 +129,7 @@ def test_only_what_drkit_made_is_deleted_again():
     assert [(c.step, c.acl) for c in second.changes] == [(AclStep.REVOKE, mine)]
 
 
-def test_an_acl_that_somebody_deleted_comes_back():
+def test_a_deleted_acl_is_created_again():
     plan = planned(acl("orders"), record=AclRecord(made=frozenset({acl("orders")})))
     assert created(plan) == {acl("orders")}
 
@@ -152,14 +152,14 @@ def test_a_promoted_topic_keeps_what_it_has():
 
 def test_on_an_open_cluster_drkit_lets_itself_in():
     plan = planned(acl("orders"), is_open=True)
-    ours = {acl("orders", o, OWN) for o in ("READ", "WRITE", "CREATE", "ALTER", "ALTER_CONFIGS")}
-    assert created(plan) == {acl("orders"), *ours}
+    own = {acl("orders", o, OWN) for o in ("READ", "WRITE", "CREATE", "ALTER", "ALTER_CONFIGS")}
+    assert created(plan) == {acl("orders"), *own}
     # Where it may already do all that, nothing is added.
     everything = frozenset({acl("*", "ALL", OWN)})
     assert created(planned(acl("orders"), is_open=True, existing=everything)) == {acl("orders")}
 
 
-def test_the_guard_lets_everybody_read_and_only_drkit_write():
+def test_the_guard_lets_all_read_and_only_drkit_write():
     plan = planned(acl("billing", "WRITE"), is_open=True, guard=True)
     on_orders = {(a.principal, str(a.operation)) for a in created(plan) if a.name == "orders"}
     assert on_orders >= {("User:*", "READ"), ("User:*", "DESCRIBE"), (OWN, "WRITE")}

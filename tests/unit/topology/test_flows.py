@@ -146,7 +146,7 @@ def test_no_ring(flows: list[Route]):
     assert not [1 for i, a in enumerate(flows) for b in flows[i + 1 :] if collision(a, b)]
 
 
-def test_hops_stand_in_the_name_and_end_the_way():
+def test_hops_are_in_the_name_and_end_the_way():
     """P5, P6: a pipe of prefixed names; a name goes to each cluster once."""
     ab, bc, ca = (route(s, t, prefix=True) for s, t in (("a", "b"), ("b", "c"), ("c", "a")))
     there = bc.naming.downstream(ab.naming.downstream("orders"))

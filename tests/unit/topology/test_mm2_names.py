@@ -49,7 +49,7 @@ def test_without_the_separator_only_dots_count():
 
 
 def test_topics_of_its_workers():
-    """MM2's own progress stands in ``mm2-offsets.<source>.internal``, on the target."""
+    """MM2's own progress is in ``mm2-offsets.<source>.internal``, on the target."""
     assert worker_topic("mm2-offsets.us-west.internal") == ("mm2-offsets", "us-west")
     assert worker_topic("mm2-offset-syncs.B.internal") is None
     assert worker_topic("mm2-status..internal") is None

@@ -20,7 +20,7 @@ def test_identity_keeps_names():
     assert IdentityNaming("primary").downstream("device-heartbeats") == "device-heartbeats"
 
 
-def test_identity_tells_heartbeats_apart():
+def test_identity_distinguishes_heartbeats():
     naming = IdentityNaming("primary")
     assert naming.downstream("heartbeats") == "primary.heartbeats"
     assert naming.downstream("a.heartbeats") == "primary.a.heartbeats"

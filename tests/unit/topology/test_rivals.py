@@ -1,4 +1,4 @@
-"""What others keep on the target tells what is theirs (P7)."""
+"""What other replicators keep on the target shows which topics are their copies (P7)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def wanted(name: str, value: Value, replicas: int | None = 3, *, new: bool = Fal
 
 
 @pytest.mark.parametrize("source", [TOPIC, BROKER, CLUSTER])
-def test_what_somebody_set_while_running_is_set_on_the_target(source: str):
+def test_a_setting_changed_while_running_is_set_on_the_target(source: str):
     want = wanted("retention.ms", Value("5", source))
     assert want is not None
     assert want.value == "5"

@@ -71,15 +71,15 @@ def test_records_in_another_order():
     assert found.counts.equal == 3
 
 
-def test_equal_records_one_behind_the_other():
+def test_equal_records_one_after_the_other():
     found = compared([7, 7, 7, 1, 7, 2], [7, 7, 7, 1, 7, 2])
     assert found.counts == Counts(source_records=6, target_records=6, equal=6)
     repeated = compared([7, 7, 1, 2, 3], [7, 7, 1, 2, 1, 2, 3])
     assert (repeated.counts.equal, repeated.counts.repeated, repeated.findings) == (5, 2, [])
 
 
-def test_what_stands_behind_once_more_was_repeated():
-    # The part behind begins with source offset 102: its records were copied, and then copied again there.
+def test_what_follows_once_more_was_repeated():
+    # The part after that begins with source offset 102: its records were copied, and then copied again there.
     found = compared([1, 2, 3, 4], [1, 2, 3], again_from=102)
     assert (found.counts.equal, found.counts.repeated, found.findings) == (2, 1, [])
 

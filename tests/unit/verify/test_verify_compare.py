@@ -76,7 +76,7 @@ def test_a_lost_record_and_all_that_moved_up() -> None:
     assert found.counts == Counts(source_records=50, target_records=49, equal=7, missing=1, misplaced=42)
 
 
-def test_a_lost_record_whose_place_is_empty() -> None:
+def test_a_lost_record_whose_offset_is_empty() -> None:
     found = run(source(50), [r for r in copy_of(50) if r.offset != 107], (0, 100, 50))
     assert kinds(found) == [(DifferenceKind.MISSING, 7, 107)]
     assert found.counts.equal == 49
@@ -91,7 +91,7 @@ def test_a_record_twice() -> None:
     assert found.counts.missing == found.counts.different == found.counts.out_of_order == 0
 
 
-def test_a_foreign_record_behind_and_between() -> None:
+def test_a_foreign_record_after_and_between() -> None:
     ours = [*copy_of(10), record(110, 990), *(record(111 + i, 10 + i) for i in range(10)), record(121, 991)]
     found = run(source(20), ours, (0, 100, 10), (10, 111, 10))
     assert kinds(found) == [(DifferenceKind.EXTRA, None, 110), (DifferenceKind.EXTRA, None, 121)]

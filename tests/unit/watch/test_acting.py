@@ -23,8 +23,8 @@ FENCED = AutoFacts(agents_armed=("dc1",), agents_fenced=("dc1",))
 LOST = moment(Sight.GONE, phi=20.0, gone_for=9.0, beat_silence=9.0, auto=FENCED)
 
 
-def test_it_is_told_when_nobody_foresaw_why_it_stops(monkeypatch: pytest.MonkeyPatch):
-    """The claim stands: without a word mode auto would be held off, and nobody would know."""
+def test_an_unforeseen_end_is_reported(monkeypatch: pytest.MonkeyPatch):
+    """The claim remains: without an event mode auto would be held off in silence."""
     monkeypatch.setattr(automatic, "claim", lambda *_: "")
 
     def act(decision: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""When people are called, and what they are told to run."""
+"""When people are called, and which command they get."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def held(*reasons: Reason) -> Verdict:
 
 
 def told(*steps: tuple[float, Verdict]) -> list[tuple[float, str]]:
-    """What is told when each verdict stands from its moment on, looked at every half second."""
+    """What is announced when each verdict holds from its moment on, with a look every half second."""
     announcer, out = Announcer(settle=5.0, repeat=300.0), []
     for (at, verdict), (until, _) in zip(steps, [*steps[1:], (steps[-1][0] + 20.0, UP)], strict=True):
         now = at
@@ -39,20 +39,20 @@ def told(*steps: tuple[float, Verdict]) -> list[tuple[float, str]]:
     return out
 
 
-def test_a_lost_primary_is_told_at_once():
+def test_a_lost_primary_is_announced_at_once():
     assert told((0, UP), (10, SUSPECT), (15, LOST)) == [(15.0, "LOST")]
 
 
-def test_what_passes_within_seconds_wakes_nobody():
+def test_what_passes_within_seconds_is_not_announced():
     assert told((0, UP), (10, SUSPECT), (12, DEGRADED), (15, UP)) == []
     assert told((0, UP), (10, HOLD), (14, UP)) == []
 
 
-def test_what_stays_is_told_and_its_end_too():
+def test_what_stays_is_announced_and_its_end_too():
     assert told((0, UP), (10, DEGRADED), (30, UP)) == [(15.0, "DEGRADED"), (35.0, "UP")]
 
 
-def test_what_stays_bad_is_told_again():
+def test_what_stays_bad_is_announced_again():
     assert told((0, LOST), (650, UP)) == [(0.0, "LOST"), (300.0, "LOST"), (600.0, "LOST"), (655.0, "UP")]
 
 

@@ -39,7 +39,7 @@ def test_every_metric_is_served():
     assert 'server="h:2"' not in text  # it was not probed yet
 
 
-def test_labels_of_the_user_never_meet_ours():
+def test_labels_of_the_user_never_meet_those_of_drkit():
     assert {label for labels, _ in TABLE.values() for label in labels} - {"says", "listener", "server"} <= {
         *OWN_LABELS, "finding",
     }  # fmt: skip
@@ -70,8 +70,8 @@ def test_what_is_posted_says_what_a_failover_asks():
     assert moment(Sight.CLEAR).as_dict()["lost_at_ms"] is None
 
 
-def test_a_fence_that_is_owed_is_posted_and_is_evidence():
-    told = moment(Sight.CLEAR, promoted=True, fence_owed="run r1 owes it; drkit fence pay").as_dict()
+def test_a_pending_fence_is_posted_and_is_evidence():
+    told = moment(Sight.CLEAR, promoted=True, fence_owed="run r1 left it pending; drkit fence pay").as_dict()
     assert told["reason"] == "promoted"
     assert told["fence_owed"] in told["evidence"][0]
     assert moment(Sight.CLEAR, promoted=True).as_dict()["evidence"] == ["broker 0: nothing listens"]

@@ -1,4 +1,4 @@
-"""When an owed fence is tried to be paid; what pays is made by hand."""
+"""When a pending fence is tried; the test replaces what applies it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALIVE, GONE = moment(Sight.CLEAR), moment(Sight.GONE)
 
 
 class Till:
-    """Pays, or refuses to, and remembers when it was asked."""
+    """Applies the fence, or refuses to, and records each attempt."""
 
     def __init__(self) -> None:
         self.refuses, self.breaks = True, False
@@ -31,7 +31,7 @@ class Till:
         return len(self.asked) == 1
 
     def look(self, seconds: float, seen: object = ALIVE, *, owed: bool = True) -> list[float]:
-        """Look every second for so long; returns when it was asked, from the beginning on."""
+        """Look every second for `seconds`; returns the attempts, in seconds from the beginning."""
         began, before = self.now, len(self.asked)
         while self.now < began + seconds:
             self.payer.see(seen, self.now, owed=owed)  # type: ignore[arg-type]
@@ -40,7 +40,7 @@ class Till:
         return [at - began for at in self.asked[before:]]
 
 
-def test_it_is_paid_at_the_first_contact_and_looked_at_now_and_then():
+def test_it_is_applied_at_the_first_contact_and_checked_now_and_then():
     till = Till()
     till.refuses = False
     assert till.look(10, GONE) == []
@@ -56,7 +56,7 @@ def test_what_is_refused_is_tried_again_ever_more_rarely_and_at_once_after_a_sil
     assert till.look(10) == [0.0, 5.0]
 
 
-def test_what_nobody_foresaw_is_told_and_tried_again():
+def test_an_unforeseen_error_is_reported_and_tried_again():
     till = Till()
     till.breaks = True
     with capture_logs() as told:

@@ -36,7 +36,7 @@ def test_what_is_packed_unpacks(codec: int, data: bytes, times: int) -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_kafka_python_reads_ours_and_we_read_its(codec: int) -> None:
+def test_kafka_python_and_drkit_read_each_other(codec: int) -> None:
     data = bytes(range(256)) * 700
     name = CODEC_NAMES[codec]
     assert getattr(kafka_python, f"{name}_decode")(compress(codec, data)) == data

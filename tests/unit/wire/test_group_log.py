@@ -46,7 +46,7 @@ def test_deleted_and_expired_offsets_count() -> None:
     assert GroupLog(0).take(log(told(0, "gone", tombstones=True))) == {"gone"}
 
 
-def test_what_was_read_is_not_told_again() -> None:
+def test_what_was_read_is_not_reported_again() -> None:
     both = log(told(0, "a"), told(1, "b"))
     reader = GroupLog(1)
     assert reader.take(both) == {"b"}
@@ -62,7 +62,7 @@ def test_a_piece_of_a_batch_at_the_end_waits_for_the_rest() -> None:
 
 
 @pytest.mark.parametrize("kind", [COMMIT, ABORT])
-def test_a_transaction_tells_of_its_groups_when_written_and_when_decided(kind: int) -> None:
+def test_a_transaction_reports_its_groups_when_written_and_when_decided(kind: int) -> None:
     reader = GroupLog(0)
     assert reader.take(log(told(0, "t1", "t2", attributes=TRANSACTIONAL, producer_id=7))) == {"t1", "t2"}
     assert reader.take(log(told(2, "other"), marker(3, 8, kind))) == {"other"}
@@ -71,7 +71,7 @@ def test_a_transaction_tells_of_its_groups_when_written_and_when_decided(kind: i
     assert reader.next_offset == 6
 
 
-def test_batches_that_compaction_has_emptied_tell_of_nobody() -> None:
+def test_batches_that_compaction_has_emptied_report_no_group() -> None:
     reader = GroupLog(0)
     assert reader.take(log(Batch(0, (), span=5), told(9, "late"))) == {"late"}
     assert reader.next_offset == 10
@@ -89,8 +89,10 @@ def test_what_is_no_batch_is_an_error() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(-1, 2)), max_size=30), st.data())
-def test_however_it_is_cut_every_group_is_told(commits: list[tuple[str, int]], data: st.DataObject) -> None:
-    """Any answers that a broker may make of a log: each begins where the reader stands and ends anywhere."""
+def test_however_it_is_cut_every_group_is_reported(
+    commits: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    """Any answers that a broker may give of a log: each begins at the reader's offset and ends anywhere."""
     batches = [
         told(i, g, attributes=TRANSACTIONAL if pid >= 0 else 0, producer_id=pid)
         for i, (g, pid) in enumerate(commits)

@@ -21,7 +21,7 @@ def read(position: int, end: int | None = None, **more: frozenset[int]) -> list[
 
 
 @given(position=st.integers(0, 30), end=st.none() | st.integers(0, 30))
-def test_each_record_has_the_offset_at_which_it_stands(position: int, end: int | None) -> None:
+def test_each_record_has_its_offset_in_the_log(position: int, end: int | None) -> None:
     last = 30 if end is None else end
     wanted = [plain_record(o) for o in [*KEPT, *range(26, 30)] if position <= o < last]
     assert read(position, end) == wanted

@@ -108,7 +108,7 @@ def test_a_batch_whose_last_records_were_compacted_is_rebuilt() -> None:
     assert done.next_source == 109
 
 
-def test_a_position_behind_the_last_record_left_in_a_batch() -> None:
+def test_a_position_after_the_last_record_left_in_a_batch() -> None:
     done = run(log(Batch(100, records(100, 101), span=9), batch(109, 1)), position=104)
     assert done.drops == [Drop(104, 109, DropReason.EMPTY)]
     assert copied(done) == list(records(109))

@@ -93,7 +93,7 @@ def written(seed: int, size: int) -> Log:
 
 
 def fetch(log: Log, position: int, limit: int) -> tuple[bytes, list[tuple[int, int]], int]:
-    """As a broker answers: from the batch with the position on, cut off anywhere behind the first batch."""
+    """As a broker answers: from the batch with the position on, cut off anywhere after the first batch."""
     wanted = [each for each in log.batches if each.end > position]
     if not wanted:
         return b"", [], position
@@ -167,7 +167,7 @@ def test_any_slice_of_a_partition(seed: int, ends: tuple[int, int], knobs: dict[
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 1 << 30), knobs=KNOBS, cut=st.integers(0, 10_000))
 def test_what_was_copied_can_be_copied_on(seed: int, knobs: dict[str, Any], cut: int) -> None:
-    """A chain A→B→C: what leaves the function, given its place by a broker, is a log again."""
+    """A chain A→B→C: what leaves the function, with offsets from a broker, is a log again."""
     log = written(seed, 20)
     buffer, aborted, _ = fetch(log, 0, 1 << 20)
     first = run(buffer, aborted=aborted, skip_producer_ids=OPPOSITE, **knobs)

@@ -85,7 +85,7 @@ class Application:
 
 
 class Member:
-    """A member of a group that reads, and commits if it is told to."""
+    """A member of a group that reads, and never commits."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self._consumer = Consumer(

@@ -60,4 +60,4 @@ CHANGES: dict[str, Event] = {
 }
 """Those that change a cluster, a link or the replicator."""
 ANOTHER = {"another-resumes": "--resume", "another-aborts": "--abort"}
-"""Those in which an orchestrator of another machine comes while this one stands still."""
+"""Events in which an orchestrator of another machine comes while this one is suspended."""

@@ -14,7 +14,7 @@ from tests.support.failover.walk.stage import Scene, shown
 
 _MOST_COMMANDS: Final = 9
 _PATIENCE: Final = 2
-"""After so many refusals of the same kind the operator repairs what is broken."""
+"""After this number of equal refusals the operator repairs what is broken."""
 _CONFIG: Final = r"--config \S+"
 _GROUP: Final = r"[A-Za-z0-9.-]*-(?:fresh|orders|pay)"
 _WORD: Final = rf"{_CONFIG}|{_GROUP}|--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|resume"

@@ -1,7 +1,7 @@
 """Commands of drkit as processes that wait for leave at each entry of their journal.
 
 A parent has everything loaded and forks a child for each command. A child connects to the test's socket and
-says in JSON, line by line, which entry it has written; it goes on when it is answered.
+says in JSON, line by line, which entry it has written; it continues when it is answered.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Running:
         return None
 
     def go_on(self, slept: float = 0.0) -> None:
-        """Let it go on, as a process that was suspended for some seconds."""
+        """Let it continue, as a process that was suspended for some seconds."""
         self._lines.write(json.dumps({"slept": slept}) + "\n")
         self._lines.flush()
 
@@ -156,7 +156,7 @@ class Warm:
 
 
 class AskingJournal(Journal):
-    """A journal whose process waits for leave when an entry stands."""
+    """A journal whose process waits for leave after each entry."""
 
     lines: Any = None
     elsewhere = False
@@ -177,7 +177,7 @@ def _say(lines: Any, message: Mapping[str, Any]) -> None:
 
 
 def _sleep(seconds: float) -> None:
-    """The clocks of a process that did nothing for so long."""
+    """Set the clocks forward, as for a process that was suspended for `seconds`."""
     monotonic, any_clock = time.monotonic, time.clock_gettime
     time.monotonic = lambda: monotonic() + seconds
     time.clock_gettime = lambda clock: any_clock(clock) + seconds
@@ -219,7 +219,8 @@ def _child(command: Mapping[str, Any], path: str) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends leaves nothing that looks alive
+    # No ended child remains as a zombie, which would look alive.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         if os.fork() == 0:
             _child(json.loads(line), sys.argv[1])

@@ -221,7 +221,7 @@ class Scene(World):
     # -- what is found ------------------------------------------------------------------------------
 
     def last_run(self) -> RunLog | None:
-        """The newest run, as an independent reader of the journal sees it; None: there is none."""
+        """The newest run, as an independent reader of the journal sees it; None if the journal is empty."""
         loop = EventLoop()
         raw = RawCluster(loop, self.target, "test")
         topic = JournalTopic(raw, self.source.alias, self.target.alias)

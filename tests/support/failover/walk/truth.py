@@ -105,8 +105,8 @@ def _no_record_is_skipped(
     before = [s.value for s in records if s.offset < kept.offset]
     skipped = [v for v in before if v in order and order[v] >= read]
     assert not skipped, f"{group} skips {len(skipped)} of {at}: committed {read}, skips {skipped[:3]}"
-    behind = [s.value for s in records if s.offset >= kept.offset]
-    twice = [v for v in behind if v in order and order[v] < read]
+    after = [s.value for s in records if s.offset >= kept.offset]
+    twice = [v for v in after if v in order and order[v] < read]
     if twice and proven and scene.pair.event != "new-guest":
         assert group in report["groups"]["repeats"], f"{group} repeats {len(twice)} of {at}, unreported"
 
@@ -147,7 +147,7 @@ def _primary_is_right(scene: Scene) -> None:
     scene.replicate()
     scene.application.stop()
     for topic in scene.moving:
-        eventually(partial(_same, scene, topic), 60, f"the copy of {topic} goes on: {scene.said()}")
+        eventually(partial(_same, scene, topic), 60, f"the copy of {topic} continues: {scene.said()}")
 
 
 def _same(scene: Scene, topic: str) -> bool:

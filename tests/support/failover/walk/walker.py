@@ -15,7 +15,7 @@ from tests.support.failover.walk.truth import check
 
 _SLEEP_SECONDS = 60.0
 _LATEST = 8
-"""After so many entries at the most an event passes; or when the command has ended."""
+"""An event passes after at most this number of entries, or when the command has ended."""
 
 
 class Walked(NamedTuple):
@@ -54,10 +54,10 @@ class Stages:
 
 
 def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
-    """Walk a pair, and check what must hold behind it."""
+    """Walk a pair, and check what must hold after it."""
     chance = pair.chance(seed)
     with stage.scene(pair, folder) as scene:
-        # An orchestrator that another one may take over from is on a machine that nobody here can look at.
+        # An orchestrator that another one may take over from is on a machine that cannot be seen from here.
         running = scene.types(*scene.begins, host=ELSEWHERE if pair.event in ANOTHER else HERE)
         at = running.until(pair.is_at)
         said: list[Said] = []
@@ -84,7 +84,7 @@ def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
                 ended = scene.types(*opens(scene)).ended()
                 state_then = operator.to_the_end(ended, opens(scene))
                 assert state_then is RunState.DONE, (
-                    f"behind {state} the standby cannot be opened: {state_then}"
+                    f"after {state} the standby cannot be opened: {state_then}"
                 )
             check(scene, RunState.DONE)
         except AssertionError as error:
