@@ -21,7 +21,7 @@ from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task
 from drkit.copy_task.core.assignment import TaskAssignment
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Failed
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
@@ -94,10 +94,14 @@ class Replicator:
     def _hold_again(self) -> None:
         """Take the lease again that could not be renewed, as the next attempt of `drkit replicate` does."""
         threading.Event().wait(_PAUSE_SECONDS)
-        if not self.lease.is_held:
-            self.lease.release()
-            self.lease = FlowLease(self.target.settings, self.flow, self.state, self.run_id)
-            self.lease.acquire()
+        while not self.lease.is_held:
+            try:
+                self.lease.release()
+                self.lease = FlowLease(self.target.settings, self.flow, self.state, self.run_id)
+                self.lease.acquire()
+            except Failed as error:  # the target wakes up only now
+                sys.stderr.write(f"{error}\n")
+                threading.Event().wait(_PAUSE_SECONDS)
 
     def _checkpoints(self) -> Callable[[], None]:
         task = CheckpointTask(self.source.settings, self.target.settings, self.flow)
