@@ -102,7 +102,7 @@ def _brokers_of_one_of_many(_: int) -> list[int]:
     with Lonely((2, 4)) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
-            return [broker.id for broker in connect(server, 20.0).brokers]
+            return [broker.id for broker in connect(server, 60.0).brokers]
         finally:
             server.shutdown()
 
