@@ -52,8 +52,8 @@ def _warm_brokers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def _clusters(request: pytest.FixtureRequest) -> Iterator[SharedClusters]:
-    # No test waits for these to come back: four heartbeats a second are a third of what an idle one works. And
-    # on a busy machine they are late: a broker that is fenced for it has no leaders for a moment.
+    # No test waits for these to come back: four heartbeats a second are a third of what an idle one works.
+    # And on a busy machine they are late: a broker that is fenced for it has no leaders for a moment.
     properties = {"broker.heartbeat.interval.ms": "1000", "broker.session.timeout.ms": "30000"}
     both = SharedClusters(
         *(LocalCluster(ClusterSpec(name, properties=properties)) for name in ("source", "target"))

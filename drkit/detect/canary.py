@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.clock import wall_ms
+from drkit.counted import counted
 from drkit.detect.seen import ProbeOutcome
 from drkit.flow_state.names import CANARY_TOPIC
 from drkit.kafka import codes
@@ -61,14 +62,14 @@ def ensure_canary(cluster: Cluster) -> str:
         new = NewTopic(TOPIC, len(places), replica_assignment=places, config=dict(_CONFIG))
         made = cluster.call("create a topic", cluster.admin.create_topics, [new])
         cluster.wait(made[TOPIC], "create a topic", TOPIC)
-        return f"created with {len(wanted)} partitions"
+        return f"created with {counted(len(wanted), 'partition')}"
     missing = sorted(wanted - {r for p in found.partitions.values() for r in p.replicas})
     if not missing:
         return ""
     more = NewPartitions(TOPIC, len(found.partitions) + len(missing), [[b] for b in missing])
     made = cluster.call("add partitions", cluster.admin.create_partitions, [more])
     cluster.wait(made[TOPIC], "add partitions to a topic", TOPIC)
-    return f"{len(missing)} partitions more, for new brokers"
+    return f"{counted(len(missing), 'partition')} more, for new brokers"
 
 
 def placed(topic_id: UUID, leaders: Mapping[int, int], broker: int) -> CanaryTarget | None:

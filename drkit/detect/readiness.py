@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from drkit.counted import counted
+
 _SHOWN: Final = 3
 _LITTLE: Final = 0.10
 _NOTHING: Final = 0.02
@@ -103,12 +105,13 @@ def _of_brokers(facts: TargetFacts) -> Iterator[ReadinessFinding]:
 
 def _of_partitions(facts: TargetFacts) -> Iterator[ReadinessFinding]:
     if facts.offline:
-        text = f"{len(facts.offline)} partitions have no leader: {_few(facts.offline)}"
+        text = f"{counted(len(facts.offline), 'partition', 'has')} no leader: {_few(facts.offline)}"
         yield ReadinessFinding(
             "partitions_offline", blocks=True, text=text, next="start the brokers of their replicas"
         )
     if facts.under_min_isr:
-        text = f"{len(facts.under_min_isr)} partitions refuse acks=all: {_few(facts.under_min_isr)}"
+        some = counted(len(facts.under_min_isr), "partition", "refuses")
+        text = f"{some} acks=all: {_few(facts.under_min_isr)}"
         yield ReadinessFinding(
             "under_min_isr", blocks=True, text=text, next="start the brokers of their replicas"
         )

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from drkit import observe
+from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
@@ -83,7 +84,7 @@ class _Payment(FenceStep):
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
         some = ", ".join(f"{at}: {why}" for at, why in sorted(proof.open.items())[:_SHOWN])
         raise Refused(
-            f"{len(proof.open)} partitions of the old primary still take writes",
+            f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
             where=context.flow.source,
             evidence=some,
             hint="see means and canary in [failover.fence] (super users pass every ACL)" + _UP,
@@ -125,7 +126,9 @@ def planned(service: FailoverService) -> list[StepEffect]:
     effects = []
     if lift is not None:
         effects.append(
-            StepEffect(f"lift the fences of {len(lift.topics)} topics", context.flow.source, lift.why)
+            StepEffect(
+                f"lift the fences of {counted(len(lift.topics), 'topic')}", context.flow.source, lift.why
+            )
         )
     if pending is not None:
         effects += FenceStep().plan(_for(service, context, pending.topics))
@@ -168,7 +171,7 @@ def _lifted(context: Context, lift: PendingLift) -> str:
     lift_fences(context, topics)
     settle(context.state, PendingLift, lift.topics)
     observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
-    return f"the fences of {len(topics)} topics were lifted: run {lift.run_id} was rolled back"
+    return f"the fences of {counted(len(topics), 'topic')} were lifted: run {lift.run_id} was rolled back"
 
 
 def liftable(service: FailoverService, topics: Collection[str], reason: str) -> list[str]:

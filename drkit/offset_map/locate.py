@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from drkit.counted import counted
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka import codes
 from drkit.kafka.partition_offsets import listed
@@ -194,5 +195,5 @@ def _gone(topic: TopicMetadata, w: CopiedPartition) -> str:
     if topic.topic_id != w.target_id:
         return f"the target topic {w.target.topic} is not the one that was copied to: it was created again"
     if w.target.partition not in topic.leaders:
-        return f"the target topic has only {len(topic.leaders)} partitions"
+        return f"the target topic has only {counted(len(topic.leaders), 'partition')}"
     return "" if topic.leaders[w.target.partition].node >= 0 else "the target partition has no leader"

@@ -8,6 +8,7 @@ import re
 import socket
 from typing import Final, NamedTuple
 
+from drkit.counted import counted
 from drkit.errors import ConfigError, Failed, Refused
 
 TASK_RETRIES: Final = 4
@@ -85,7 +86,7 @@ def choose_master(url: str | None, tasks: int) -> Master:
         raise Refused(
             "not enough Spark slots: every copy task holds one for as long as it runs",
             where=url,
-            evidence=f"{slots} slots, {tasks} tasks",
+            evidence=f"{counted(slots, 'slot')}, {counted(tasks, 'task')}",
             hint=f"give Spark {tasks} cores, or lower `tasks` of the flows",
         )
     return Master(f"local[{asked},{match['retries'] or TASK_RETRIES}]", slots)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from drkit.counted import counted, first_of
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.status.groups import GroupsSeen, group_faults
@@ -252,11 +253,11 @@ def faults_of(
     unknown = [p for p in found.partitions if p.records is None and p.topic not in found.promoted]
     if unknown and not found.source_error:
         first = unknown[0]
-        text = f"the lag of {len(unknown)} partitions is not known, of {first.topic}-{first.partition}"
+        some = counted(len(unknown), "partition")
+        text = f"the lag of {some} is not known, of {first.topic}-{first.partition}"
         faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
     if found.left_out:
-        more = f" and {len(found.left_out) - 3:,} more" if len(found.left_out) > 3 else ""  # noqa: PLR2004
-        text = f"of the source are not copied: {', '.join(found.left_out[:3])}{more}"
+        text = f"of the source are not copied: {first_of(found.left_out, 3)}"
         faults.append(Fault("topics_left_out", text))
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
+from drkit.counted import counted
 from drkit.errors import Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import Message
@@ -85,7 +86,8 @@ def refuse_living(
             raise Refused(
                 f"MirrorMaker 2 still copies {flow.name}",
                 where=f"group {group} on {target.alias}",
-                evidence=f"{len(members)} members, at {', '.join(sorted({m.host for m in members}))}",
+                evidence=f"{counted(len(members), 'member')},"
+                f" at {', '.join(sorted({m.host for m in members}))}",
                 hint=f"stop its workers, then start again; {SETTING} takes over from a stopped one only",
             )
         if pause(_PAUSE_SECONDS):

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from drkit.config import FlowSettings
+from drkit.counted import counted
 from drkit.errors import Refused
 from drkit.flow_state.records import GenerationRecord, PromotionRecord
 from drkit.flow_state.state import FlowState
@@ -155,7 +156,9 @@ def in_short(changes: Iterable[TopicChange]) -> str:
     for change in changes:
         match change:
             case CreateTopic(partitions=partitions, replicas=replicas):
-                found.append(f"create with {partitions} partitions, {replicas} replicas")
+                found.append(
+                    f"create with {counted(partitions, 'partition')}, {counted(replicas, 'replica')}"
+                )
             case AddPartitions(before=before, after=after):
                 found.append(f"grow from {before} to {after} partitions")
             case SetConfig(setting=name):

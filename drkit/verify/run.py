@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.counted import counted
 from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.spark.conf import secrets_of
@@ -98,7 +99,7 @@ def _compare(
     source, target = settings.task_sides(flow)
     ranges = cut(snapshot.views, workshop.context.defaultParallelism)
     offsets = sum(v.frontier - v.source_start for v in snapshot.views)
-    progress(f"{flow.name}: {len(snapshot.views)} partitions, {offsets} source offsets to compare")
+    progress(f"{flow.name}: {counted(len(snapshot.views), 'partition')}, {offsets} source offsets to compare")
     results = _run(workshop, ranges, source, target, lambda line: progress(f"{flow.name}: {line}"))
     partitions = join(snapshot.views, results)
     report = FlowReport(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from drkit.config import FlowSettings
+from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs, topic_names
@@ -126,7 +127,7 @@ class _Look:
 
     def _view(self, pair: _Pair, at: TopicPartition, to: TopicPartition) -> PartitionView:
         if to not in self._target.ends:
-            raise Unknown(f"the target topic has only {len(pair.target.partitions)} partitions")
+            raise Unknown(f"the target topic has only {counted(len(pair.target.partitions), 'partition')}")
         start, end = self._target.starts[to], self._target.ends[to]
         key = MapKey(pair.source.topic_id, pair.target.topic_id, at.partition)
         found = self._map.settled(key, at, to, start, end)

@@ -16,8 +16,8 @@ from drkit.cli.render import emit
 from drkit.cli.session import session
 from drkit.cli.signals import ENDING, setting
 from drkit.cli.talk import say, say_over
+from drkit.counted import counted
 from drkit.errors import Usage
-from drkit.failover.core.words import counted
 from drkit.monitoring.page.server import Listen
 from drkit.replicate.flow_thread import Glance
 from drkit.replicate.reload import ConfigFile

@@ -12,6 +12,7 @@ from drkit.cli.screens.status_view import Shown
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config.tables.closest import closest
+from drkit.counted import counted
 from drkit.errors import Usage
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
@@ -72,6 +73,6 @@ def _refuse_unknown(groups: Sequence[str], found: Sequence[FlowStatus]) -> None:
             raise Usage(
                 f"there is no group {group} with a committed offset in a copied topic",
                 where=", ".join(f.flow for f in found),
-                evidence=f"{len(known)} groups have one",
+                evidence=f"{counted(len(known), 'group', 'has')} one",
                 hint=f"did you mean '{near}'?" if near else "see all: drkit status --all-groups",
             )

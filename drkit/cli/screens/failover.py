@@ -8,8 +8,8 @@ from typing import Any
 
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
+from drkit.counted import counted, first_of
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.words import counted, first_of
 from drkit.failover.loss.risk import held_text
 from drkit.failover.service import Proposal, Rehearsal
 from drkit.visible import visible

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drkit.failover.core.words import counted
+from drkit.counted import counted
 from drkit.status.groups import GroupPartition, GroupsSeen, GroupStatus, worst_first
 from drkit.status.model import FlowStatus
 

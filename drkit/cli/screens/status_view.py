@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.cli.screens.status_groups import group_lines
-from drkit.failover.core.words import counted, first_of
+from drkit.counted import counted, first_of
 from drkit.status.lag.hanging import OpenTransaction, held_by
 from drkit.status.model import FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner, TopicStatus
 from drkit.status.runners import StandbyStatus

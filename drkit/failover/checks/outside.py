@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.other_groups import CONSUMERS, OtherGroup, from_state
 from drkit.config import FlowSettings
+from drkit.counted import first_of
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.words import first_of
 from drkit.failover.groups.look import Positions, partition_of
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.records import CheckpointsRecord, EventRecord, GenerationRecord

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from drkit.counted import counted, first_of
 from drkit.detect.reasons import Reason
 from drkit.errors import Refused
 from drkit.failover.checks.against import PreconditionInput, by_the_table
 from drkit.failover.checks.survey import ClusterIdentity
-from drkit.failover.core.words import first_of
 from drkit.next_command import leave_behind
 
 
@@ -131,7 +131,7 @@ def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
     left = sorted(missing.keys() - set(q.request.leave_behind))
     if left:
         yield Refused(
-            f"{len(left)} topics of the flow have no copy: a switchover of everything would leave them",
+            f"a switchover of everything would leave behind {counted(len(left), 'topic')} without a copy",
             where=f"{q.flow}: {first_of(left)}",
             evidence=f"{left[0]}: {missing[left[0]]}",
             hint="let drkit replicate copy them; or leave them out of the flow with topics_exclude; or leave "

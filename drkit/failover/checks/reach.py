@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from drkit.config import RepointSettings
+from drkit.counted import first_of
 from drkit.failover.checks.outside import Outside
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.words import first_of
 from drkit.repoint import name_of
 
 _ONLY_SAYS: Final = "print"

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from drkit.config import FlowSettings
 from drkit.config.tables.closest import closest
+from drkit.counted import counted, first_of, verb
 from drkit.errors import ConfigError, Usage
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.words import first_of
 from drkit.failover.groups.look import Positions
 from drkit.flow_state.copied_topics import promoted_of
 
@@ -113,7 +113,8 @@ def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) 
             raise Usage(
                 f"the group '{group}' has no committed offsets in a topic that the flow copies",
                 where=f"--group, flow {basis.flow.name}",
-                evidence=f"{len(basis.positions)} groups have some, as known from {basis.origin}",
+                evidence=f"{counted(len(basis.positions), 'group', 'has')} some, as known from"
+                f" {basis.origin}",
                 hint=_nearest(group, basis.positions) or "drkit status shows the groups",
             )
     for topic in topics:
@@ -121,7 +122,8 @@ def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) 
             raise Usage(
                 f"the flow has no copy of the topic '{topic}'",
                 where=f"--topic, flow {basis.flow.name}",
-                evidence=f"{len(basis.copied)} topics of {basis.flow.source} have one",
+                evidence=f"{counted(len(basis.copied), 'topic')} of {basis.flow.source}"
+                f" {verb(len(basis.copied), 'has')} one",
                 hint=_nearest(topic, basis.copied) or "drkit status shows the topics",
             )
 

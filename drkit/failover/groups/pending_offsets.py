@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.words import first_of
 from drkit.kafka.codes import UNSTABLE_OFFSET_COMMIT
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster
@@ -99,7 +99,8 @@ def kept_in(group: str, partitions: int) -> int:
 
 def _unstable(context: Context, found: list[Pending]) -> Refused:
     return Refused(
-        f"{len(found)} groups have offsets in an open transaction: their positions are not known yet",
+        f"an open transaction holds offsets of {counted(len(found), 'group')}: their positions are not known"
+        " yet",
         where=f"{context.flow.name}: {first_of(p.group for p in found)}",
         evidence=first_of(found),
         hint='let these producers end their transactions, or set open_transactions = "abort" in'

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from drkit.clock import Seconds
+from drkit.counted import counted
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.groups.look import Positions, committed_on_source
@@ -58,7 +59,8 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
         moves = moving.of(left)
         if not moves or context.clock() > deadline:
             return {
-                group: f"{number:,} records before the fenced end, {members[group]} members"
+                group: f"{counted(number, 'record')} before the fenced end,"
+                f" {counted(members[group], 'member')}"
                 for group, number in left.items()
             }
         context.tell(StepProgress(StepName.DRAIN, f"{len(moves)} groups still read", {"first": min(moves)}))

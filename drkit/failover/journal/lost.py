@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Final
 
+from drkit.counted import counted
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.machine import ORDER
 from drkit.failover.journal.entries import RunLog, read_history
@@ -67,6 +68,6 @@ def _described(run: RunLog) -> str:
     done = ", ".join(step for step in ORDER if step in run.results) or "none"
     topics = run.opening.get("scope", {}).get("topics", {})
     return (
-        f"run {run.run_id}, term {run.term}, {len(topics)} topics: {run.state.value};"
+        f"run {run.run_id}, term {run.term}, {counted(len(topics), 'topic')}: {run.state.value};"
         f" steps that ended: {done}; its last entry is '{what}' of {at}"
     )

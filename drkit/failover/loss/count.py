@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from drkit.counted import counted
 from drkit.detect.risk import Risk
 from drkit.failover.core.context import Context
 from drkit.failover.core.evidence import LossEvidence
-from drkit.failover.core.words import counted
 from drkit.failover.loss.gap import Counted, count_gaps
 from drkit.failover.loss.positions import ScopePositions
 from drkit.failover.loss.risk import held_text, held_total
@@ -186,7 +186,8 @@ def _statement(
 ) -> str:
     if silent is None and is_drained(lost):
         if fenced:
-            return f"nothing is lost: every record up to the fenced ends of {len(lost)} partitions is copied"
+            some = counted(len(lost), "partition")
+            return f"nothing is lost: every record up to the fenced ends of {some} is copied"
         return "nothing is lost so far, but the source is not fenced: what it takes from now on stays there"
     places = _places([p for p in lost if p.records != 0 or not p.exact or p.held_back])
     count = "an unknown number of records" if total is None else counted(total, "record")
@@ -200,7 +201,7 @@ def _statement(
             f" ({bound})" if bound else ""
         )
     hanging = sum(p.open_transaction for p in lost)
-    opened = f"; {hanging} partitions have an open transaction" if hanging else ""
+    opened = f"; {counted(hanging, 'partition', 'has')} an open transaction" if hanging else ""
     unfenced = "" if fenced else "; the source is not fenced, so there may be more"
     return f"lost: {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
 

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from drkit.counted import counted, first_of
 from drkit.errors import ConfigError
 from drkit.failover.core.context import Context
-from drkit.failover.core.words import first_of
 from drkit.failover.loss.tail import Passed, Take, read_tail
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
@@ -110,15 +110,15 @@ class Divergence:
         if self.unanswered:
             return f"{old} does not answer: {self.unanswered}"
         if unknown := [t for t in self.tails if t.found is DivergenceState.UNKNOWN]:
-            return f"not known of {len(unknown)} partitions: {_places(unknown)}"
+            return f"not known of {counted(len(unknown), 'partition')}: {_places(unknown)}"
         if self.is_clean:
-            return f"{old} has nothing that was not copied ({len(self.tails)} partitions)"
+            return f"{old} has nothing that was not copied ({counted(len(self.tails), 'partition')})"
         bad = [t for t in self.tails if t.found is not DivergenceState.CLEAN or t.open_transaction]
         records = sum(t.records for t in self.tails)
         held = sum(t.held_back for t in self.tails)
         more = f"; open transactions hold back up to {held:,} more" if held else ""
         more += "; its fence is pending, so more may come" if self.owed else ""
-        return f"{records:,} records are only on {old}: {_places(bad)}{more}"
+        return f"{counted(records, 'record', 'is')} only on {old}: {_places(bad)}{more}"
 
 
 def _places(tails: list[PartitionDivergence]) -> str:

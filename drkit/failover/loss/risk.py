@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from drkit.counted import counted
 from drkit.status.lag.source import HeldBack
 
 
@@ -25,4 +26,6 @@ def held_text(records: int, acknowledged: int) -> str:
     """Return what open transactions hold back, in words; empty if nothing."""
     if not records:
         return ""
-    return f"up to {records:,} records held back by open transactions ({acknowledged:,} acknowledged)"
+    return (
+        f"up to {counted(records, 'record')} held back by open transactions ({acknowledged:,} acknowledged)"
+    )

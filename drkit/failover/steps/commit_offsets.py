@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from drkit.counted import counted
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.core.words import counted
 from drkit.failover.groups.eviction import evict_members
 from drkit.failover.groups.look import TargetGroup, on_target, partition_of
 from drkit.failover.groups.writes import Writes, restore, write
@@ -46,7 +46,7 @@ class CommitOffsetsStep:
             kept = sum(s.mark is not None for s in found.stored.values())
             why = f"{kept} positions by drkit already exist"
             if found.members:
-                why = f"{len(found.members)} members: {', '.join(found.members[:_SHOWN])}"
+                why = f"{counted(len(found.members), 'member')}: {', '.join(found.members[:_SHOWN])}"
             effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, why))
         return effects
 
@@ -69,7 +69,9 @@ class CommitOffsetsStep:
                 outcome["failed"] = {g: [str(at) for at in p] for g, p in failed.items()}
             if failed:
                 raise _not_stored(context, failed)
-            context.tell(StepProgress(self.name, f"{len(part)} groups committed", {"last": max(part)}))
+            context.tell(
+                StepProgress(self.name, f"{counted(len(part), 'group')} committed", {"last": max(part)})
+            )
         by_verdict = Counter(v.name for p in verdicts.values() for v in p.values())
         kept = sorted(g for g, p in verdicts.items() if GuardVerdict.MOVED in p.values())
         moved = [g for g in groups if g not in kept]

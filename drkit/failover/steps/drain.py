@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from drkit.counted import counted
 from drkit.errors import Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import LossEvidence
@@ -43,7 +44,7 @@ class DrainStep:
             return [StepEffect("state what is lost", alias, why)]
         lost = lost_partitions(context, scope_positions(context, source), source)
         seconds = context.settings.failover.drain_seconds
-        what = f"wait up to {seconds:g} s for the copy to reach the end of {len(lost)} partitions"
+        what = f"wait up to {seconds:g} s for the copy to reach the end of {counted(len(lost), 'partition')}"
         return [StepEffect(what, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
 
     def run(self, context: Context) -> StepResult:
@@ -114,9 +115,9 @@ def _left(lost: Sequence[Lost]) -> str:
     left = sum(p.records or 0 for p in lost)
     waiting = sum(p.open_transaction for p in lost)
     held = held_of(lost)
-    text = f", {waiting} partitions with an open transaction" if waiting else ""
+    text = f", {counted(waiting, 'partition')} with an open transaction" if waiting else ""
     back = held_text(held.records, held.acknowledged)
-    return f"{left:,} records left" + text + (f", {back}" if back else "")
+    return f"{counted(left, 'record')} left" + text + (f", {back}" if back else "")
 
 
 def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from drkit.counted import counted, first_of, verb
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FenceEvidence
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.core.words import counted, first_of
 from drkit.failover.fencing.lift import fenced, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence, choose
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
@@ -23,7 +23,6 @@ from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
 
-_SHOWN: Final = 5
 _REMEMBERED_SECONDS: Final = 5.0
 """A silent primary is asked again after this time, so that one that is back is fenced at once."""
 _STOP: Final = "stop"
@@ -187,14 +186,15 @@ class FenceStep:
         request = context.request
         if request.planned or not request.accept_data_loss:
             raise Refused(
-                f"{len(proof.open)} partitions of the old primary still take writes",
+                f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
                 where=context.flow.source,
                 evidence=_places(proof),
                 hint="see means and canary in [failover.fence] (super users pass every ACL), then:"
                 " drkit failover --resume; or continue unfenced:"
                 ' drkit failover --resume --accept-data-loss "REASON"',
             )
-        why = f"{len(proof.open)} partitions still take writes: {_places(proof)}"
+        some = counted(len(proof.open), "partition")
+        why = f"{some} still {verb(len(proof.open), 'takes')} writes: {_places(proof)}"
         return self._owed(context, why, answered=True)
 
     def _proof(self, context: Context, seconds: float) -> Proof:
@@ -255,8 +255,9 @@ class FenceStep:
         left = tuple(fenced(context, context.scope.topics))
         owe(context.state, PendingLift(context.run_id, context.wall(), error.in_short, left))
         return (
-            f"{context.flow.source} is still fenced for {len(left)} topics ({error.in_short}): producers are"
-            f" refused there; drkit watch lifts it at the first contact, or: {paid_with(context.flow.name)}"
+            f"{context.flow.source} is still fenced for {counted(len(left), 'topic')} ({error.in_short}):"
+            " producers are refused there; drkit watch lifts it at the first contact, or:"
+            f" {paid_with(context.flow.name)}"
         )
 
 
@@ -272,7 +273,8 @@ def _method(context: Context) -> FenceMethod | None:
 
 
 def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list[str]:
-    notes = [f"{context.flow.source} is fenced by {how}: {len(proof.refused)} partitions refuse the canary"]
+    some = counted(len(proof.refused), "partition", "refuses")
+    notes = [f"{context.flow.source} is fenced by {how}: {some} the canary"]
     if proof.without_leader:
         notes.append(f"{len(proof.without_leader)} partitions have no leader: they take no writes")
     if resolved.aborted:
@@ -280,15 +282,11 @@ def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list
     if resolved.marked:
         notes.append(
             "drkit wrote the markers of transactions that ended after the fence; on the old primary these"
-            f" transactional ids work again after a restart of its brokers: {_first(resolved.marked)}"
+            f" transactional ids work again after a restart of its brokers: {first_of(resolved.marked)}"
         )
     if resolved.left:
-        notes.append(f"transactions are still open on {_first(resolved.left)}")
+        notes.append(f"transactions are still open on {first_of(resolved.left)}")
     return notes
-
-
-def _first(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (" and others" if len(names) > _SHOWN else "")
 
 
 def _places(proof: Proof) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FreezeEvidence
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.core.words import counted
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
@@ -146,8 +146,8 @@ class FreezeStep:
             reasons = {f"{at}: {why}" for at, why in progress.waiting.items()} - told
             if effects and reasons:
                 told.update(reasons)
-                context.tell(StepProgress(self.name, f"waiting for {len(progress.waiting)} partitions",
-                                      {"first": min(reasons)}))  # fmt: skip
+                some = counted(len(progress.waiting), "partition")
+                context.tell(StepProgress(self.name, f"waiting for {some}", {"first": min(reasons)}))
 
         seconds = context.settings.failover.fence.freeze_seconds if effects else _PROOF_SECONDS
         deadline = context.clock() + seconds

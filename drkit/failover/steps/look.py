@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from drkit.counted import counted
 from drkit.failover.checks.against import PreconditionInput
 from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.survey import Survey, survey
@@ -9,7 +10,6 @@ from drkit.failover.checks.terms import refused_later
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.core.words import counted
 
 
 class LockStep:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.core.words import counted
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from drkit.counted import counted, verb
 from drkit.errors import Failed, Refused
 from drkit.failover.checks.late import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
@@ -12,7 +13,6 @@ from drkit.failover.core.asking import asked
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.core.words import counted
 from drkit.failover.groups.look import partition_of
 from drkit.failover.groups.pending_offsets import settle
 from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
@@ -60,7 +60,8 @@ class TranslateStep:
         if found["unavailable"] and not context.request.accept_data_loss:
             raise _unavailable(context, found["unavailable"])
         number = sum(map(len, found["positions"].values()))
-        notes = [f"{number:,} positions of {len(found['positions']):,} groups are exact"]
+        groups = counted(len(found["positions"]), "group")
+        notes = [f"{counted(number, 'position')} of {groups} {verb(number, 'is')} exact"]
         return StepResult(
             found, (*notes, *found["settled"], *late_notes(found["late"]), found["loss"]["statement"])
         )

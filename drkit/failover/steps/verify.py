@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 import uuid
 
+from drkit.counted import counted
 from drkit.detect.canary import TOPIC, ensure_canary, placed, probe_write
 from drkit.detect.seen import ProbeOutcome
 from drkit.errors import Failed
@@ -41,12 +42,16 @@ class VerifyStep:
         """See :class:`drkit.failover.core.step.Step`."""
         target, seconds = context.flow.target, context.settings.failover.verify_seconds
         groups = len(context.scope.groups)
+        topics = counted(len(context.scope.topics), "topic")
         return [
             StepEffect("write and read a canary on every broker", f"{target}: {TOPIC}"),
             StepEffect(
-                f"ask every partition of {len(context.scope.topics)} topics whether it takes records", target
+                f"ask every partition of {topics} whether it takes records",
+                target,
             ),
-            StepEffect(f"wait up to {seconds:g} s for {groups} groups to have members and move", target),
+            StepEffect(
+                f"wait up to {seconds:g} s for {counted(groups, 'group')} to have members and move", target
+            ),
         ]
 
     def run(self, context: Context) -> StepResult:
@@ -58,15 +63,17 @@ class VerifyStep:
         closed = _partitions(context)
         groups = self._groups(context)
         waiting = {g: why for g, why in groups.items() if why != _WORKS}
-        notes = [f"a canary was written and read on {brokers} brokers of {context.flow.target}"]
+        notes = [f"a canary was written and read on {counted(brokers, 'broker')} of {context.flow.target}"]
         if closed:
-            notes.append(f"{len(closed)} partitions refuse drkit itself, which is fenced there")
+            notes.append(
+                f"{counted(len(closed), 'partition', 'refuses')} drkit itself, which is fenced there"
+            )
         notes.append(f"{len(groups) - len(waiting)} of {len(groups)} groups are at work")
         notes += [f"{g}: {why}" for g, why in sorted(waiting.items())]
         again = repeated(context)
         notes += [
             f"{g} still read {context.flow.source} after its position was taken:"
-            f" it reprocesses up to {n:,} records"
+            f" it reprocesses up to {counted(n, 'record')}"
             for g, n in sorted(again.items())
         ]
         left = too_late(context)
@@ -171,4 +178,4 @@ def _at_work(context: Context, group: str, found: TargetGroup) -> str:
         if stored is not None and stored.offset != downstream:
             return _WORKS
         left += max(0, translated["ends"][target] - downstream)
-    return f"{len(found.members)} members, has not committed yet" if left else _WORKS
+    return f"{counted(len(found.members), 'member')}, has not committed yet" if left else _WORKS

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
+from drkit.counted import counted
 from drkit.flow_state.codec.body import record, stored
 from drkit.flow_state.codec.fields import (
     Fields,
@@ -56,7 +57,7 @@ class PendingFence(StateRecord):
     def owed_by(self) -> str:
         """Since which failover the fence is pending, and on which topics, as text."""
         run = f"run {self.run_id} (term {self.term})"
-        return f"since {run}, {len(self.topics)} topics: {_some(self.topics)}"
+        return f"since {run}, {counted(len(self.topics), 'topic')}: {_some(self.topics)}"
 
 
 def _some(topics: tuple[str, ...]) -> str:
@@ -84,7 +85,8 @@ class PendingLift(StateRecord):
     def in_words(self) -> str:
         """Which topics are still fenced, and why."""
         some = _some(self.topics)
-        return f"run {self.run_id} was rolled back, but {len(self.topics)} topics are fenced: {some}"
+        fenced = f"{counted(len(self.topics), 'topic', 'is')} fenced"
+        return f"run {self.run_id} was rolled back, but {fenced}: {some}"
 
 
 @record

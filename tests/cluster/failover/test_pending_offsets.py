@@ -105,7 +105,7 @@ def test_it_is_waited_for(half: Callable[[str], Half], asked: Callable[..., Any]
 
 def test_it_is_named_or_aborted(half: Callable[[str], Half], asked: Callable[..., Any]) -> None:
     one = half("stays")
-    with pytest.raises(Refused, match="1 groups have offsets in an open transaction") as caught:
+    with pytest.raises(Refused, match="an open transaction holds offsets of 1 group:") as caught:
         asked(one.group, transaction_wait_seconds=0, open_transactions="hold")
     assert caught.value.evidence == f"group {one.group}: {one.name}"
     notes, offset = asked(one.group, transaction_wait_seconds=0)

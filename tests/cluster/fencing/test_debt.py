@@ -110,7 +110,7 @@ def test_a_dry_run_applies_nothing(owing: Owing):
     assert shown["owed"]["topics"] == [owing.topic]
     assert shown["topics"][0]["takes_writes"].startswith("yes: partitions 0")
     fault, debt = status(owing)
-    assert f"), 1 topics: {owing.topic}; it answers, so now: drkit fence pay --flow" in fault
+    assert f"), 1 topic: {owing.topic}; it answers, so now: drkit fence pay --flow" in fault
     assert debt["run_id"] in fault
     assert debt["topics"] == [owing.topic]
     assert owing.write() is None

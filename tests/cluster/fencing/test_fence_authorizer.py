@@ -222,7 +222,7 @@ def test_a_failover_is_held_and_rolled_back_when_a_super_user_passes_every_acl(m
     with Orchestrators() as others:
         held = others.run(world.plain(), "begin", groups=[world.name("shop")]).error
         assert held is not None
-        assert "still take writes" in held["error"]
+        assert "still takes writes" in held["error"]
         assert "canary" in held["hint"]
         assert moving.denied(), "held: the fence stays up"
         report = others.run(world.plain(), "abort").report

@@ -143,7 +143,7 @@ def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: 
     """A1: the switchover is held, the primary dies, it is rolled back; later the primary returns."""
     world, topic = stage.world, stage.topics[0]
     report = taken_back_from_a_dead_primary(stage)
-    assert "is still fenced for 1 topics" in report["next"][0]
+    assert "is still fenced for 1 topic" in report["next"][0]
     assert not violations(world.run_log())
     pending = flow_state(world.state()).get(PendingLift)
     assert pending is not None

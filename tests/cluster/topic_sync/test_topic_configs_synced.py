@@ -242,7 +242,7 @@ def test_config_show_plan(
     assert shown(world, config, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     first = {"flow": world.flow().name, "topic": full, "what": "create topic", "setting": ""}
-    told = {"from": None, "to": "3 partitions, 1 replicas", "why": "not on the target yet"}
+    told = {"from": None, "to": "3 partitions, 1 replica", "why": "not on the target yet"}
     assert rows[0] == first | told
     by_what = {(r["topic"], r["what"], r["setting"]): (r["from"], r["to"], r["why"]) for r in rows}
     assert by_what[full, "with config", "retention.ms"] == (None, "5000", "as on the source")

@@ -261,7 +261,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(world: World):
 
     found = world.sync(effects=False).look()
 
-    assert found.actions[new] == "create with 2 partitions, 1 replicas"
+    assert found.actions[new] == "create with 2 partitions, 1 replica"
     assert found.actions[grown].startswith(
         "grow from 1 to 2 partitions; set message.timestamp.after.max.ms, "
     )

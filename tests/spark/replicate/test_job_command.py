@@ -151,7 +151,7 @@ def test_dry_run_shows_the_plan_and_changes_nothing(config, tag, source: LocalCl
         {
             "flow": f"a{tag}->b{tag}",
             "topic": f"{tag}-orders",
-            "action": "create with 2 partitions, 1 replicas",
+            "action": "create with 2 partitions, 1 replica",
             "reason": "",
         }
     ]

@@ -20,7 +20,7 @@ def test_a_run_that_only_this_machine_knows_is_said_with_how_far_it_came(tmp_pat
     assert isinstance(found, Refused)
     assert found.where == f"{ERROR.where}; {tmp_path / 'r1.jsonl'}"
     assert found.evidence == (
-        "run r1, term 3, 1 topics: running; steps that ended: LOCK, SNAPSHOT;"
+        "run r1, term 3, 1 topic: running; steps that ended: LOCK, SNAPSHOT;"
         " its last entry is 'result SNAPSHOT' of 2025-11-22T12:00:04+00:00"
     )
     assert "move the file away" in found.hint

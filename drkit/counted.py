@@ -1,0 +1,30 @@
+"""Numbers and lists of names for sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+_SHOWN: Final = 5
+_PLURALS: Final = {"has": "have", "is": "are", "was": "were"}
+
+
+def counted(number: int, noun: str, does: str = "") -> str:
+    """Return a number with its noun, in the plural unless the number is 1.
+
+    :param does: a verb that follows, as it is with 1: ``has``
+    """
+    told = f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{told} {verb(number, does)}" if does else told
+
+
+def verb(number: int, does: str) -> str:
+    """Return a verb that fits a number of things; it is given as it is with 1."""
+    return does if number == 1 else _PLURALS.get(does) or does.removesuffix("s")
+
+
+def first_of(names: Iterable[object], most: int = _SHOWN) -> str:
+    """Return the first names, and the number of the others."""
+    found = [str(name) for name in names]
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
