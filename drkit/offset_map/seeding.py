@@ -108,12 +108,13 @@ def _records(
     at: TopicPartition, seed: Seed, look: Look, to: History, state: PartitionMap, reign: int
 ) -> list[MapRecord]:
     """The pack and the turn of a partition; none where its map has begun so already."""
-    if state.history == to:
+    if state.history is not None and state.history.producer_id == to.producer_id:
+        # A task may have ended the seed's history since, and continued in the next epoch of the same id.
         if not _has_begun(state, seed, to):
             raise _not_new(at, to, "its map has begun otherwise with this id")
         return []
     known = look.producer_epoch(to.producer_id)
-    if known is not None or to in state.ended:
+    if known is not None or to.producer_id in {ended.producer_id for ended in state.ended}:
         raise _not_new(at, to, f"the partition's leader knows it, with epoch {known}")
     if look.end != seed.downstream:
         raise Refused(
@@ -127,7 +128,7 @@ def _records(
 
 
 def _has_begun(state: PartitionMap, seed: Seed, to: History) -> bool:
-    """Whether a map in the seed's history began with the seed; records may have been copied since."""
+    """Whether a map of the seed's producer id began with the seed; records may have been copied since."""
     made = PartitionMap()
     for part in parts(seed.segments, seed.downstream):
         made.apply(part)

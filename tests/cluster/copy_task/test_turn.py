@@ -135,3 +135,24 @@ def test_three_turns_at_rest(turning: Turning, clusters: list[LocalCluster]) -> 
         assert not flow.events("source_diverged")
         assert not flow.events("foreign_writer")
     assert offsets > 5_000
+
+
+def test_killed_after_the_seed_and_again_and_again(turning: Turning) -> None:
+    """The seeds are written again after each kill: before the first append, and after some."""
+    chance = random.Random(5)
+    _write(turning.now.flow, turning.topic, 60, 1)
+    turning.copy()
+    for number in range(3):
+        seeds = turning.turn()
+        flow = turning.now.flow
+        task = flow.start(lease=turning.now.lease(turning.other, once=False))
+        assert task.kill_after(chance.uniform(0.0, 2.0)), "there is nothing to copy yet"
+        turning.write(seeds)
+        assert _compare(turning)
+        _write(flow, turning.topic, 30, 10 + number)
+        for _ in range(2):
+            task = flow.start(lease=turning.now.lease(turning.other, once=False))
+            assert task.kill_after(chance.uniform(0.0, 2.0))
+            turning.write(seeds)
+        assert not turning.copy().looped
+        assert _compare(turning)

@@ -8,13 +8,19 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.flow_state.lease.lost import LeaseLost
+from drkit.flow_state.names import map_transactional_id
 from drkit.flow_state.records import CutRecord
 from drkit.kafka.permit import permitted_by
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions.producer import Transactions
 from drkit.local.cluster import LocalCluster
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.reading import read_on
 from drkit.offset_map.seeding import SeededPartition, write_seeds
-from drkit.offsets import Pack
+from drkit.offset_map.topic import bucket_of, find_map, new_nonce
+from drkit.offset_map.writer import MapTaken, MapWriter
+from drkit.offsets import History, MapKey, Mark, Pack
 from drkit.offsets.map_codec import decode_record
 from drkit.offsets.map_record import Turn
 from drkit.wire import Record, encode, stamp
@@ -102,8 +108,35 @@ def test_killed_before_the_commit_nothing_is_there_and_the_next_try_writes_all(
     assert turning.is_exact()
 
 
-def test_an_earlier_task_writes_nothing_to_the_map_any_more(turning: Turning) -> None:
-    """It holds its part of the map when the turns come, as one that was frozen does."""
+def test_who_held_a_part_of_the_map_before_writes_nothing_there_any_more(turning: Turning) -> None:
+    seeds, flow = _at_rest(turning), turning.now.flow
+    (at, seed) = seeds[0]
+    bucket = MapBucket(bucket_of(*at.source, flow.settings.buckets), flow.map_topic)
+
+    async def held(cluster: RawCluster) -> MapWriter:
+        topic = await find_map(cluster, flow.map_topic)
+        name = map_transactional_id(flow.source.alias, flow.target.alias, bucket.bucket)
+
+        writer = MapWriter(
+            Transactions(cluster, name), bucket, new_nonce(),
+            lambda _: find_map(cluster, flow.map_topic), lambda: False,
+        )  # fmt: skip
+        await writer.take()
+        await writer.begin(lambda: read_on(cluster, topic, bucket))
+        return writer
+
+    earlier = flow.ask(flow.target, held)
+    turning.write(seeds)
+    mark = Mark(1, History(*flow.producer), 1_000, seed.downstream, seed.copied_end, 0, -1, live=True)
+    with pytest.raises(MapTaken):
+        flow.ask(
+            flow.target,
+            lambda _: earlier.write([(MapKey(at.source_id, at.target_id, at.source.partition), mark)]),
+        )
+    assert turning.is_exact()
+
+
+def test_a_task_that_was_frozen_during_two_turns_changes_nothing(turning: Turning) -> None:
     turning.turn()
     flow = turning.now.flow
     zombie = flow.start(lease=turning.now.lease(turning.other, once=False, seconds=20.0, grace=300.0))
@@ -115,7 +148,7 @@ def test_an_earlier_task_writes_nothing_to_the_map_any_more(turning: Turning) ->
     turning.turn()
     known = _map_of(flow)
     zombie.resume()
-    assert zombie.report()["ended"] == "fenced"
+    assert zombie.report()["ended"] in {"fenced", "superseded"}
     assert _map_of(flow) == known
     assert turning.is_exact()
 
@@ -172,7 +205,7 @@ def test_another_direction_s_batch_after_the_cut_stops_its_partition_alone(turni
         assert [states[turning.topic, p][0] for p in range(PARTITIONS)] == ["live", "stopped", "live"]
         event = flow.events("opposite_wrote")[-1]
         assert event["stopped"]
-        assert (event["partition"], event["producer_id"]) == (1, turning.other.ids[0])
+        assert (event["partition"], event["producer_id"]) == (1, turning.other.flow.producer.id)
     there, here = read(flow.target, turning.topic), read(flow.source, turning.topic)
     for p in range(PARTITIONS):
         copied = [s.content for s in here[p] if p != 1 or s.offset < event["offset"]]

@@ -77,6 +77,15 @@ def test_the_last_segment_of_a_seed_may_grow() -> None:
     assert not _records(AT, seed, Look(0, end=110), NEW, state, 2)
 
 
+def test_repeated_nothing_is_written_also_where_a_task_has_ended_the_seed_s_history() -> None:
+    """A task that finds another one's claims fences them, and continues in the next epoch of the id."""
+    state, later = known(), History(NEW.producer_id, 1)
+    begun(state)
+    state.apply(Turn(3, 5, NEW, -1, later, 101, 104, 100, -1, 5))
+    look = Look(0, end=104, leader_epoch=5, producers={NEW.producer_id: producer(later)})
+    assert not begun(state, look=look)
+
+
 def test_a_map_that_has_begun_otherwise_is_refused() -> None:
     state = known(NEW)
     with pytest.raises(Refused, match="not new"):
