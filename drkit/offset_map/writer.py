@@ -16,7 +16,7 @@ from drkit.errors import Failed
 from drkit.kafka import codes
 from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, produce_request
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions.producer import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, batch_of, pairs
 from drkit.offsets import MapKey, MapRecord, Reign
@@ -138,11 +138,17 @@ class MapWriter:
         :raises Failed: the map topic does not take them
         :raises MapTaken: the bucket is another task's
         """
-        await self._transactions.add([TopicPartition(self._name, self._bucket.bucket)])
-        self._transactional_id = self._transactions.transactional_id
-        for batch in _batches(pairs([*records, self._ended])):
-            await self._send(batch)
-        await self._transactions.end(commit=True)
+        batches = list(_batches(pairs([*records, self._ended])))
+        try:
+            await self._transactions.add([TopicPartition(self._name, self._bucket.bucket)])
+            self._transactional_id = self._transactions.transactional_id
+            for batch in batches:
+                await self._send(batch)
+            await self._transactions.end(commit=True)
+        except TransactionFailed as error:
+            if error.code in codes.FENCED:
+                raise self._taken(error.code) from error
+            raise
         self._transactional_id = None
 
     async def _pump(self) -> None:
@@ -203,11 +209,7 @@ class MapWriter:
                 self._unknown = None
                 return
             if code in codes.FENCED:
-                raise MapTaken(
-                    "another task has taken this part of the flow",
-                    where=self._where,
-                    evidence=f"Kafka error code {code}",
-                )
+                raise self._taken(code)
             if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 break
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -222,6 +224,10 @@ class MapWriter:
             ),
             hint="check brokers and in-sync replicas of the target cluster",
         )
+
+    def _taken(self, code: int) -> MapTaken:
+        what = "another task has taken this part of the flow"
+        return MapTaken(what, where=self._where, evidence=f"Kafka error code {code}")
 
     @property
     def _where(self) -> str:

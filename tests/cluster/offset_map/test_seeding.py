@@ -128,11 +128,10 @@ def test_who_held_a_part_of_the_map_before_writes_nothing_there_any_more(turning
     earlier = flow.ask(flow.target, held)
     turning.write(seeds)
     mark = Mark(1, History(*flow.producer), 1_000, seed.downstream, seed.copied_end, 0, -1, live=True)
-    with pytest.raises(MapTaken):
-        flow.ask(
-            flow.target,
-            lambda _: earlier.write([(MapKey(at.source_id, at.target_id, at.source.partition), mark)]),
-        )
+    key = MapKey(at.source_id, at.target_id, at.source.partition)
+    for write in (earlier.write, earlier.write_whole):
+        with pytest.raises(MapTaken):
+            flow.ask(flow.target, lambda _, write=write: write([(key, mark)]))
     assert turning.is_exact()
 
 
@@ -221,7 +220,8 @@ def _as_opposite(flow: Flow, opposite: Direction, topic: str, partition: int) ->
     opposite.renew()
     found = flow.topic(flow.source, topic)
     data = encode([Record(i, now_ms(), b"loop", b"%d" % i, ()) for i in range(3)], 0)
-    stamp(data, *opposite.flow.producer, 0, transactional=False)
+    producer_id, epoch = opposite.flow.producer
+    stamp(data, producer_id, epoch, 0, transactional=False)
     request = produce_request([Append(topic, found.topic_id, partition, data)])
 
     async def send(cluster):

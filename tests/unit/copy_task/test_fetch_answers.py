@@ -50,6 +50,11 @@ def done(coroutine: Coroutine[Any, Any, None]) -> None:
 def task_of(p: PartitionCopy) -> Any:
     """What a fetcher needs of a task that sends nothing."""
     stopped: list[Any] = []
+
+    def stop(p: PartitionCopy, kind: str, reason: str, **evidence: object) -> None:
+        p.stop(reason)
+        stopped.append((kind, evidence))
+
     flow = SimpleNamespace(
         merge_below_bytes=0, merge_up_to_bytes=1, fetch_partition_max_bytes=1, fetch_max_bytes=1,
         fetch_max_wait_ms=1,
@@ -57,7 +62,7 @@ def task_of(p: PartitionCopy) -> Any:
     return SimpleNamespace(
         flow=flow,
         lease=SimpleNamespace(skip_producer_ids=(OPPOSITE,)),
-        stop=lambda p, kind, reason, **evidence: (p.stop(reason), stopped.append((kind, evidence))),
+        stop=stop,
         stopped=stopped,
         throttle=SimpleNamespace(take=lambda _size: None, most=lambda size: size),
         offer=lambda _p: None,

@@ -139,8 +139,9 @@ def test_a_topic_that_began_at_a_cut_is_leased_with_it() -> None:
         copied={"orders": CopiedTopic(topic, "orders", str(ids[1]), compacted=False, max_message_bytes=1)}
     )
 
-    def cuts(*of: UUID) -> list[int | None]:
-        return [p.lease.skip_from for p in placed_of(found, BUCKETS, {"orders": CutRecord(*of, {1: 7})})]
+    def cuts(source_id: UUID, target_id: UUID) -> list[int | None]:
+        cut = {"orders": CutRecord(source_id, target_id, {1: 7})}
+        return [p.lease.skip_from for p in placed_of(found, BUCKETS, cut)]
 
     assert cuts(*ids) == [None, 7]
     assert cuts(UUID(int=9), ids[1]) == cuts(ids[0], UUID(int=9)) == [None, None]
