@@ -12,7 +12,7 @@ from drkit.local.cluster import LocalCluster
 from tests.support.exactness.cleaning import CLEANING
 from tests.support.flows.compare import read
 from tests.support.flows.fixtures import FlowFactory
-from tests.support.flows.flow import Flow
+from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import now_ms, producer, put, text, wait_for_markers
 from tests.support.flows.turning import Turning
 from tests.support.shared_clusters import ModuleClusters
@@ -53,11 +53,15 @@ def _value() -> bytes:
 
 
 def _write(flow: Flow, topic: str, count: int, seed: int) -> int:
-    """Plain records, and transactions of which some abort; how many of them a consumer sees."""
+    """Plain records, and transactions of which some abort; how many of them a consumer sees.
+
+    Those of one partition are two days old: they are copied in transactions.
+    """
     out = producer(flow.source, compression_type="lz4")
-    for partition in (PLAIN, COMPACTED):
+    for partition, age_ms in ((PLAIN, 0), (COMPACTED, 2 * DAY_MS)):
         for _ in range(count):
-            put(out, topic, _value(), b"k%d" % next(_numbers), partition=partition)
+            key, when = b"k%d" % next(_numbers), now_ms() - age_ms
+            put(out, topic, _value(), key, partition=partition, timestamp=when)
             if next(_numbers) % 7 == 0:
                 out.flush(30)
     assert out.flush(60) == 0
@@ -116,6 +120,7 @@ def test_three_turns_at_rest(turning: Turning, clusters: list[LocalCluster]) -> 
     turning.copy()
     held = read(first.source, turning.topic)
     assert not held[EMPTY]
+    assert held[COMPACTED][-1].offset > len(held[COMPACTED]), "the cleaner has left holes"
     written = {p: [s.value for s in some] for p, some in held.items()}
     offsets = _compare(turning)
     for number in range(3):
