@@ -31,12 +31,19 @@ writes them; none where it has begun already."""
 
 
 async def begin_partitions(
-    cluster: RawCluster, flow: FlowSettings, wanted: Mapping[CopiedPartition, Begun], map_id: str = ""
+    cluster: RawCluster,
+    flow: FlowSettings,
+    wanted: Mapping[CopiedPartition, Begun],
+    map_id: str = "",
+    on_checked: Callable[[], None] = lambda: None,
 ) -> None:
     """Write the beginnings of some partitions into the offset map.
 
+    All records are made before the first is written: what one of `wanted` raises leaves the map as it was.
+
     :param cluster: the target, connected
     :param map_id: id of the map topic; empty: any topic of that name
+    :param on_checked: called in between
     :raises Failed: the map does not exist, is another one, or does not take the records
     :raises MapTaken: a copy task has taken a part of the map meanwhile
     """
@@ -44,9 +51,14 @@ async def begin_partitions(
     by_bucket: dict[int, dict[CopiedPartition, Begun]] = {}
     for w, begun in wanted.items():
         by_bucket.setdefault(bucket_of(*w.source, flow.buckets), {})[w] = begun
+    made: list[tuple[MapWriter, Sequence[tuple[MapKey, MapRecord]]]] = []
     for number, some in sorted(by_bucket.items()):
-        name = map_transactional_id(flow.source, flow.target, number)
-        await _begin(map_, Transactions(cluster, name, _OPEN_MS), number, some)
+        name, bucket = map_transactional_id(flow.source, flow.target, number), MapBucket(number, map_.name)
+        writer = await _taken(map_, Transactions(cluster, name, _OPEN_MS), bucket)
+        made.append((writer, list(_records(bucket, writer.reign.number, some))))
+    on_checked()
+    for writer, records in made:
+        await writer.write_whole(records)
 
 
 class _Map(NamedTuple):
@@ -64,10 +76,9 @@ class _Map(NamedTuple):
         return found
 
 
-async def _begin(
-    map_: _Map, transactions: Transactions, number: int, wanted: Mapping[CopiedPartition, Begun]
-) -> None:
-    bucket, topic = MapBucket(number, map_.name), await map_.found()
+async def _taken(map_: _Map, transactions: Transactions, bucket: MapBucket) -> MapWriter:
+    """The writer of a bucket that was taken and read to its end."""
+    topic = await map_.found()
 
     async def leaders(again: bool) -> TopicMetadata:  # noqa: FBT001  as the writer asks
         return await map_.found() if again else topic
@@ -75,7 +86,7 @@ async def _begin(
     writer = MapWriter(transactions, bucket, new_nonce(), leaders, lambda: False)
     await writer.take()
     await writer.begin(partial(read_on, map_.cluster, topic, bucket))
-    await writer.write_whole(_records(bucket, writer.reign.number, wanted))
+    return writer
 
 
 def _records(

@@ -42,9 +42,11 @@ def write_seeds(
 ) -> None:
     """Begin the copy of some partitions after a turn. Repeated, it changes nothing that it has written.
 
+    Where it refuses one of them it writes nothing of any.
+
     The caller holds the flow's lease, and no copy task of the flow runs. The flow's live producer id on
     record must be new (:func:`drkit.flow_state.producer_ids.renew_live_id`). Before the map, the flow's state
-    gets the cuts: no task copies from a seed without them.
+    gets the cuts: no task copies from a seed without its cut.
 
     :param state: of the flow, loaded
     :raises Refused: a target has another end than its seed, or the producer id is not new
@@ -57,10 +59,14 @@ def write_seeds(
         raise Failed(
             "the flow has no producer id", where=state.name, evidence="no record of one", hint=_NEW_ID
         )
-    _put_cuts(state, some)
-    offset_map = state.get(OffsetMapRecord)
+    to, offset_map = History(*ids.current), state.get(OffsetMapRecord)
     map_id = "" if offset_map is None else str(offset_map.topic_id)
-    write = partial(_write, flow=flow, seeds=some, to=History(*ids.current), map_id=map_id)
+
+    async def write(cluster: RawCluster) -> None:
+        looks = await _looks(cluster, some)
+        wanted = {w: partial(_records, w.target, seed, looks[w.target], to) for w, seed in some}
+        await begin_partitions(cluster, flow, wanted, map_id, lambda: _put_cuts(state, some))
+
     ask_once(target, "seed", write, what="begin the offset map after a turn")
 
 
@@ -74,14 +80,6 @@ def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
             known = CutRecord(w.source_id, w.target_id, {})
         cuts[name] = known.with_cut(w.source.partition, seed.upstream)
     state.put_all((name, cut) for name, cut in cuts.items() if state.get(CutRecord, name) != cut)
-
-
-async def _write(
-    cluster: RawCluster, flow: FlowSettings, seeds: list[SeededPartition], to: History, map_id: str
-) -> None:
-    looks = await _looks(cluster, seeds)
-    wanted = {w: partial(_records, w.target, seed, looks[w.target], to) for w, seed in seeds}
-    await begin_partitions(cluster, flow, wanted, map_id)
 
 
 async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[TopicPartition, Look]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+import random
 
 import pytest
 
@@ -20,7 +21,7 @@ from drkit.offset_map.reading import read_on
 from drkit.offset_map.seeding import SeededPartition, write_seeds
 from drkit.offset_map.topic import bucket_of, find_map, new_nonce
 from drkit.offset_map.writer import MapTaken, MapWriter
-from drkit.offsets import History, MapKey, Mark, Pack
+from drkit.offsets import History, MapKey, Mark, Pack, SegmentMap
 from drkit.offsets.map_codec import decode_record
 from drkit.offsets.map_record import Turn
 from drkit.wire import Record, encode, stamp
@@ -108,6 +109,31 @@ def test_killed_before_the_commit_nothing_is_there_and_the_next_try_writes_all(
     assert turning.is_exact()
 
 
+def test_a_map_of_many_segments_is_written_as_a_whole(turning: Turning) -> None:
+    """In several records, and in several batches of one transaction."""
+    seeds, flow = _at_rest(turning), turning.now.flow
+    chance, up, down, triples = random.Random(3), 0, 0, []
+    for _ in range(100_000):
+        triples.append((up, down, count := chance.randint(1, 1 << 20)))
+        up, down = up + count + chance.randint(1, 1 << 20), down + count + chance.randint(1, 1 << 20)
+    (at, seed) = seeds[0]
+    last = triples[-1]
+    large = seed._replace(segments=SegmentMap.of(triples), copied_end=last[1] + last[2])
+    turning.write([SeededPartition(at, large)])
+    assert sum(isinstance(record, Pack) for record in _written(flow)) > 10
+    number = bucket_of(*at.source, flow.settings.buckets)
+
+    async def read_map(cluster: RawCluster) -> MapBucket:
+        bucket = MapBucket(number, flow.map_topic)
+        await read_on(cluster, await find_map(cluster, flow.map_topic), bucket)
+        return bucket
+
+    state = flow.ask(flow.target, read_map).of(at.source_id, at.target_id, at.source.partition)
+    assert state.segments.triples() == triples
+    assert state.tail is not None
+    assert state.tail.upstream == seed.upstream
+
+
 def test_who_held_a_part_of_the_map_before_writes_nothing_there_any_more(turning: Turning) -> None:
     seeds, flow = _at_rest(turning), turning.now.flow
     (at, seed) = seeds[0]
@@ -173,11 +199,13 @@ def test_a_producer_id_that_was_used_is_refused(turning: Turning) -> None:
 def test_a_copy_that_has_another_end_than_its_seed_is_refused(turning: Turning) -> None:
     seeds = _at_rest(turning)
     flow = turning.now.flow
-    fill(flow.target, turning.topic, 5)
+    put(out := producer(flow.target), turning.topic, b"x", b"foreign-x", partition=1)
+    assert out.flush(30) == 0
     with pytest.raises(Refused) as refused:
         turning.write(seeds)
     assert "does not end where its seed says" in refused.value.what
-    assert not _written(flow)
+    assert not _written(flow), "also of the partitions that end there"
+    assert turning.now.state.get(CutRecord, turning.topic) is None
 
 
 def test_without_the_lease_nothing_is_written(turning: Turning) -> None:
