@@ -43,6 +43,8 @@ class Terms(NamedTuple):
             and known.topics.items() <= wanted.topics.items()
             and known.producers._replace(own=own) == wanted.producers
             and known.producers.own <= own
+            and known.cuts.items() <= wanted.cuts.items()
+            and not any(at.topic in known.topics for at in wanted.cuts.keys() - known.cuts.keys())
         )
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import zlib
 
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
+from drkit.model import TopicPartition
 
 NO_ROUND: Final = -1
 """Replaces a round's number where no round is meant."""
@@ -59,6 +60,7 @@ class Shard:
                     sorted(producers.left_out),
                     producers.map_id,
                 ),
+                "cuts": [(*at, offset) for at, offset in self.known.cuts.items()],
                 "topic": self.topic,
                 "sync": self.sync,
                 "refresh_ms": self.refresh_ms,
@@ -78,7 +80,9 @@ class Shard:
         raw: dict[str, Any] = json.loads(text)
         current, own, left_out, map_id = raw.pop("producers")
         topics = {n: (t, UUID(a), UUID(b)) for n, (t, a, b) in raw.pop("topics").items()}
-        raw["known"] = CopiedTopics(topics, Producers(current, frozenset(own), frozenset(left_out), map_id))
+        producers = Producers(current, frozenset(own), frozenset(left_out), map_id)
+        cuts = {TopicPartition(name, number): offset for name, number, offset in raw.pop("cuts")}
+        raw["known"] = CopiedTopics(topics, producers, cuts)
         raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
         raw |= {name: frozenset(raw[name]) for name in ("promoted", "quick")}
         return cls(**raw)

@@ -18,7 +18,6 @@ from drkit.copy_task.control import follow_control, until_renewed
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.links import WorkerLinks
-from drkit.copy_task.core.map_writer import MapTaken, MapWriter
 from drkit.copy_task.core.marks import write_marks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.report import TaskReport, report_of
@@ -35,6 +34,7 @@ from drkit.kafka.raw import Future, RawError
 from drkit.kafka.transactions.producer import Transactions
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
+from drkit.offset_map.writer import MapTaken, MapWriter
 from drkit.offsets import Intent
 
 _MARK_SECONDS = 15.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.flow_state.records import (
+    CutRecord,
     GenerationRecord,
     OffsetMapRecord,
     ProducerIdsRecord,
@@ -15,6 +17,8 @@ from drkit.flow_state.records import (
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
 
+_NO_CUTS: Final[Mapping[TopicPartition, int]] = {}
+
 
 class CopiedPartition(NamedTuple):
     """A source partition and its copy; the ids tell topics from later ones of the same name (KIP-516)."""
@@ -23,6 +27,12 @@ class CopiedPartition(NamedTuple):
     target: TopicPartition
     source_id: UUID
     target_id: UUID
+    skip_from: int | None = None
+    """Source offset from which on no batch is left out because of its producer; None: there is none."""
+
+    def leaves_out(self, offset: int) -> bool:
+        """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
+        return self.skip_from is None or offset < self.skip_from
 
 
 class Producers(NamedTuple):
@@ -41,6 +51,8 @@ class CopiedTopics(NamedTuple):
     topics: dict[str, tuple[str, UUID, UUID]]
     """Source topic → its name on the target, and the ids of both."""
     producers: Producers
+    cuts: Mapping[TopicPartition, int] = _NO_CUTS
+    """Source partition → where copying began after a turn; none where it began at the log start."""
 
     @property
     def upstream(self) -> dict[str, str]:
@@ -49,8 +61,9 @@ class CopiedTopics(NamedTuple):
 
     def pair(self, topic: str, partition: int) -> CopiedPartition:
         """A partition of a source topic and its copy."""
-        target, *ids = self.topics[topic]
-        return CopiedPartition(TopicPartition(topic, partition), TopicPartition(target, partition), *ids)
+        target, source_id, target_id = self.topics[topic]
+        at = TopicPartition(topic, partition)
+        return CopiedPartition(at, TopicPartition(target, partition), source_id, target_id, self.cuts.get(at))
 
 
 def promoted_of(state: FlowState) -> frozenset[str]:
@@ -59,6 +72,20 @@ def promoted_of(state: FlowState) -> frozenset[str]:
     :raises Damaged: a record of them was replaced
     """
     return frozenset(topic for topic, role in state.all(RoleRecord).items() if role.is_promoted)
+
+
+def cuts_of(state: FlowState) -> dict[TopicPartition, int]:
+    """Source partition → where its copy began after a turn, of the topics that are copied now.
+
+    :raises Damaged: a record of them was replaced
+    """
+    topics = {n: (g.source_id, g.target_id) for n, g in state.all(GenerationRecord).items()}
+    return {
+        TopicPartition(name, partition): offset
+        for name, cut in state.all(CutRecord).items()
+        if topics.get(name) == cut.ids
+        for partition, offset in cut.skip_from.items()
+    }
 
 
 def known_of(state: FlowState) -> CopiedTopics:
@@ -74,4 +101,4 @@ def known_of(state: FlowState) -> CopiedTopics:
         frozenset(skips.ids if skips is not None else ()),
         str(offset_map.topic_id) if offset_map is not None else "",
     )
-    return CopiedTopics(topics, producers)
+    return CopiedTopics(topics, producers, cuts_of(state))

@@ -6,7 +6,7 @@ A flow in the other direction uses these records to leave out what this one wrot
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
@@ -73,6 +73,28 @@ def own_ids(target: ClusterSettings, flow: FlowSettings, state: StateTopic) -> P
             state.put(known)
     assert known is not None  # noqa: S101  a missing one was asked for
     return ProducerIds(known.current, known.ids, _ids(state.all(BulkProducerRecord)))
+
+
+def renew_live_id(
+    state: StateTopic, ended: Collection[int], new_id: Callable[[], ProducerIdentity]
+) -> ProducerIdentity:
+    """Another live id for a flow whose writers were fenced, on record before its first use.
+
+    Repeated, it returns the same one.
+
+    :param state: of the flow, loaded, with its producer ids
+    :param ended: live ids that are not to be used any more
+    :param new_id: asks the target for an id
+    :raises DrkitError: the target gives none, or it cannot be stored
+    """
+    known = state.get(ProducerIdsRecord)
+    assert known is not None  # noqa: S101  who ended them has read them there
+    if known.current.id not in ended:
+        return known.current
+    fresh = new_id()
+    # Recorded before its first use, so that the reverse flow skips the records of this id.
+    state.put(ProducerIdsRecord(fresh, (*known.ids, fresh.id)))
+    return fresh
 
 
 async def take_bulk_ids(

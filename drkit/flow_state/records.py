@@ -31,6 +31,7 @@ from drkit.flow_state.kinds.run import (
 from drkit.flow_state.kinds.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
 from drkit.flow_state.kinds.topics import (
     ConfigsRecord,
+    CutRecord,
     EventRecord,
     GenerationRecord,
     Role,
@@ -49,6 +50,7 @@ __all__ = [
     "ConfigsRecord",
     "ControlKeyRecord",
     "ControlRecord",
+    "CutRecord",
     "EventRecord",
     "FenceAclsRecord",
     "FenceSizesRecord",
@@ -78,7 +80,7 @@ __all__ = [
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
-    TakeoverRecord, VerifiedRecord, EventRecord, PromotionRecord, PendingFence, FenceSizesRecord,
+    TakeoverRecord, CutRecord, VerifiedRecord, EventRecord, PromotionRecord, PendingFence, FenceSizesRecord,
     FenceAclsRecord, AclsRecord, PendingLift, ControlKeyRecord, StandbyRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}

@@ -71,12 +71,14 @@ class PositionReader:
         ends = await listed(source, topics, known, LATEST)
         out: dict[TopicPartition, PartitionPosition] = {}
         looking: dict[TopicPartition, Any] = {}
-        for at, place in ((w.source, places[w.source]) for w in asked):
+        for w in asked:
+            at, place = w.source, places[w.source]
             if isinstance(place, PartitionPosition) and at in starts and at in ends:
                 start, end = starts[at], ends[at]
                 frontier = place.frontier
                 if frontier is not None and start <= frontier < end:
-                    of = (source, topics[at.topic], at, frontier, producers.left_out)
+                    left_out = producers.left_out if w.leaves_out(frontier) else frozenset()
+                    of = (source, topics[at.topic], at, frontier, left_out)
                     looking[at] = source.loop.spawn(_behind_hole, *of)
                 elif frontier is not None and frontier < start:
                     frontier = start  # retention was faster than the copy: nothing is left to come

@@ -19,7 +19,8 @@ _LITTLE_ENDIAN: Final = array("q", [1]).tobytes()[0] == 1
 OPEN = -1
 """As the length of the last segment: it is open-ended."""
 UNKNOWN = -2
-"""As the length of the first segment: another replicator copied it; the offsets inside are unknown."""
+"""As the length of the first segment: another replicator copied it, or a turn gave it up; the offsets inside
+are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,4 +281,4 @@ def _swapped(column: array[int]) -> array[int]:
 
 def _before(first: SourceOffset | None) -> Unavailable:
     known = f"; known from source offset {first} on" if first is not None else ""
-    return Unavailable(f"copied by another replicator before the takeover, so its position is unknown{known}")
+    return Unavailable(f"it is before the offset map of this flow begins, so its position is unknown{known}")

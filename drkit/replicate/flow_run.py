@@ -14,7 +14,7 @@ from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids, own_on_record
-from drkit.flow_state.records import AclsRecord, ControlRecord
+from drkit.flow_state.records import AclsRecord, ControlRecord, CutRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -174,7 +174,7 @@ class FlowRun:
         self._acls.look_when_due({*job.found.copied, *job.found.left_out})
         if self._takeover is not None:
             self._takeover.take(job.found)
-        placed = list(placed_of(job.found, job.flow.buckets))
+        placed = list(placed_of(job.found, job.flow.buckets, self._state.all(CutRecord)))
         if job.once:
             placed = self._bounded(placed)
         if not placed and not self._nothing_reported:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.flow_state.records import CutRecord
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
@@ -30,15 +32,23 @@ class PlacedPartition(NamedTuple):
     leader: int
 
 
-def placed_of(found: TopicSyncResult, buckets: int) -> Iterator[PlacedPartition]:
-    """All partitions of the topics that can be copied."""
+def placed_of(
+    found: TopicSyncResult, buckets: int, cuts: Mapping[str, CutRecord]
+) -> Iterator[PlacedPartition]:
+    """All partitions of the topics that can be copied.
+
+    :param cuts: where topics began to be copied after a turn, by their names on the source
+    """
     for topic in found.copied.values():
+        cut = cuts.get(topic.source.name)
+        known = cut is not None and cut.ids == (topic.source.topic_id, UUID(topic.target_id))
+        skip_from = cut.skip_from if cut is not None and known else {}
         for partition, at in topic.source.partitions.items():
             leader = at.leader if at.leader is not None else -1
-            yield PlacedPartition(_lease(topic, partition, buckets), leader)
+            yield PlacedPartition(_lease(topic, partition, buckets, skip_from.get(partition)), leader)
 
 
-def _lease(topic: CopiedTopic, partition: int, buckets: int) -> PartitionAssignment:
+def _lease(topic: CopiedTopic, partition: int, buckets: int, skip_from: int | None) -> PartitionAssignment:
     return PartitionAssignment(
         topic.source.name,
         str(topic.source.topic_id),
@@ -48,6 +58,7 @@ def _lease(topic: CopiedTopic, partition: int, buckets: int) -> PartitionAssignm
         bucket_of(topic.source.name, partition, buckets),
         compacted=topic.compacted,
         max_message_bytes=topic.max_message_bytes,
+        skip_from=skip_from,
     )
 
 

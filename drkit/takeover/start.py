@@ -7,36 +7,33 @@ that for the copy task a partition taken over looks like any other that has been
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit import observe
 from drkit.config import FlowSettings
-from drkit.control_key import signed
-from drkit.errors import Failed, Refused
+from drkit.errors import Refused
+from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import ProducerIds
-from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
+from drkit.flow_state.records import OffsetMapRecord, TakenOverPartition, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, Producer
-from drkit.kafka.one_shot import connections
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.one_shot import ask_once, connections
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
+from drkit.offset_map.beginning import begin_partitions
+from drkit.offset_map.packs import parts
 from drkit.offset_map.reading import load
 from drkit.offset_map.topic import bucket_of, new_nonce
 from drkit.offsets import (
     History,
     Intent,
-    MapKey,
     MapRecord,
-    Pack,
     PartitionMap,
     SegmentMap,
-    encode_map_record,
 )
 from drkit.offsets.alignment import Aligned, NotAligned
 from drkit.offsets.map_record import Mode
@@ -46,7 +43,6 @@ from drkit.takeover.look import Compared, compare
 from drkit.takeover.mm2_progress import SETTING
 from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
 
-_WRITE_SECONDS: Final = 30.0
 _SHOWN: Final = 5
 _LEAVE: Final = "leave it out (topics_exclude), or delete its copy on the target to copy it from the start"
 
@@ -171,54 +167,34 @@ class Takeover:
         return _Seed(place, stored, end, *found)
 
     def _write(self, seeds: list[_Seed]) -> None:
-        """Write the result into the map (acks=all)."""
-        failed: list[KafkaError] = []
-        producer = Producer(
-            {**confluent_config(self._target.settings), "enable.idempotence": True, "log_level": 0},
-            logger=QUIET,
-        )
-        topic = offset_map_topic(self._flow.source)
-        for seed in seeds:
-            key = MapKey(*_ids_of(seed.place.topic), seed.place.source.partition)
-            for record in self._records(seed):
-                name, value = encode_map_record(key, record)
-                producer.produce(
-                    topic, value, name, partition=self._bucket(seed.place),
-                    headers=signed(self._target.settings.control, topic, name, value),
-                    on_delivery=lambda error, _: failed.append(error) if error else None,
-                )  # fmt: skip
-            producer.poll(0)
-        if producer.flush(_WRITE_SECONDS) or failed:
-            raise Failed(
-                "the offset map does not accept the offsets of a takeover",
-                where=f"{topic} on {self._target.alias}",
-                evidence=str(failed[0]) if failed else f"no answer in {_WRITE_SECONDS:.0f} s",
-                hint="check in-sync replicas of the target, then start again",
-            )
+        """Write the result into the map."""
+        if not seeds:
+            return
+        wanted = {
+            CopiedPartition(*s.place[1:], *_ids_of(s.place.topic)): partial(self._records, s) for s in seeds
+        }
+        offset_map = self._state.get(OffsetMapRecord)
+        map_id = "" if offset_map is None else str(offset_map.topic_id)
+        write = partial(begin_partitions, flow=self._flow, wanted=wanted, map_id=map_id)
+        ask_once(self._target.settings, "takeover", write, what="write the offsets of a takeover")
 
-    def _records(self, seed: _Seed) -> Iterator[MapRecord]:
-        """Map records of the part already copied, and of the position to continue from.
-
-        The first record alone gives no position: a takeover interrupted between the two is repeated.
-        """
+    def _records(self, seed: _Seed, _state: PartitionMap, _reign: int) -> list[MapRecord]:
+        """Map records of the part already copied, and of the position to continue from."""
         segments = seed.found.segments
         if not seed.whole:
             segments = ((0, 0, UNKNOWN), *segments)
-        if segments:
-            yield Pack(new_nonce(), 0, 1, seed.end, SegmentMap.of(segments))
         copied_end = segments[-1][1] + segments[-1][2] if segments and segments[-1][2] > 0 else seed.end
-        run = ((seed.found.next_source, 0),)
-        current = self._ids.current
-        yield Intent(
+        begins = Intent(
             mode=Mode.REPAIR,
             nonce=new_nonce(),
-            history=History(*current),
+            history=History(*self._ids.current),
             base_sequence=0,
             downstream=seed.end,
             previous_end=copied_end,
             leader_epoch=-1,
-            runs=run,
+            runs=((seed.found.next_source, 0),),
         )
+        return [*(parts(SegmentMap.of(segments), seed.end) if segments else ()), begins]
 
     def _remember(self, name: str, topic: CopiedTopic, seeds: list[_Seed]) -> None:
         partitions = {

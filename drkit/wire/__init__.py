@@ -6,7 +6,7 @@ clock, no file; foreign packages only for codecs and checksums.
 
 from __future__ import annotations
 
-from drkit.wire.chunk import Chunk, Drop, DropReason, How, OffsetRun, Transformed
+from drkit.wire.chunk import Chunk, Drop, DropReason, How, OffsetRun, Returned, Transformed
 from drkit.wire.header import BatchHeader, CorruptBatch, read_header, split
 from drkit.wire.reading import records_in, visible
 from drkit.wire.records import Record, decode, encode
@@ -22,6 +22,7 @@ __all__ = [
     "How",
     "OffsetRun",
     "Record",
+    "Returned",
     "Transformed",
     "batch_crc",
     "decode",

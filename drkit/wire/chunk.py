@@ -58,6 +58,14 @@ class DropReason(Enum):
     """The fetch answer began before the wanted position."""
 
 
+class Returned(NamedTuple):
+    """A batch of the replication of the other direction where none can be."""
+
+    offset: int
+    """The first of its offsets that was wanted."""
+    producer_id: int
+
+
 class Drop(NamedTuple):
     """Source offsets from ``start`` up to but without ``end`` that were left out."""
 
@@ -113,6 +121,8 @@ class Transformed:
     """In source order; adjoining ones of one reason are joined."""
     looped: dict[int, int] = field(default_factory=dict)
     """Producer → records of its that were dropped as :attr:`DropReason.LOOP`."""
+    returned: Returned | None = None
+    """Here the contents end: neither this batch nor what follows it was taken."""
     next_source: int = 0
     """Where to fetch next, also when everything was dropped."""
     leader_epoch: int = -1

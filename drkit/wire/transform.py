@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from drkit.wire.aborted import AbortedTransactions
-from drkit.wire.chunk import DropReason, How, Transformed, check_sound
+from drkit.wire.chunk import DropReason, How, Returned, Transformed, check_sound
 from drkit.wire.codecs import CODEC_NAMES, crc32c
 from drkit.wire.forward import forward
 from drkit.wire.header import (
@@ -51,6 +51,7 @@ class _Pass:
         end: int,
         aborted: Sequence[tuple[int, int]],
         skip: frozenset[int],
+        skip_before: int,
         below: int,
         up_to: int,
         largest: int,
@@ -62,6 +63,7 @@ class _Pass:
         self._end = end
         self._aborted = AbortedTransactions(aborted)
         self._skip = skip
+        self._skip_before = skip_before
         self._below = below
         self._largest = largest
         self.done = Transformed(next_source=position)
@@ -104,12 +106,15 @@ class _Pass:
         self.done.next_source = max(self.done.next_source, min(header.next_offset, self._end))
 
     def _take(self, at: int, stop: int, header: BatchHeader) -> bool:
-        """Handle the batch between two positions; False when it is at or after the end."""
+        """Handle the batch between two positions; False when neither it nor what follows is to be taken."""
         if header.base_offset >= self._end:
             return False
         covered = self._buffer[at + CRC_START : stop]
         self._check(header, covered)
         reason = self._reason_to_drop(at, header)
+        if reason is DropReason.LOOP and header.last_offset >= self._skip_before:
+            self.done.returned = Returned(max(header.base_offset, self._position), header.producer_id)
+            return False
         if reason is None:
             self._copy(at, header, covered)
         elif reason is DropReason.BEFORE_POSITION:
@@ -212,6 +217,7 @@ def transform(
     end: int | None,
     aborted: Sequence[tuple[int, int]],
     skip_producer_ids: frozenset[int],
+    skip_before: int | None = None,
     merge_below: int,
     merge_up_to: int,
     max_batch_bytes: int,
@@ -224,6 +230,8 @@ def transform(
     :param end: first source offset not wanted, None without a limit
     :param aborted: the answer's aborted transactions: producer id, first offset
     :param skip_producer_ids: producers of the opposite flow, whose records would go round in circles
+    :param skip_before: a batch of theirs with this source offset or a later one is not left out: what was
+        made ends before it (:attr:`Transformed.returned`). None: all are left out
     :param merge_below: batches of fewer bytes, and of few records, are joined with their neighbours; 0
         never joins
     :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
@@ -242,6 +250,7 @@ def transform(
         end=_NO_END if end is None else end,
         aborted=aborted,
         skip=skip_producer_ids,
+        skip_before=_NO_END if skip_before is None else skip_before,
         below=merge_below,
         up_to=merge_up_to,
         largest=max_batch_bytes,

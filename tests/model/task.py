@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drkit.copy_task.core.assignment import PartitionAssignment
-from drkit.copy_task.core.map_writer import next_reign
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target.bulk_progress import Sent, acknowledge, intents_of
 from drkit.copy_task.target.packing import pack_of
@@ -15,6 +14,7 @@ from drkit.copy_task.target.take_up import TakeUp, take_up
 from drkit.offset_map.bucket import MapBucket, Pair, pairs
 from drkit.offset_map.look import Look
 from drkit.offset_map.settling import Settled
+from drkit.offset_map.writer import next_reign
 from drkit.offsets import History, PartitionMap, Reign, Unavailable
 from drkit.offsets.map_record import BUCKET_KEY
 from drkit.offsets.resolution import Resolution

@@ -31,6 +31,9 @@ class PartitionAssignment:
     """The target topic's ``max.message.bytes``."""
     end: int | None = None
     """With ``--once``: stop at this source offset (exclusive)."""
+    skip_from: int | None = None
+    """Where copying began after a turn: only before it are batches of the flow in the other direction left
+    out. One at or after it should not exist: it stops the partition. None: all are left out."""
 
     @property
     def source_id(self) -> UUID:
@@ -60,7 +63,7 @@ class TaskAssignment:
     own_producer_ids: tuple[int, ...]
     """Every id this flow ever used for live mode."""
     skip_producer_ids: tuple[int, ...]
-    """Ids of the reverse flow: batches that carry one are not copied back."""
+    """Ids of the reverse flow: batches that carry one are not copied back (see `skip_from`)."""
     map_topic: str
     state_topic: str
     epoch_seconds: float

@@ -12,7 +12,6 @@ from drkit.config import FlowSettings
 from drkit.control_key import raw_headers
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.links import WorkerLinks
-from drkit.copy_task.core.map_writer import MapTaken, MapWriter
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.core.throttle import Throttle
 from drkit.copy_task.core.wakeup import Signal
@@ -29,6 +28,7 @@ from drkit.kafka.transactions.producer import Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, pairs
 from drkit.offset_map.topic import made_anew, new_nonce
+from drkit.offset_map.writer import MapTaken, MapWriter
 from drkit.offsets import MapKey, MapRecord
 from drkit.wire import Record, encode, stamp
 

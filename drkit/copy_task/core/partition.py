@@ -20,7 +20,7 @@ from drkit.min_max_mean import MinMaxMean
 from drkit.model import TopicPartition
 from drkit.offsets import History, Intent, MapKey, Mark
 from drkit.offsets.map_record import NO_HISTORY, SEQUENCE_MODULUS, Mode
-from drkit.wire import Chunk, stamp
+from drkit.wire import Chunk, Returned, stamp
 
 
 class CopyState(Enum):
@@ -74,6 +74,8 @@ class PartitionCopy:
     downstream: int = 0
     sequence: int = 0
     delta: int | None = None
+    returned: Returned | None = None
+    """A batch that stops the partition once all before it is copied."""
     acked_upstream: int = 0
     acked_copied_end: int = 0
     acked_downstream: int = 0
@@ -148,7 +150,8 @@ class PartitionCopy:
     def wants_more(self) -> bool:
         """There may be more to fetch, whatever is queued already."""
         # By identity: to hash a state costs more than all else of a fetch over many partitions.
-        return (self.state is CopyState.LIVE or self.state is CopyState.BULK) and not self.exhausted
+        copies = self.state is CopyState.LIVE or self.state is CopyState.BULK
+        return copies and not self.exhausted and self.returned is None
 
     def take(self, chunks: list[Chunk], next_source: int, leader_epoch: int) -> None:
         """Queue what a fetch brought."""
@@ -196,6 +199,7 @@ class PartitionCopy:
         self.ready.clear()
         self.queued_bytes = 0
         self.uncommitted = 0
+        self.returned = None
         self.state = CopyState.RESOLVING
 
     @property

@@ -17,7 +17,7 @@ from drkit.copy_task.source.pace import FetchPace
 from drkit.kafka.codes import FETCH_SESSION_LOST, error_name
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import FetchRequest, aborted_in
-from drkit.wire import CorruptBatch, transform
+from drkit.wire import CorruptBatch, Returned, transform
 
 _TOPIC = FetchRequest.FetchTopic
 _PARTITION = FetchRequest.FetchTopic.FetchPartition
@@ -85,6 +85,8 @@ class Fetcher:
         queued, self._held_back = 0, False
         for p in self._task.partitions:
             queued += p.queued_bytes
+            if p.returned is not None and p.leader == node and p.settled:
+                self._stop_returned(p, p.returned)
             if p.leader != node or not p.wants_more or not (quiet or self._health.may_fetch(p, now)):
                 continue
             if p.queued_bytes >= limit:
@@ -235,6 +237,7 @@ class Fetcher:
                 end=p.lease.end,
                 aborted=aborted_in(data),
                 skip_producer_ids=frozenset(self._task.lease.skip_producer_ids),
+                skip_before=p.lease.skip_from,
                 merge_below=flow.merge_below_bytes,
                 merge_up_to=flow.merge_up_to_bytes,
                 max_batch_bytes=p.lease.max_message_bytes,
@@ -249,4 +252,12 @@ class Fetcher:
         for chunk in out.chunks:
             p.age_ms.add(now - chunk.max_timestamp)
         p.take(out.chunks, out.next_source, out.leader_epoch)
+        p.returned = out.returned
         self._task.offer(p)
+
+    def _stop_returned(self, p: PartitionCopy, found: Returned) -> None:
+        """Stop a partition before a batch that only a flow in the other direction can have written."""
+        self._task.stop(
+            p, "opposite_wrote", "the flow in the other direction has written to the source since the turn",
+            offset=found.offset, producer_id=found.producer_id, began_at=p.lease.skip_from,
+        )  # fmt: skip

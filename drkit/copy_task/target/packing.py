@@ -6,14 +6,14 @@ are packed, and what is below the target's log start is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.kafka.requests import EARLIEST, list_offsets
 from drkit.offset_map.bucket import Pair, pairs
-from drkit.offset_map.topic import new_nonce
-from drkit.offsets import History, MapKey, MapRecord, Pack, PartitionMap, SegmentMap, encode_intent
+from drkit.offset_map.packs import parts
+from drkit.offsets import History, MapKey, MapRecord, PartitionMap, encode_intent
 from drkit.offsets.history import steps
 from drkit.offsets.map_codec import place, turned_to
 from drkit.offsets.resolution import Resolution
@@ -21,7 +21,6 @@ from drkit.offsets.takeup import Author, mark_of
 
 PACK_AT = 256
 """Intents of one partition in the map topic from which on they are packed."""
-_PART_SEGMENTS = 8192
 _TOMBSTONES = 4096
 
 
@@ -72,12 +71,3 @@ def pack_of(
         (k, None) for k in old if k not in kept and place(k) < found.downstream and turned_to(k) != history
     ]
     return batches, gone
-
-
-def parts(segments: SegmentMap, until: int) -> Iterator[Pack]:
-    """Split the segments of a partition into the parts of one pack."""
-    nonce = new_nonce()
-    count = max(1, -(-len(segments) // _PART_SEGMENTS))
-    for i in range(count):
-        piece = segments.part(i * _PART_SEGMENTS, (i + 1) * _PART_SEGMENTS)
-        yield Pack(nonce, i, count, until, piece)

@@ -14,7 +14,7 @@ from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, f
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.flow_state.producer_ids import take_bulk_ids
+from drkit.flow_state.producer_ids import renew_live_id, take_bulk_ids
 from drkit.flow_state.records import (
     BulkProducerRecord,
     ControlRecord,
@@ -162,15 +162,8 @@ class FreezeStep:
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
         """Return a new live id for the flow, the same one when repeated; the old id remains fenced."""
-        known = context.state.get(ProducerIdsRecord)
-        assert known is not None  # noqa: S101  the intent names ids that were on record
         fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
-        if known.current.id not in fenced:
-            return known.current.id
-        fresh: ProducerIdentity = context.run(new_producer_id, context.target)
-        # Recorded before its first use, so that the reverse flow skips the records of this id.
-        context.state.put(ProducerIdsRecord(fresh, (*known.ids, fresh.id)))
-        return fresh.id
+        return renew_live_id(context.state, fenced, lambda: context.run(new_producer_id, context.target)).id
 
 
 def _copied_ms(context: Context) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 from uuid import UUID
@@ -130,6 +130,30 @@ class TakeoverRecord(TopicRecord):
     partitions: Mapping[int, TakenOverPartition] = stored(
         mapping_of(digits, TakenOverPartition.of), missing={}
     )
+
+
+@record
+class CutRecord(TopicRecord):
+    """The source offsets at which the flow began to copy a topic after a turn.
+
+    From there on no record of the flow in the other direction can be on the source.
+    """
+
+    KEY: ClassVar[str] = "cut/"
+
+    source_id: UUID = stored(uuid)
+    target_id: UUID = stored(uuid)
+    skip_from: Mapping[int, int] = stored(mapping_of(digits, whole()))
+    """By partition."""
+
+    @property
+    def ids(self) -> tuple[UUID, UUID]:
+        """Of the source topic and its copy: of later topics of these names the cuts say nothing."""
+        return self.source_id, self.target_id
+
+    def with_cut(self, partition: int, offset: int) -> CutRecord:
+        """The record with another cut."""
+        return replace(self, skip_from={**self.skip_from, partition: offset})
 
 
 @record

@@ -26,7 +26,13 @@ from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
-from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, SourceSeenRecord
+from drkit.flow_state.records import (
+    CheckpointsRecord,
+    ClustersRecord,
+    ControlRecord,
+    CutRecord,
+    SourceSeenRecord,
+)
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import listed_groups
@@ -76,7 +82,7 @@ class Replicator:
             self.flow, self.run_id, self.target, self.state,
             own_ids(self.target.settings, self.flow, self.state),
         )  # fmt: skip
-        partitions = tuple(p.lease for p in placed_of(found, self.flow.buckets))
+        partitions = tuple(p.lease for p in placed_of(found, self.flow.buckets, self.state.all(CutRecord)))
         lease = replace(frame, plan=1, epoch_seconds=3600.0, partitions=partitions)
         self.state.put(ControlRecord(lease.run_id, 1, "run"))
         for work in (self._checkpoints, self._ends):

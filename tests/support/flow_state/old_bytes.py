@@ -27,6 +27,10 @@ RECORDS: Final[dict[str, bytes]] = {
         b'nd_behind": 3, "committed": true}, "1": {"mm2_offset": 99, "resumed_at": 120, "target_end": 100'
         b', "found_behind": 3, "committed": true}}}'
     ),
+    "cut/orders": (
+        b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'
+        b'5c6d7e8f9", "skip_from": {"0": 1003, "1": 0}}'
+    ),
     "topic/orders": (
         b'{"source_cluster": "kVt6uFmYSI2ZJqO4Rk0FSg", "source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a'
         b'", "target": "primary.orders", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "generation'

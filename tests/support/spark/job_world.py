@@ -12,7 +12,6 @@ from confluent_kafka import TopicPartition as ConsumerTopicPartition
 from confluent_kafka.admin import AdminClient
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.copy_task.core.map_writer import MapWriter
 from drkit.errors import DrkitError
 from drkit.flow_state.names import map_transactional_id, state_topic
 from drkit.kafka.admin import Cluster
@@ -27,6 +26,7 @@ from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.topic import find_map, new_nonce
 from drkit.offset_map.topic import topic_name as map_topic_name
+from drkit.offset_map.writer import MapWriter
 from drkit.replicate.job import FlowJob
 from drkit.spark.session import SharedSpark
 from tests.support.flows.compare import read

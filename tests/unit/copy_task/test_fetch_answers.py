@@ -16,16 +16,19 @@ from drkit.copy_task.source.errors import gap
 from drkit.copy_task.source.fetching import Fetcher, RequestedPosition
 from drkit.copy_task.source.health import SourceHealth
 from drkit.kafka.codes import OFFSET_OUT_OF_RANGE
-from drkit.wire import Record, encode
+from drkit.wire import Record, encode, stamp
 
 TOPIC = UUID(int=1)
 OLD, NEW = 1, 2
+OPPOSITE = 41
 NOW_MS = 1_800_000_000_000
 
 
-def batch(base: int, count: int, epoch: int) -> bytes:
+def batch(base: int, count: int, epoch: int, producer_id: int = -1) -> bytes:
     records = [Record(i, NOW_MS, b"k", b"v%d" % (base + i), ()) for i in range(count)]
     data = encode(records, 0, leader_epoch=epoch)
+    if producer_id >= 0:
+        stamp(data, producer_id, 0, 0, transactional=False)
     data[0:8] = base.to_bytes(8, "big")
     return bytes(data)
 
@@ -46,13 +49,21 @@ def done(coroutine: Coroutine[Any, Any, None]) -> None:
 
 def task_of(p: PartitionCopy) -> Any:
     """What a fetcher needs of a task that sends nothing."""
+    stopped: list[Any] = []
+
+    def stop(p: PartitionCopy, kind: str, reason: str, **evidence: object) -> None:
+        p.stop(reason)
+        stopped.append((kind, evidence))
+
     flow = SimpleNamespace(
         merge_below_bytes=0, merge_up_to_bytes=1, fetch_partition_max_bytes=1, fetch_max_bytes=1,
         fetch_max_wait_ms=1,
     )  # fmt: skip
     return SimpleNamespace(
         flow=flow,
-        lease=SimpleNamespace(skip_producer_ids=()),
+        lease=SimpleNamespace(skip_producer_ids=(OPPOSITE,)),
+        stop=stop,
+        stopped=stopped,
         throttle=SimpleNamespace(take=lambda _size: None, most=lambda size: size),
         offer=lambda _p: None,
         changed=SimpleNamespace(set=lambda: None),
@@ -65,8 +76,10 @@ def task_of(p: PartitionCopy) -> Any:
 class World:
     """A partition and the fetchers of two brokers, without connections."""
 
-    def __init__(self, end: int | None = None) -> None:
-        lease = PartitionAssignment("t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end)
+    def __init__(self, end: int | None = None, skip_from: int | None = None) -> None:
+        lease = PartitionAssignment(
+            "t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end, skip_from=skip_from
+        )
         self.partition = PartitionCopy(lease)
         self.partition.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=-1)
         self.task = task_of(self.partition)
@@ -147,3 +160,41 @@ def test_the_frontier_moves_over_what_the_source_deleted() -> None:
     # With the epoch of the records before the gap the source would say that its history ended there.
     assert p.fetched_epoch == -1
     assert p.state is CopyState.LIVE
+
+
+def test_a_batch_of_the_other_direction_after_the_cut_stops_the_partition_before_it() -> None:
+    """What precedes it is appended first; nothing of it, and nothing after it, is queued or passed over."""
+    world = World(skip_from=5)
+    p = world.partition
+    p.leader = NEW
+    data = batch(0, 3, 1, OPPOSITE) + batch(3, 4, 1) + batch(7, 2, 1, OPPOSITE) + batch(9, 1, 1)
+    done(world.new._take(answer(data), world.asked()))
+    assert world.task.counters.looped == {OPPOSITE: 3}
+    assert [chunk.runs[0] for chunk in p.waiting] == [(3, 4)]
+    assert p.fetch_position == 7
+    assert not p.wants_more
+    world.new._wanted(0.0)
+    assert not world.task.stopped, "its records are still to be appended"
+    p.waiting.clear()
+    world.new._wanted(0.0)
+    assert world.task.stopped == [("opposite_wrote", {"offset": 7, "producer_id": OPPOSITE, "began_at": 5})]
+    assert p.state is CopyState.STOPPED
+    assert p.done
+
+
+def test_without_a_cut_batches_of_the_other_direction_are_left_out_everywhere() -> None:
+    world = World()
+    p = world.partition
+    p.leader = NEW
+    done(world.new._take(answer(batch(0, 3, 1, OPPOSITE) + batch(3, 1, 1)), world.asked()))
+    assert (world.task.counters.looped, p.fetch_position, p.wants_more) == ({OPPOSITE: 3}, 4, True)
+
+
+def test_a_partition_that_is_resolved_again_looks_for_the_alarm_again() -> None:
+    world = World(skip_from=0)
+    p = world.partition
+    p.leader = NEW
+    done(world.new._take(answer(batch(0, 1, 1, OPPOSITE)), world.asked()))
+    assert p.returned is not None
+    p.void()
+    assert p.returned is None

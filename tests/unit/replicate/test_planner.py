@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.flow_state.records import CutRecord
+from drkit.kafka.topics import Partition, Topic
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
-from drkit.replicate.planner import PlacedPartition, Rates, assign
+from drkit.replicate.planner import PlacedPartition, Rates, assign, placed_of
+from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
 
 BUCKETS = 16
 ID = "00000000-0000-0000-0000-000000000001"
@@ -125,3 +129,20 @@ def test_rates_follow_what_is_measured_and_forget_what_is_gone():
     assert rates.weight(at) == idle + 15_000
     rates.forget_all_but([])
     assert rates.weight(at) == idle
+
+
+def test_a_topic_that_began_at_a_cut_is_leased_with_it() -> None:
+    """The cut of an earlier topic of the same name counts no more."""
+    ids = UUID(int=1), UUID(int=2)
+    topic = Topic("orders", ids[0], {p: Partition(3, (3,), (3,)) for p in range(2)})
+    found = TopicSyncResult(
+        copied={"orders": CopiedTopic(topic, "orders", str(ids[1]), compacted=False, max_message_bytes=1)}
+    )
+
+    def cuts(source_id: UUID, target_id: UUID) -> list[int | None]:
+        cut = {"orders": CutRecord(source_id, target_id, {1: 7})}
+        return [p.lease.skip_from for p in placed_of(found, BUCKETS, cut)]
+
+    assert cuts(*ids) == [None, 7]
+    assert cuts(UUID(int=9), ids[1]) == cuts(ids[0], UUID(int=9)) == [None, None]
+    assert [p.lease.skip_from for p in placed_of(found, BUCKETS, {})] == [None, None]

@@ -6,7 +6,16 @@ import pickle
 
 import pytest
 
-from drkit.wire import BatchHeader, CorruptBatch, Drop, DropReason, How, OffsetRun, Record, read_header
+from drkit.wire import (
+    BatchHeader,
+    CorruptBatch,
+    Drop,
+    DropReason,
+    How,
+    OffsetRun,
+    Record,
+    read_header,
+)
 from tests.support.wire.forge import (
     ABORT,
     COMMIT,
@@ -206,19 +215,6 @@ def test_a_marker_emptied_by_compaction_says_nothing() -> None:
     part = batch(2, 1, attributes=TRANSACTIONAL, producer_id=5)
     done = run(log(empty, part, marker(3, 5, ABORT)), position=1, aborted=[(5, 0)])
     assert done.chunks == []
-
-
-def test_records_of_the_opposite_flow_are_skipped() -> None:
-    buffer = log(
-        batch(0, 2, producer_id=41), batch(2, 1, producer_id=42), batch(3, 2, producer_id=43), batch(5, 1)
-    )
-    for merge_below in (0, 1000):
-        done = run(buffer, skip_producer_ids=frozenset({41, 42}), merge_below=merge_below)
-        assert done.drops == [Drop(0, 3, DropReason.LOOP)]
-        assert done.looped == {41: 2, 42: 1}
-        assert [record.offset for record in copied(done)] == [3, 4, 5]
-    everything = run(buffer, skip_producer_ids=frozenset({41, 42, 43, -1}))
-    assert (everything.chunks, everything.next_source) == ([], 6)
 
 
 def test_a_batch_larger_than_the_target_takes_is_split() -> None:

@@ -1,14 +1,14 @@
 """Writes one bucket of the map topic, in order, once, and only while the bucket is this task's.
 
-The producer id belongs to a transactional id of the bucket, with which no transaction is ever begun: taking
-it (InitProducerId) raises the epoch, and once the taker has written, the bucket's leader refuses what an
-earlier task still sends. Sequence numbers keep a repeated or late request from being appended twice or out of
-order.
+The producer id belongs to a transactional id of the bucket: taking it (InitProducerId) raises the epoch, and
+once the taker has written, the bucket's leader refuses what an earlier task still sends. Sequence numbers
+keep a repeated or late request from being appended twice or out of order. Copy tasks begin no transaction
+with it; only what begins a map is written in one (:meth:`MapWriter.write_whole`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from drkit.clock import wall_ms
@@ -16,7 +16,8 @@ from drkit.errors import Failed
 from drkit.kafka import codes
 from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, produce_request
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions.producer import TransactionFailed, Transactions
+from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, batch_of, pairs
 from drkit.offsets import MapKey, MapRecord, Reign
 from drkit.offsets.map_record import BUCKET_KEY, SEQUENCE_MODULUS
@@ -69,6 +70,8 @@ class MapWriter:
         self._sequence = 0
         self._unknown: tuple[bytearray, int] | None = None
         """A batch of which it is unknown whether it was written, with its number of records."""
+        self._transactional_id: str | None = None
+        """Of the transaction in which it writes; None: in none."""
         self._queue: list[tuple[list[Pair], Future]] = []
         self._writing = False
         self.reign = Reign(nonce, 0, ended=False, unclean=0)
@@ -97,7 +100,11 @@ class MapWriter:
 
         :raises Failed: it is not accepted
         """
-        await self.write([(BUCKET_KEY, Reign(self._nonce, self.reign.number, True, self.reign.unclean))])  # noqa: FBT003
+        await self.write([self._ended])
+
+    @property
+    def _ended(self) -> tuple[MapKey, MapRecord]:
+        return BUCKET_KEY, Reign(self._nonce, self.reign.number, ended=True, unclean=self.reign.unclean)
 
     @property
     def holds(self) -> bool:
@@ -123,6 +130,27 @@ class MapWriter:
             self._transactions.cluster.loop.spawn(self._pump)
         await done
 
+    async def write_whole(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
+        """Write records and the end of this reign in one transaction: a reader sees all of them, or none.
+
+        Where it fails, whoever takes the bucket next aborts it.
+
+        :raises Failed: the map topic does not take them
+        :raises MapTaken: the bucket is another task's
+        """
+        batches = list(_batches(pairs([*records, self._ended])))
+        try:
+            await self._transactions.add([TopicPartition(self._name, self._bucket.bucket)])
+            self._transactional_id = self._transactions.transactional_id
+            for batch in batches:
+                await self._send(batch)
+            await self._transactions.end(commit=True)
+        except TransactionFailed as error:
+            if error.code in codes.FENCED:
+                raise self._taken(error.code) from error
+            raise
+        self._transactional_id = None
+
     async def _pump(self) -> None:
         try:
             while self._queue:
@@ -142,7 +170,7 @@ class MapWriter:
         taken: list[tuple[list[Pair], Future]] = []
         size = 0
         while self._queue:
-            weight = sum(len(k) + len(v or b"") for k, v in self._queue[0][0])
+            weight = _weight(self._queue[0][0])
             if taken and size + weight > _BATCH_BYTES:
                 break
             taken.append(self._queue.pop(0))
@@ -156,7 +184,8 @@ class MapWriter:
         identity = self._transactions.identity
         control = self._transactions.cluster.control
         data, count = batch_of(written, wall_ms(), self._name, control)
-        stamp(data, identity.id, identity.epoch, self._sequence, transactional=False)
+        in_transaction = self._transactional_id is not None
+        stamp(data, identity.id, identity.epoch, self._sequence, transactional=in_transaction)
         await self._until_answered(data, count)
 
     async def _until_answered(self, data: bytearray, count: int) -> None:
@@ -170,7 +199,8 @@ class MapWriter:
                 topic: TopicMetadata = await self._topic(code != -1)
                 append = Append(self._name, topic.topic_id, self._bucket.bucket, data)
                 node = topic.leaders[self._bucket.bucket].node
-                answer = await cluster.send(produce_request([append]), node, timeout_ms=_TIMEOUT_MS)
+                request = produce_request([append], transactional_id=self._transactional_id)
+                answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
                 code = answer.responses[0].partition_responses[0].error_code
             except (RawError, KeyError):
                 code = -2
@@ -179,11 +209,7 @@ class MapWriter:
                 self._unknown = None
                 return
             if code in codes.FENCED:
-                raise MapTaken(
-                    "another task has taken this part of the flow",
-                    where=self._where,
-                    evidence=f"Kafka error code {code}",
-                )
+                raise self._taken(code)
             if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 break
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -199,6 +225,10 @@ class MapWriter:
             hint="check brokers and in-sync replicas of the target cluster",
         )
 
+    def _taken(self, code: int) -> MapTaken:
+        what = "another task has taken this part of the flow"
+        return MapTaken(what, where=self._where, evidence=f"Kafka error code {code}")
+
     @property
     def _where(self) -> str:
         return f"{self._name}-{self._bucket.bucket} on {self._transactions.cluster.alias}"
@@ -206,3 +236,22 @@ class MapWriter:
     @property
     def _name(self) -> str:
         return self._bucket.name
+
+
+def _weight(written: Iterable[Pair]) -> int:
+    """Bytes."""
+    return sum(len(key) + len(value or b"") for key, value in written)
+
+
+def _batches(written: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """The pairs in their order, in batches that a broker takes."""
+    batch: list[Pair] = []
+    size = 0
+    for pair in written:
+        size += _weight([pair])
+        if batch and size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], _weight([pair])
+        batch.append(pair)
+    if batch:
+        yield batch

@@ -1,0 +1,149 @@
+"""Begins the direction of a flow after a turn: its cut in the flow's state, and its seeds in the map.
+
+What a seed says and why is in :mod:`drkit.offsets.seed`; here it is checked against the target and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import Failed, Refused
+from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.records import CutRecord, OffsetMapRecord, ProducerIdsRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.codes import error_name
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
+from drkit.offset_map.beginning import begin_partitions
+from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
+from drkit.offset_map.packs import parts
+from drkit.offset_map.topic import new_nonce
+from drkit.offsets import History, MapRecord, PartitionMap
+from drkit.offsets.seed import Seed
+from drkit.offsets.takeup import Author
+
+_NEW_ID: Final = "give the flow a new live producer id, then begin the direction again"
+
+
+class SeededPartition(NamedTuple):
+    """A partition, and how its copy begins."""
+
+    partition: CopiedPartition
+    seed: Seed
+
+
+def write_seeds(
+    target: ClusterSettings, flow: FlowSettings, state: StateTopic, seeds: Iterable[SeededPartition]
+) -> None:
+    """Begin the copy of some partitions after a turn. Repeated, it changes nothing that it has written.
+
+    Where it refuses one of them it writes nothing of any.
+
+    The caller holds the flow's lease, and no copy task of the flow runs. The flow's live producer id on
+    record must be new (:func:`drkit.flow_state.producer_ids.renew_live_id`). Before the map, the flow's state
+    gets the cuts: no task copies from a seed without its cut.
+
+    :param state: of the flow, loaded
+    :raises Refused: a target has another end than its seed, or the producer id is not new
+    :raises Failed: a leader does not answer, or the map does not take the records
+    :raises ClusterUnreachable: the target does not answer
+    """
+    some = list(seeds)
+    ids = state.get(ProducerIdsRecord)
+    if ids is None:
+        raise Failed(
+            "the flow has no producer id", where=state.name, evidence="no record of one", hint=_NEW_ID
+        )
+    to, offset_map = History(*ids.current), state.get(OffsetMapRecord)
+    map_id = "" if offset_map is None else str(offset_map.topic_id)
+
+    async def write(cluster: RawCluster) -> None:
+        looks = await _looks(cluster, some)
+        wanted = {w: partial(_records, w.target, seed, looks[w.target], to) for w, seed in some}
+        await begin_partitions(cluster, flow, wanted, map_id, lambda: _put_cuts(state, some))
+
+    ask_once(target, "seed", write, what="begin the offset map after a turn")
+
+
+def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
+    """Record from which source offset on a batch of the opposite flow is an alarm."""
+    cuts: dict[str, CutRecord] = {}
+    for w, seed in seeds:
+        name = w.source.topic
+        known = cuts.get(name) or state.get(CutRecord, name)
+        if known is None or known.ids != (w.source_id, w.target_id):
+            known = CutRecord(w.source_id, w.target_id, {})
+        cuts[name] = known.with_cut(w.source.partition, seed.upstream)
+    state.put_all((name, cut) for name, cut in cuts.items() if state.get(CutRecord, name) != cut)
+
+
+async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[TopicPartition, Look]:
+    """What the leaders of the targets say.
+
+    :raises Failed: one does not answer, or leads another topic of the same name
+    """
+    topics = await metadata(cluster, sorted({w.target.topic for w, _ in seeds}))
+    looks = await look_at_leaders(cluster, topics, [PartitionQuery(w.target) for w, _ in seeds])
+    for w, _ in seeds:
+        if topics[w.target.topic].topic_id != w.target_id or looks[w.target].error:
+            raise Failed(
+                "the copy of a partition cannot be looked at",
+                where=f"{w.target} on {cluster.alias}",
+                evidence=error_name(looks[w.target].error)
+                if looks[w.target].error
+                else f"its topic has the id {topics[w.target.topic].topic_id}, not {w.target_id}",
+                hint="check the target cluster, then begin the direction again",
+            )
+    return looks
+
+
+def _records(
+    at: TopicPartition, seed: Seed, look: Look, to: History, state: PartitionMap, reign: int
+) -> list[MapRecord]:
+    """The pack and the turn of a partition; none where its map has begun so already."""
+    if state.history is not None and state.history.producer_id == to.producer_id:
+        # A task may have ended the seed's history since, and continued in the next epoch of the same id.
+        if not _has_begun(state, seed, to):
+            raise _not_new(at, to, "its map has begun otherwise with this id")
+        return []
+    known = look.producer_epoch(to.producer_id)
+    if known is not None or to.producer_id in {ended.producer_id for ended in state.ended}:
+        raise _not_new(at, to, f"the partition's leader knows it, with epoch {known}")
+    if look.end != seed.downstream:
+        raise Refused(
+            "a copy does not end where its seed says",
+            where=str(at),
+            evidence=f"it ends at {look.end}, the seed at {seed.downstream}",
+            hint="find out who writes there and fence it, then make the seed again",
+        )
+    author = Author(new_nonce() >> 1, reign, look.leader_epoch)
+    return [*parts(seed.segments, seed.downstream), seed.turn(to, state.history, author)]
+
+
+def _has_begun(state: PartitionMap, seed: Seed, to: History) -> bool:
+    """Whether a map of the seed's producer id began with the seed; records may have been copied since."""
+    made = PartitionMap()
+    for part in parts(seed.segments, seed.downstream):
+        made.apply(part)
+    made.apply(seed.turn(to, None, Author(0, 0)))
+    tail = state.tail
+    if tail is None or tail.upstream < seed.upstream or tail.downstream < seed.downstream:
+        return False
+    known = made.segments.triples()
+    found = state.segments.triples()[: len(known)]
+    # The last segment has grown where the first record that was copied continues it.
+    return [s[:2] for s in found] == [s[:2] for s in known] and found[:-1] == known[:-1]
+
+
+def _not_new(at: TopicPartition, to: History, evidence: str) -> Refused:
+    return Refused(
+        f"the live producer id {to.producer_id} is not new for the flow",
+        where=str(at),
+        evidence=evidence,
+        hint=_NEW_ID,
+    )

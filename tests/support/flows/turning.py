@@ -1,0 +1,154 @@
+"""Two flows between two clusters, of which one copies at a time; a test turns them as an orchestrator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+import time
+from typing import Any
+
+from drkit.copy_task.core.assignment import TaskAssignment
+from drkit.copy_task.report import TaskReport
+from drkit.failover.fencing.own_writers import Writer, fence
+from drkit.flow_state.copied_topics import CopiedPartition, cuts_of
+from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.producer_ids import on_record, renew_live_id
+from drkit.flow_state.records import OffsetMapRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.permit import permitted_by
+from drkit.kafka.raw import RawError
+from drkit.kafka.transactions.producer import new_producer_id
+from drkit.model import TopicPartition
+from drkit.offset_map.seeding import SeededPartition, write_seeds
+from drkit.offsets.seed import CopyEnd, seed_after
+from drkit.offsets.takeup import FROZEN_EPOCH
+from drkit.offsets.translation import PartitionPosition
+from tests.support.flows.compare import read
+from tests.support.flows.exactness import every_offset, ids_of, places
+from tests.support.flows.flow import Flow
+from tests.support.flows.known_flow import remember
+from tests.support.waiting import eventually
+
+
+class Direction:
+    """One flow of a pair, known by its state as to drkit."""
+
+    def __init__(self, flow: Flow, topic: str) -> None:
+        self.flow, self.topic = flow, topic
+        self.state = StateTopic(flow.target, flow.source.alias)
+        remember(flow, topic)
+        self.state.load()
+        self.state.put(OffsetMapRecord(flow.topic(flow.target, flow.map_topic).topic_id))
+        self.is_new = True
+        """Its live id was never used."""
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """All that it ever wrote with."""
+        return on_record(self.state.records)
+
+    def renew(self) -> None:
+        """Give it another live id, unless the current one was never used."""
+        if not self.is_new:
+            ask = lambda: self.flow.ask(self.flow.target, new_producer_id)  # noqa: E731  asked when needed
+            self.flow.producer = renew_live_id(self.state, [self.flow.producer.id], ask)
+        self.is_new = True
+
+    def lease(self, opposite: Direction, **more: Any) -> TaskAssignment:
+        """What the driver would hand to a task: with the cuts, and the ids of the opposite flow."""
+        self.is_new = False
+        lease, cuts = self.flow.lease(self.topic, **more), cuts_of(self.state.records)
+        partitions = (
+            replace(p, skip_from=cuts.get(TopicPartition(p.source_topic, p.partition)))
+            for p in lease.partitions
+        )
+        return replace(
+            lease, partitions=tuple(partitions), skip_producer_ids=opposite.ids, own_producer_ids=self.ids
+        )
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """With the flow's lease, which each request asks for."""
+        lease = FlowLease(self.flow.target, self.flow.settings, self.state, "orchestrator")
+        lease.acquire()
+        try:
+            with permitted_by(lease.check):
+                yield
+        finally:
+            lease.release()
+
+    def fence(self) -> None:
+        """End its live id on all partitions, as FREEZE does."""
+        leaders = self.flow.topic(self.flow.target, self.topic).leaders
+        writer = Writer(self.flow.producer.id, FROZEN_EPOCH)
+        writers = {TopicPartition(self.topic, p): (writer,) for p in leaders}
+        done = self.flow.ask(self.flow.target, fence, writers, time.monotonic() + 60)
+        assert not done.waiting, done.waiting
+
+    def close(self) -> None:
+        self.state.close()
+
+
+class Turning:
+    """A topic, the direction that copies it, and the other one."""
+
+    def __init__(self, there: Flow, back: Flow, topic: str) -> None:
+        self.now, self.other = Direction(there, topic), Direction(back, topic)
+        self.topic = topic
+
+    def copy(self) -> TaskReport:
+        """Copy what is there now in the current direction."""
+        lease = self.now.lease(self.other)
+        return self.now.flow.copy(lease=lease)
+
+    def turn(self) -> list[SeededPartition]:
+        """End the current direction and begin the other one, at rest: all that it had to copy is copied."""
+        ended, begins = self.now, self.other
+        ended.fence()
+        seeds = self.seeds()
+        begins.renew()
+        self.now, self.other = begins, ended
+        self.write(seeds)
+        return seeds
+
+    def seeds(self) -> list[SeededPartition]:
+        """How the other direction begins: everything on its source is on its target."""
+        known, flow = places(self.now.flow, self.topic), self.other.flow
+        cuts, ends = flow.offsets(flow.source, self.topic), flow.offsets(flow.target, self.topic)
+        records, ids = read(flow.source, self.topic), ids_of(flow, self.topic)
+        found = []
+        for p, place in known.items():
+            assert isinstance(place, PartitionPosition), place
+            at, first = TopicPartition(self.topic, p), records[p][0].offset if records[p] else None
+            seed = seed_after(place.segments, place.copied_end, CopyEnd(cuts[p], ends[p]), first)
+            found.append(SeededPartition(CopiedPartition(at, at, *ids), seed))
+        return found
+
+    def write(self, seeds: Iterable[SeededPartition]) -> None:
+        """Begin the current direction with these seeds, under its lease."""
+        to = self.now
+        with to.held():
+            write_seeds(to.flow.target, to.flow.settings, to.state, seeds)
+
+    def is_exact(self) -> int:
+        """Compare every offset of both logs in the current direction; returns how many."""
+        return every_offset(self.now.flow, self.topic)
+
+    def restarted(self, cluster: Any, alias: str) -> None:
+        """Kill a cluster's brokers and start them again: its partitions have other leader epochs."""
+        cluster.kill()
+        cluster.restart()
+        flow = self.now.flow
+        side = flow.source if flow.source.alias == alias else flow.target
+
+        def leads() -> bool:
+            with suppress(RawError):
+                return bool(flow.offsets(side, self.topic))
+            return False
+
+        eventually(leads, what=f"leaders of {self.topic}")
+
+    def close(self) -> None:
+        for direction in (self.now, self.other):
+            direction.close()

@@ -1,0 +1,53 @@
+"""The cuts of a flow: where its topics began to be copied after a turn."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from drkit.checkpoints.plan import Terms
+from drkit.checkpoints.shard import Shard
+from drkit.flow_state.copied_topics import CopiedTopics, Producers, cuts_of, known_of
+from drkit.flow_state.records import CutRecord, GenerationRecord
+from drkit.flow_state.state import FlowState
+from drkit.model import TopicPartition
+
+IDS = UUID(int=1), UUID(int=2)
+AT = TopicPartition("orders", 0)
+
+
+def state(cut: CutRecord) -> FlowState:
+    topic = GenerationRecord("orders", *IDS)
+    return FlowState.of(
+        {b"topic/orders": topic.encode(), b"cut/orders": cut.encode(), b"cut/gone": cut.encode()}
+    )
+
+
+def test_a_partition_has_the_cut_of_its_own_topic() -> None:
+    found = state(CutRecord(*IDS, {}).with_cut(0, 1003).with_cut(2, 0))
+    assert cuts_of(found) == {AT: 1003, TopicPartition("orders", 2): 0}
+    known = known_of(found)
+    assert [known.pair("orders", p).skip_from for p in range(3)] == [1003, None, 0]
+    assert [known.pair("orders", 0).leaves_out(offset) for offset in (1002, 1003)] == [True, False]
+    assert known.pair("orders", 1).leaves_out(5_000)
+
+
+def test_of_a_later_topic_of_the_same_name_a_cut_says_nothing() -> None:
+    assert cuts_of(state(CutRecord(UUID(int=9), IDS[1], {0: 1003}))) == {}
+    assert cuts_of(state(CutRecord(IDS[0], UUID(int=9), {0: 1003}))) == {}
+
+
+def test_a_later_cut_replaces_the_one_before() -> None:
+    assert CutRecord(*IDS, {0: 5, 1: 6}).with_cut(0, 9).skip_from == {0: 9, 1: 6}
+
+
+def test_checkpoint_tasks_know_the_cuts() -> None:
+    known = CopiedTopics({"orders": ("orders", *IDS)}, Producers(1, frozenset({1})), {AT: 7})
+    shard = Shard(0, "primary", ("g",), known)
+    assert Shard.from_json(shard.to_json()).known == known
+
+    def terms(cuts: dict[TopicPartition, int]) -> Terms:
+        return Terms("primary", known._replace(cuts=cuts), "checkpoints", "id", 1, frozenset())
+
+    assert terms({AT: 7}).widened(terms({AT: 7, TopicPartition("new", 0): 3}))
+    assert not terms({AT: 7}).widened(terms({AT: 8}))
+    assert not terms({}).widened(terms({AT: 7})), "the groups of this topic are looked at again"

@@ -1,0 +1,48 @@
+"""Batches of the flow in the other direction: left out, or an alarm after the cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from drkit.wire import Drop, DropReason, Returned
+from drkit.wire.header import TRANSACTIONAL_BIT as TRANSACTIONAL
+from tests.support.wire.forge import ABORT, batch, copied, log, marker, run
+
+
+def test_records_of_the_opposite_flow_are_skipped() -> None:
+    buffer = log(
+        batch(0, 2, producer_id=41), batch(2, 1, producer_id=42), batch(3, 2, producer_id=43), batch(5, 1)
+    )
+    for merge_below in (0, 1000):
+        done = run(buffer, skip_producer_ids=frozenset({41, 42}), merge_below=merge_below)
+        assert done.drops == [Drop(0, 3, DropReason.LOOP)]
+        assert done.looped == {41: 2, 42: 1}
+        assert [record.offset for record in copied(done)] == [3, 4, 5]
+    everything = run(buffer, skip_producer_ids=frozenset({41, 42, 43, -1}))
+    assert (everything.chunks, everything.next_source) == ([], 6)
+
+
+@pytest.mark.parametrize("merge_below", [0, 1000])
+def test_from_the_cut_on_nothing_is_left_out(merge_below: int) -> None:
+    buffer = log(batch(0, 2, producer_id=41), batch(2, 2), batch(4, 3, producer_id=41), batch(7, 2))
+    some = {"skip_producer_ids": frozenset({41}), "merge_below": merge_below}
+    done = run(buffer, skip_before=2, **some)
+    assert done.returned == Returned(4, 41)
+    assert (done.looped, done.next_source) == ({41: 2}, 4)
+    assert [record.offset for record in copied(done)] == [2, 3], "all before it, and nothing after it"
+    assert run(buffer, skip_before=6, **some).returned == Returned(4, 41), "its last offset is after the cut"
+    before = run(buffer, skip_before=7, **some)
+    assert (before.returned, before.looped, before.next_source) == (None, {41: 5}, 9)
+    assert run(buffer, position=4, skip_before=0, **some).returned == Returned(4, 41)
+    assert run(buffer, position=7, skip_before=0, **some).returned is None
+
+
+def test_markers_and_aborted_records_after_the_cut_are_no_alarm() -> None:
+    """A fence of the flow that ended may be written once more; no consumer sees anything of it."""
+    aborted = batch(0, 2, attributes=TRANSACTIONAL, producer_id=41)
+    done = run(
+        log(aborted, marker(2, 41, ABORT), batch(3, 1)),
+        aborted=[(41, 0)], skip_producer_ids=frozenset({41}), skip_before=0,
+    )  # fmt: skip
+    assert done.returned is None
+    assert [record.offset for record in copied(done)] == [3]
