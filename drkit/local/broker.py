@@ -25,7 +25,7 @@ class PortTaken(Failed):
     """Another process listens on a port reserved for a broker."""
 
 
-class BrokerProcess(Protocol):
+class Process(Protocol):
     """The process of a broker: see :class:`drkit.local.launched.Launched`."""
 
     @property
@@ -44,7 +44,7 @@ class BrokerProcess(Protocol):
 class Launch(Protocol):
     """Starts a command line, with a file for its output."""
 
-    def __call__(self, command: Sequence[str], console: BinaryIO) -> BrokerProcess: ...  # noqa: D102
+    def __call__(self, command: Sequence[str], console: BinaryIO) -> Process: ...  # noqa: D102
 
 
 class LocalBroker:
@@ -76,7 +76,7 @@ class LocalBroker:
         self.ask_at = ask_at
         self._others = others
         self._answers = ask if plain else listens
-        self._process: BrokerProcess | None = None
+        self._process: Process | None = None
         self._log_starts: dict[Path, int] = {}
         self._frozen = False
 

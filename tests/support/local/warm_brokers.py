@@ -28,7 +28,6 @@ from py4j.protocol import Py4JError
 import pyspark
 
 from drkit.local.launched import Launched
-from tests.support.waiting import eventually
 
 _CONNECTS_SECONDS: Final = 60.0
 _SHUTDOWN_SECONDS: Final = 2.0
@@ -71,7 +70,7 @@ class _Jvm:
 
     @property
     def gateway(self) -> JavaGateway:
-        """The way into it; waits until it is up. Raises OSError, AssertionError."""
+        """The way into it; waits until it is up. Raises TimeoutError."""
         if self._gateway is None:
             port, token = self._told()
             # Py4J's client would tell the JVM of each object that Python has no more: also a frozen one.
@@ -87,13 +86,11 @@ class _Jvm:
         return os.pread(self._console.fileno(), 1 << 20, 0)
 
     def _told(self) -> list[str]:
-        eventually(
-            lambda: not self.launched.running or self.said().count(b"\n") >= 2,  # its port and its token
-            _CONNECTS_SECONDS,
-            "start of a JVM for brokers",
-        )
-        if not self.launched.running:
-            raise OSError(f"a JVM for brokers has ended: {self.said()!r}")
+        deadline = time.monotonic() + _CONNECTS_SECONDS
+        while self.said().count(b"\n") < 2:  # its port and its token
+            if not self.launched.running or time.monotonic() > deadline:
+                raise TimeoutError(f"a JVM for brokers did not start: {self.said()!r}")
+            time.sleep(0.01)
         return self.said().decode().splitlines()[:2]
 
 
@@ -172,7 +169,7 @@ class WarmBroker:
             for each in (properties, config):
                 self._jvm.gateway.detach(each)
             self._server = server
-        except (Py4JError, OSError, AssertionError) as error:
+        except (Py4JError, OSError, TimeoutError) as error:
             with suppress(FileNotFoundError), self._console.open("ab") as console:
                 console.write(f"{error}\n".encode())
             self._jvm.kill()
