@@ -10,12 +10,10 @@ import uuid
 from hypothesis import settings as hypothesis_settings
 import pytest
 
-from drkit.local.broker import LocalBroker
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.support.crashes import pytest_runtest_protocol as pytest_runtest_protocol
 from tests.support.crashes import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
-from tests.support.local.warm_brokers import WarmBrokers
 from tests.support.order import pytest_addoption as pytest_addoption
 from tests.support.order import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.support.order import pytest_configure as pytest_configure
@@ -40,14 +38,6 @@ pytest.register_assert_rewrite("tests.support.failover.lost_primary", "tests.sup
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for folder in config.stash.get(KEPT_LOGS, []):
         terminalreporter.write_line(f"broker logs of a run with failures: {folder}")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _warm_brokers() -> Iterator[None]:
-    """Brokers run in JVMs that have run others: see ``tests.support.local.warm_brokers``."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(LocalBroker, "launch", WarmBrokers().launch)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import time
-from typing import BinaryIO, ClassVar, Protocol
 
 from drkit.errors import Failed
 from drkit.local.launched import Launched
@@ -25,28 +24,6 @@ class PortTaken(Failed):
     """Another process listens on a port reserved for a broker."""
 
 
-class Process(Protocol):
-    """The process of a broker: see :class:`drkit.local.launched.Launched`."""
-
-    @property
-    def pid(self) -> int: ...  # noqa: D102
-
-    @property
-    def running(self) -> bool: ...  # noqa: D102
-
-    def told_pid(self) -> int: ...  # noqa: D102
-    def detach(self) -> None: ...  # noqa: D102
-    def signal(self, number: signal.Signals) -> None: ...  # noqa: D102
-    def discard(self) -> None: ...  # noqa: D102
-    def wait(self, seconds: float) -> None: ...  # noqa: D102
-
-
-class Launch(Protocol):
-    """Starts a command line, with a file for its output."""
-
-    def __call__(self, command: Sequence[str], console: BinaryIO) -> Process: ...  # noqa: D102
-
-
 class LocalBroker:
     """A broker process; :meth:`start` only launches it, the cluster waits until it is ready.
 
@@ -55,8 +32,6 @@ class LocalBroker:
     :param others: host and port of its other listeners
     :param plain: whether the others speak plain Kafka, without SASL and TLS
     """
-
-    launch: ClassVar[Launch] = Launched
 
     def __init__(
         self,
@@ -76,7 +51,7 @@ class LocalBroker:
         self.ask_at = ask_at
         self._others = others
         self._answers = ask if plain else listens
-        self._process: Process | None = None
+        self._process: Launched | None = None
         self._log_starts: dict[Path, int] = {}
         self._frozen = False
 
@@ -96,7 +71,7 @@ class LocalBroker:
             raise Failed("this broker runs already", where=self.name)
         self._log_starts = {file: file.stat().st_size for file in (self.console, self.log) if file.exists()}
         with self.console.open("ab") as console:
-            self._process = self.launch(self._command, console)
+            self._process = Launched(self._command, console)
         self._frozen = False
         if not self._process.told_pid():
             raise Failed("a broker could not be launched", where=str(self.console), evidence=self.evidence())
@@ -150,19 +125,6 @@ class LocalBroker:
         """SIGKILL: gone at once, without a flush or a controlled shutdown."""
         self._signal(signal.SIGKILL)
         self._wait_ended(_LAUNCH_SECONDS)
-
-    def discard(self) -> None:
-        """Begin to end it: neither it nor its data is needed any more."""
-        self.resume()
-        if self._process is not None:
-            self._process.discard()
-
-    def wait_ended(self) -> None:
-        """Return when it has ended after :meth:`discard`; it is killed if it takes too long."""
-        try:
-            self._wait_ended(_LAUNCH_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
 
     def terminate(self, timeout: float = 30.0) -> None:
         """SIGTERM: a controlled shutdown; SIGKILL after ``timeout`` seconds."""

@@ -140,10 +140,7 @@ class LocalCluster:
 
     def stop(self, *, keep_logs: bool = False) -> None:
         """End all brokers at once and remove the temporary folder."""
-        for broker in self.brokers:
-            broker.discard()
-        for broker in self.brokers:
-            broker.wait_ended()
+        self.kill()
         self._release_addresses()
         if self._own_folder and not keep_logs:
             shutil.rmtree(self.folder, ignore_errors=True)

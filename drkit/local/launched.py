@@ -63,10 +63,6 @@ class Launched:
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
-    def discard(self) -> None:
-        """SIGKILL the command."""
-        self.signal(signal.SIGKILL)
-
     def kill_launcher(self) -> None:
         """SIGKILL the launcher; the kernel ends the command with it."""
         self._launcher.kill()
