@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, Protocol
 
+from drkit.counted import counted
 from drkit.topology.filters import NameFilter
 
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
@@ -158,7 +159,7 @@ class ConfigRules:
     def _bound_in_sync(wants: dict[str, Want], replicas: int | None) -> None:
         asked = wants.get(MIN_INSYNC_REPLICAS, _NOTHING).value
         if asked is not None and replicas is not None and int(asked) > replicas:
-            why = f"the source has {asked}, but the copy has {replicas} replicas"
+            why = f"the source has {asked}, but the copy has {counted(replicas, 'replica')}"
             wants[MIN_INSYNC_REPLICAS] = Want(str(replicas), why)
 
 

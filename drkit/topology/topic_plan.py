@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from drkit.counted import counted
 from drkit.topology.topic_configs import Setting, Want
 
 _UNLIMITED: Final = -1
@@ -74,8 +75,8 @@ class CreateTopic(TopicChange):
 
     def rows(self) -> Iterator[ChangeRow]:
         """The topic, then each of its settings."""
-        replicas = "default" if self.replicas < 0 else str(self.replicas)
-        size = f"{self.partitions} partitions, {replicas} replicas"
+        replicas = "default replicas" if self.replicas < 0 else counted(self.replicas, "replica")
+        size = f"{counted(self.partitions, 'partition')}, {replicas}"
         yield ChangeRow(self.topic, "create topic", "", None, size, self.why)
         for name, want in sorted(self.configs.items()):
             yield ChangeRow(self.topic, "with config", name, None, want.value, want.why)

@@ -111,7 +111,7 @@ def test_never_more_replicas_in_sync_than_there_are():
     lowered = wanted("min.insync.replicas", Value("2"), replicas=1)
     assert lowered is not None
     assert lowered.value == "1"
-    assert lowered.why == "the source has 2, but the copy has 1 replicas"
+    assert lowered.why == "the source has 2, but the copy has 1 replica"
     for replicas in (2, 3, None):
         kept = wanted("min.insync.replicas", Value("2"), replicas)
         assert kept is not None
