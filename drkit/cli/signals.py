@@ -21,14 +21,12 @@ def _interrupt() -> None:
 def until_signalled() -> threading.Event:
     """An event that SIGINT or SIGTERM sets; a second one interrupts."""
     stop = threading.Event()
-    heard = setting(stop, _interrupt)
-    for number in ENDING:
-        signal.signal(number, heard)
+    setting(stop, _interrupt)
     return stop
 
 
 def setting(stop: threading.Event, twice: Callable[[], None]) -> Handler:
-    """A handler of signals that sets an event.
+    """Let SIGINT and SIGTERM set an event; returns their handler.
 
     :param twice: called for a signal that comes when the event is set, or is about to be
 
@@ -37,12 +35,13 @@ def setting(stop: threading.Event, twice: Callable[[], None]) -> Handler:
     thread sets the event, and the handler tells it by a queue whose `put` may interrupt itself.
     """
     told: SimpleQueue[None] = SimpleQueue()
-    asked: list[int] = []
+    asked = False
 
-    def heard(number: int, _frame: FrameType | None) -> None:
+    def heard(_number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
         if asked or stop.is_set():
             twice()
-        asked.append(number)
+        asked = True
         told.put(None)
 
     def set_when_told() -> None:
@@ -50,4 +49,6 @@ def setting(stop: threading.Event, twice: Callable[[], None]) -> Handler:
         stop.set()
 
     threading.Thread(target=set_when_told, name="signals", daemon=True).start()
+    for number in ENDING:
+        signal.signal(number, heard)
     return heard

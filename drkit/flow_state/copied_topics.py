@@ -79,13 +79,19 @@ def cuts_of(state: FlowState) -> dict[TopicPartition, int]:
 
     :raises Damaged: a record of them was replaced
     """
-    topics = {n: (g.source_id, g.target_id) for n, g in state.all(GenerationRecord).items()}
+    topics = state.all(GenerationRecord)
     return {
         TopicPartition(name, partition): offset
         for name, cut in state.all(CutRecord).items()
-        if topics.get(name) == cut.ids
-        for partition, offset in cut.skip_from.items()
+        if name in topics
+        for partition, offset in cut.between(topics[name].source_id, topics[name].target_id).items()
     }
+
+
+def map_id_of(state: FlowState) -> str:
+    """The id of the flow's offset map; empty before it is on record."""
+    known = state.get(OffsetMapRecord)
+    return "" if known is None else str(known.topic_id)
 
 
 def known_of(state: FlowState) -> CopiedTopics:
@@ -94,11 +100,11 @@ def known_of(state: FlowState) -> CopiedTopics:
     :raises Damaged: a record of them was replaced
     """
     topics = {n: (g.target, g.source_id, g.target_id) for n, g in state.all(GenerationRecord).items()}
-    ids, skips, offset_map = state.get(ProducerIdsRecord), state.get(SkipsRecord), state.get(OffsetMapRecord)
+    ids, skips = state.get(ProducerIdsRecord), state.get(SkipsRecord)
     producers = Producers(
         ids.current.id if ids is not None else -1,
         frozenset(ids.ids if ids is not None else ()),
         frozenset(skips.ids if skips is not None else ()),
-        str(offset_map.topic_id) if offset_map is not None else "",
+        map_id_of(state),
     )
     return CopiedTopics(topics, producers, cuts_of(state))

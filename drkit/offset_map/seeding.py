@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
-from drkit.flow_state.copied_topics import CopiedPartition
-from drkit.flow_state.records import CutRecord, OffsetMapRecord, ProducerIdsRecord
+from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
+from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.codes import error_name
 from drkit.kafka.one_shot import ask_once
@@ -59,8 +59,7 @@ def write_seeds(
         raise Failed(
             "the flow has no producer id", where=state.name, evidence="no record of one", hint=_NEW_ID
         )
-    to, offset_map = History(*ids.current), state.get(OffsetMapRecord)
-    map_id = "" if offset_map is None else str(offset_map.topic_id)
+    to, map_id = History(*ids.current), map_id_of(state.records)
 
     async def write(cluster: RawCluster) -> None:
         looks = await _looks(cluster, some)
@@ -76,9 +75,8 @@ def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
     for w, seed in seeds:
         name = w.source.topic
         known = cuts.get(name) or state.get(CutRecord, name)
-        if known is None or known.ids != (w.source_id, w.target_id):
-            known = CutRecord(w.source_id, w.target_id, {})
-        cuts[name] = known.with_cut(w.source.partition, seed.upstream)
+        kept = known.between(w.source_id, w.target_id) if known is not None else {}
+        cuts[name] = CutRecord(w.source_id, w.target_id, kept).with_cut(w.source.partition, seed.upstream)
     state.put_all((name, cut) for name, cut in cuts.items() if state.get(CutRecord, name) != cut)
 
 

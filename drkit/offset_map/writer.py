@@ -248,10 +248,11 @@ def _batches(written: Iterable[Pair]) -> Iterator[list[Pair]]:
     batch: list[Pair] = []
     size = 0
     for pair in written:
-        size += _weight([pair])
-        if batch and size > _BATCH_BYTES:
+        weight = _weight([pair])
+        if batch and size + weight > _BATCH_BYTES:
             yield batch
-            batch, size = [], _weight([pair])
+            batch, size = [], 0
         batch.append(pair)
+        size += weight
     if batch:
         yield batch

@@ -41,8 +41,7 @@ def placed_of(
     """
     for topic in found.copied.values():
         cut = cuts.get(topic.source.name)
-        known = cut is not None and cut.ids == (topic.source.topic_id, UUID(topic.target_id))
-        skip_from = cut.skip_from if cut is not None and known else {}
+        skip_from = cut.between(topic.source.topic_id, UUID(topic.target_id)) if cut is not None else {}
         for partition, at in topic.source.partitions.items():
             leader = at.leader if at.leader is not None else -1
             yield PlacedPartition(_lease(topic, partition, buckets, skip_from.get(partition)), leader)

@@ -15,10 +15,10 @@ from uuid import UUID
 from drkit import observe
 from drkit.config import FlowSettings
 from drkit.errors import Refused
-from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import ProducerIds
-from drkit.flow_state.records import OffsetMapRecord, TakenOverPartition, TakeoverRecord
+from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.one_shot import ask_once, connections
@@ -173,8 +173,7 @@ class Takeover:
         wanted = {
             CopiedPartition(*s.place[1:], *_ids_of(s.place.topic)): partial(self._records, s) for s in seeds
         }
-        offset_map = self._state.get(OffsetMapRecord)
-        map_id = "" if offset_map is None else str(offset_map.topic_id)
+        map_id = map_id_of(self._state.records)
         write = partial(begin_partitions, flow=self._flow, wanted=wanted, map_id=map_id)
         ask_once(self._target.settings, "takeover", write, what="write the offsets of a takeover")
 

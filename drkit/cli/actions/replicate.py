@@ -14,7 +14,7 @@ from drkit import observe
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session
-from drkit.cli.signals import ENDING, setting
+from drkit.cli.signals import setting
 from drkit.cli.talk import say, say_over
 from drkit.counted import counted
 from drkit.errors import Usage
@@ -96,8 +96,6 @@ def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
         else:
             config.ask()
 
-    for number in ENDING:
-        signal.signal(number, heard)
     signal.signal(signal.SIGHUP, hung_up)
     return stop
 

@@ -146,10 +146,9 @@ class CutRecord(TopicRecord):
     skip_from: Mapping[int, int] = stored(mapping_of(digits, whole()))
     """By partition."""
 
-    @property
-    def ids(self) -> tuple[UUID, UUID]:
-        """Of the source topic and its copy: of later topics of these names the cuts say nothing."""
-        return self.source_id, self.target_id
+    def between(self, source_id: UUID, target_id: UUID) -> Mapping[int, int]:
+        """The cuts of a topic and its copy; none of later topics of these names."""
+        return self.skip_from if (self.source_id, self.target_id) == (source_id, target_id) else {}
 
     def with_cut(self, partition: int, offset: int) -> CutRecord:
         """The record with another cut."""
