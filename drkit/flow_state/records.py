@@ -34,6 +34,7 @@ from drkit.flow_state.kinds.topics import (
     CutRecord,
     EventRecord,
     GenerationRecord,
+    ReturnRecord,
     Role,
     RoleRecord,
     TakenOverPartition,
@@ -65,6 +66,7 @@ __all__ = [
     "Process",
     "ProducerIdsRecord",
     "PromotionRecord",
+    "ReturnRecord",
     "Role",
     "RoleRecord",
     "SkipsRecord",
@@ -80,8 +82,8 @@ __all__ = [
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
-    TakeoverRecord, CutRecord, VerifiedRecord, EventRecord, PromotionRecord, PendingFence, FenceSizesRecord,
-    FenceAclsRecord, AclsRecord, PendingLift, ControlKeyRecord, StandbyRecord,
+    TakeoverRecord, CutRecord, ReturnRecord, VerifiedRecord, EventRecord, PromotionRecord, PendingFence,
+    FenceSizesRecord, FenceAclsRecord, AclsRecord, PendingLift, ControlKeyRecord, StandbyRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

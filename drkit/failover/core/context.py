@@ -74,6 +74,8 @@ class RunRequest(NamedTuple):
     """Topics without a copy that a switchover of everything may leave on the old primary."""
     repoint_others: bool = False
     """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
+    clients_cut: str = ""
+    """How a person keeps clients off the side that becomes passive, where no ACL does it."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as plain data, for the journal."""

@@ -8,6 +8,7 @@ producers get the rights of its ACLs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from drkit.counted import counted
@@ -140,7 +141,11 @@ def _promote(context: Context) -> None:
             frontiers = _of_topic(translated.get("frontiers", {}), name)
             ends = _of_topic(translated.get("ends", {}), target)
             term, run_id = context.term, context.run_id
-            state.put(RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends), name)
+            role = RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends)
+            if context.request.planned:
+                cut = context.request.clients_cut or None
+                role = replace(role, planned=True, clients_cut=cut)
+            state.put(role, name)
     promotion = state.get(PromotionRecord)
     if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
         state.put(PromotionRecord(context.term, context.run_id, context.wall()))

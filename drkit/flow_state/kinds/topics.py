@@ -79,6 +79,10 @@ class RoleRecord(TopicRecord):
     at_ms: int = stored(whole())
     frontiers: Mapping[int, int | None] | None = stored(_by_partition, default=None, omit_none=True)
     ends: Mapping[int, int | None] | None = stored(_by_partition, default=None, omit_none=True)
+    planned: bool | None = stored(optional(flag), default=None, omit_none=True)
+    """Promoted by a switchover: the old primary's fence was proven, and everything there was copied."""
+    clients_cut: str | None = stored(optional(prose), default=None, omit_none=True)
+    """How clients are kept off the old primary besides drkit's fence, as a person said."""
 
     @property
     def is_frozen(self) -> bool:
@@ -153,6 +157,24 @@ class CutRecord(TopicRecord):
     def with_cut(self, partition: int, offset: int) -> CutRecord:
         """The record with another cut."""
         return replace(self, skip_from={**self.skip_from, partition: offset})
+
+
+@record
+class ReturnRecord(TopicRecord):
+    """Since a turn the flow copies into a topic whose opposite flow was promoted.
+
+    Without this record, or with that of an earlier promotion, the flow leaves the topic out.
+    """
+
+    KEY: ClassVar[str] = "return/"
+
+    promoted_by: str = stored(name)
+    """Id of the failover's run that promoted the topic in the other direction."""
+    run_id: str = stored(name)
+    """Id of the run that made this side passive."""
+    at_ms: int = stored(whole())
+    clients_cut: str | None = stored(optional(prose), default=None, omit_none=True)
+    """How clients are kept off the passive side where no ACL does it."""
 
 
 @record

@@ -31,6 +31,15 @@ RECORDS: Final[dict[str, bytes]] = {
         b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'
         b'5c6d7e8f9", "skip_from": {"0": 1003, "1": 0}}'
     ),
+    "return/orders": (b'{"promoted_by": "7d1f0a2b", "run_id": "9a8b7c6d", "at_ms": 1763826448123}'),
+    "return/payments": (
+        b'{"promoted_by": "7d1f0a2b", "run_id": "9a8b7c6d", "at_ms": 1763826448123, "clients_cut": "the'
+        b' listener is closed"}'
+    ),
+    "role/planned": (
+        b'{"role": "promoted", "term": 2, "run_id": "7d1f0a2b", "at_ms": 1763826448123, "frontiers": {"0": 100'
+        b'0}, "ends": {"0": 1003}, "planned": true, "clients_cut": "the listener is closed"}'
+    ),
     "topic/orders": (
         b'{"source_cluster": "kVt6uFmYSI2ZJqO4Rk0FSg", "source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a'
         b'", "target": "primary.orders", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "generation'
