@@ -15,17 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import (
-    FIRST_CHANGE,
-    ORDER,
-    POINT_OF_NO_RETURN,
-    ROW,
-    TABLE,
-    RunState,
-    StepName,
-    StepRow,
-    is_before,
-)
+from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow, Table
 from drkit.failover.core.stall import Stall, StoodStill
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.journal.entries import EntryKind, RunLog
@@ -52,13 +42,14 @@ class Planned(NamedTuple):
 class Interpreter:
     """Runs or aborts one run in one process.
 
-    :param steps: one step for every row of the table
+    :param steps: one step for every row of the run's table
     :param stall: notices pauses of this process
     """
 
     def __init__(
         self, context: Context, journal: Journal, steps: Mapping[StepName, Step], stall: Stall
     ) -> None:
+        self._table = journal.run.table
         self._context = context
         self._journal = journal
         self._steps = steps
@@ -72,8 +63,8 @@ class Interpreter:
         """
         ended = self._kept()
         at = 0
-        while at < len(TABLE):
-            row, wanted = TABLE[at], None
+        while at < len(self._table.rows):
+            row, wanted = self._table.rows[at], None
             if row.looks_again and not self._opened and self._is_unfenced():
                 wanted = StepName.FENCE
             elif row.step in ended and row.must_hold and not self._still_holds(row):
@@ -81,7 +72,7 @@ class Interpreter:
             if wanted is not None:
                 self._guarded(row, self._refuse_flapping)
                 ended -= self._step_back(wanted)
-                at = ORDER.index(wanted)
+                at = self._table.order.index(wanted)
                 continue
             if row.step not in ended:
                 self._guarded(row, self._run)
@@ -99,7 +90,7 @@ class Interpreter:
         refuse_late_abort(run)
         if run.state is not RunState.ABORTING:
             self._journal.write(EntryKind.ABORT, None, "", {"reason": reason})
-        for row in reversed(TABLE):
+        for row in reversed(self._table.rows):
             if row.step in run.begun and row.step not in run.undone:
                 self._guarded(row, self._undo)
         self._journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED.value})
@@ -109,12 +100,12 @@ class Interpreter:
     @property
     def _opened(self) -> bool:
         """Whether clients may write to the new primary: then no earlier step is repeated."""
-        return POINT_OF_NO_RETURN in self._journal.run.begun
+        return self._table.point_of_no_return in self._journal.run.begun
 
     def _kept(self) -> set[StepName]:
         """Return the steps of an earlier process that are not repeated."""
         known = self._journal.run.results
-        return {s for s in known if self._opened or not ROW[s].is_finding}
+        return {s for s in known if self._opened or not self._table.row[s].is_finding}
 
     def _is_unfenced(self) -> bool:
         """Whether the old primary answers now and takes, or may take, writes."""
@@ -124,7 +115,7 @@ class Interpreter:
         if context.look_at_source() is None:
             return False
         # A primary that dies during the check takes no writes.
-        return not self._still_holds(ROW[StepName.FENCE]) and context.look_at_source() is not None
+        return not self._still_holds(self._table.row[StepName.FENCE]) and context.look_at_source() is not None
 
     def _still_holds(self, row: StepRow) -> bool:
         """Whether the effect of a step that ended can be proven now."""
@@ -140,10 +131,10 @@ class Interpreter:
 
     def _step_back(self, to: StepName) -> set[StepName]:
         """Undo later steps before one is repeated; return the steps to run."""
-        again = set(ORDER[ORDER.index(to) :])
+        again = set(self._table.order[self._table.order.index(to) :])
         if self._opened:
             return {to}
-        for row in reversed(TABLE):
+        for row in reversed(self._table.rows):
             if row.step in again and row.step is not to and row.must_hold and self._is_done(row.step):
                 self._guarded(row, self._undo)
         return again
@@ -175,7 +166,7 @@ class Interpreter:
                     _UNANSWERED,
                     where=f"{row.step} of {self._context.flow.name}",
                     evidence=repr(error),
-                    hint="see drkit status, then: drkit failover --resume",
+                    hint=f"see drkit status, then: {self._table.command} --resume",
                 ) from error
         except RunLocked:
             raise
@@ -185,8 +176,8 @@ class Interpreter:
 
     def _held(self, step: StepName, error: DrkitError) -> None:
         aborting = self._journal.run.state is RunState.ABORTING
-        changed = any(ROW[s].changes for s in self._journal.run.begun)
-        if is_before(step, FIRST_CHANGE) and not aborting and not changed:
+        changed = any(self._table.row[s].changes for s in self._journal.run.begun)
+        if self._table.is_before(step, self._table.first_change) and not aborting and not changed:
             body = {"state": RunState.REFUSED.value, "step": step.value, "error": error.as_dict()}
             self._journal.write(EntryKind.END, None, "", body)
         else:
@@ -263,16 +254,18 @@ def refuse_late_abort(run: RunLog) -> None:
     """
     if not run.abortable:
         raise Refused(
-            f"there is no way back after {POINT_OF_NO_RETURN}",
+            f"there is no way back after {run.table.point_of_no_return}",
             where=f"run {run.run_id}",
-            evidence=f"{run.last_step} has begun: clients may have written to the new primary",
-            hint="finish it: drkit failover --resume; to move back, protect the new primary first",
+            evidence=f"{run.last_step} has begun: clients may have written to the new primary"
+            if run.table is FAILOVER
+            else f"{run.last_step} has begun: the other direction may have copied",
+            hint=f"finish it: {run.table.command} --resume; to move back, protect the new primary first",
         )
 
 
-def rehearse(context: Context, steps: Mapping[StepName, Step]) -> list[Planned]:
+def rehearse(context: Context, steps: Mapping[StepName, Step], table: Table = FAILOVER) -> list[Planned]:
     """Return what every step would do now, in the order of the table. Changes nothing.
 
     :raises DrkitError: a cluster does not answer
     """
-    return [Planned(row.step, effect) for row in TABLE for effect in steps[row.step].plan(context)]
+    return [Planned(row.step, effect) for row in table.rows for effect in steps[row.step].plan(context)]

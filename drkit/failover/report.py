@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drkit.failover.core.machine import ORDER, RunState, StepName
+from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.journal.entries import EntryKind, RunLog
 
 _CLIENTS_AGAIN = StepName.REPOINT
@@ -13,11 +13,12 @@ _CLIENTS_AGAIN = StepName.REPOINT
 
 def report_of(run: RunLog, flow: str) -> dict[str, Any]:
     """Return the report as plain data."""
-    results = {step: run.results[step] for step in ORDER if step in run.results}
+    results = {step: run.results[step] for step in run.table.order if step in run.results}
     evidence: dict[StepName, dict[str, Any]] = {s: r.get("evidence", {}) for s, r in results.items()}
     scope = run.opening.get("scope", {})
     report: dict[str, Any] = {
         "flow": flow,
+        "kind": run.table.name,
         "run": run.run_id,
         "term": run.term,
         "state": run.state.value,
@@ -157,5 +158,6 @@ def _pending(run: RunLog) -> list[str]:
 def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
         return _pending(run) or ["nothing is left of it: the flow continues as before"]
-    verbs = "drkit failover --resume" + (", or drkit failover --abort" if run.abortable else "")
+    command = run.table.command
+    verbs = f"{command} --resume" + (f", or {command} --abort" if run.abortable else "")
     return [f"clear the reason, then: {verbs}", "how to decide: docs/how-to/night.md"]

@@ -1,17 +1,20 @@
-"""The table of a failover: its steps, what each assumes, what may be undone or repeated. Pure.
+"""The tables of a failover and of a return: steps, what each assumes, what may be undone or repeated. Pure.
 
-The interpreter runs it, a dry run walks it without effects, the journal is checked against it, and the
+The interpreter runs a table, a dry run walks it without effects, the journal is checked against it, and the
 picture in the documentation is generated from it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Final, NamedTuple
 
 
 class StepName(StrEnum):
-    """The steps, in their order."""
+    """The steps of a failover in their order, then those that only a return has."""
 
     LOCK = "LOCK"
     SNAPSHOT = "SNAPSHOT"
@@ -24,6 +27,11 @@ class StepName(StrEnum):
     REPOINT = "REPOINT"
     VERIFY = "VERIFY"
     DONE = "DONE"
+
+    CONTACT = "CONTACT"
+    COMPARE = "COMPARE"
+    DEMOTE = "DEMOTE"
+    BEGIN = "BEGIN"
 
 
 class RunState(StrEnum):
@@ -106,7 +114,42 @@ class StepRow(NamedTuple):
     @property
     def is_finding(self) -> bool:
         """Whether its result is only an observation: `--resume` repeats it, until OPEN has begun."""
-        return not self.must_hold and self.step is not StepName.LOCK and is_before(self.step, StepName.OPEN)
+        return not self.must_hold and self.step is not StepName.LOCK and self.abortable
+
+
+@dataclass(frozen=True)
+class Table:
+    """The steps of one kind of run."""
+
+    name: str
+    """In the journal."""
+    command: str
+    """The command that resumes or aborts such a run."""
+    rows: tuple[StepRow, ...]
+
+    @cached_property
+    def order(self) -> tuple[StepName, ...]:
+        """The steps in their order."""
+        return tuple(row.step for row in self.rows)
+
+    @cached_property
+    def row(self) -> Mapping[StepName, StepRow]:
+        """The row of each step."""
+        return {row.step: row for row in self.rows}
+
+    @cached_property
+    def point_of_no_return(self) -> StepName:
+        """The first step that cannot be undone."""
+        return next(row.step for row in self.rows if not row.abortable)
+
+    @cached_property
+    def first_change(self) -> StepName:
+        """The first step that changes more than the journal."""
+        return next(row.step for row in self.rows if row.changes)
+
+    def is_before(self, step: StepName, other: StepName) -> bool:
+        """Whether a step comes before another."""
+        return self.order.index(step) < self.order.index(other)
 
 
 _S: Final = StepName
@@ -144,20 +187,44 @@ TABLE: Final[tuple[StepRow, ...]] = (
     StepRow(_S.DONE, "say what is unprotected now and what to do next", "nothing is done",
         changes=False, abortable=False, must_hold=False),
 )  # fmt: skip
-"""The table."""
+"""The steps of a failover."""
 
-ROW: Final = {row.step: row for row in TABLE}
-ORDER: Final = tuple(row.step for row in TABLE)
-POINT_OF_NO_RETURN: Final = next(row.step for row in TABLE if not row.abortable)
-FIRST_CHANGE: Final = next(row.step for row in TABLE if row.changes)
+FAILOVER: Final = Table("failover", "drkit failover", TABLE)
+ROW: Final = FAILOVER.row
+ORDER: Final = FAILOVER.order
+POINT_OF_NO_RETURN: Final = FAILOVER.point_of_no_return
+FIRST_CHANGE: Final = FAILOVER.first_change
+
+RETURN: Final = Table("return", "drkit reprotect", (
+    StepRow(_S.LOCK, "take the journal, term + 1", "same run id",
+        changes=False, abortable=True, must_hold=False),
+    StepRow(_S.CONTACT, "the old primary: its identity, its fence by a refused canary, no member in a group",
+        "looks only", changes=False, abortable=True, must_hold=False,
+        rests_on=(_B.MINE, _B.FENCE)),
+    StepRow(_S.COMPARE, "every partition of both sides: ends, topics, what one side only has",
+        "looks only", changes=False, abortable=True, must_hold=False,
+        rests_on=(_B.MINE, _B.FENCE)),
+    StepRow(_S.DEMOTE, "the old primary's role is passive, its groups' positions get drkit's mark",
+        "compared, then written", changes=True, abortable=True, must_hold=False,
+        rests_on=(_B.MINE, _B.FENCE)),
+    StepRow(_S.BEGIN, "the fence becomes a passive side's guard, the map begins with the other one inverted",
+        "the seed is the same", changes=True, abortable=False, must_hold=False,
+        rests_on=(_B.MINE, _B.FENCE)),
+    StepRow(_S.DONE, "say who protects the new primary", "nothing is done",
+        changes=False, abortable=False, must_hold=False),
+))  # fmt: skip
+"""The steps that make the old primary the standby of the new one, after a switchover."""
+
+TABLES: Final[Mapping[str, Table]] = {table.name: table for table in (FAILOVER, RETURN)}
+"""By their names in the journal."""
 
 
 def following(step: StepName | None) -> StepName | None:
-    """Return the step after one; the first step for None; None after the last."""
+    """Return the step of a failover after one; the first step for None; None after the last."""
     at = -1 if step is None else ORDER.index(step)
     return ORDER[at + 1] if at + 1 < len(ORDER) else None
 
 
 def is_before(step: StepName, other: StepName) -> bool:
-    """Whether a step comes before another."""
-    return ORDER.index(step) < ORDER.index(other)
+    """Whether a step of a failover comes before another."""
+    return FAILOVER.is_before(step, other)

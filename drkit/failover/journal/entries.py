@@ -12,7 +12,7 @@ from enum import StrEnum
 import json
 from typing import Any, Final, NamedTuple
 
-from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, RunState, StepName, is_before
+from drkit.failover.core.machine import FAILOVER, TABLES, RunState, StepName, Table
 from drkit.failover.journal.shape import check, check_part, loaded
 
 _PART_BYTES: Final = 1_000_000
@@ -148,6 +148,11 @@ class RunLog:
         return self.entries[0].body
 
     @property
+    def table(self) -> Table:
+        """The steps of the run."""
+        return TABLES[self.opening.get("table", FAILOVER.name)]
+
+    @property
     def request(self) -> dict[str, Any]:
         """The request, with the additions of processes that continued the run."""
         said: dict[str, Any] = dict(self.opening.get("request", {}))
@@ -159,13 +164,13 @@ class RunLog:
     @property
     def last_step(self) -> StepName | None:
         """The furthest step that began."""
-        return max(self.begun, key=ORDER.index, default=None)
+        return max(self.begun, key=self.table.order.index, default=None)
 
     @property
     def abortable(self) -> bool:
         """Whether the run may still be rolled back."""
         last = self.last_step
-        return last is None or is_before(last, POINT_OF_NO_RETURN)
+        return last is None or self.table.row[last].abortable
 
     def take(self, entry: JournalEntry) -> None:
         """Add the next entry of this run."""
@@ -233,6 +238,8 @@ class JournalHistory:
             return  # no run of this id is open, or the entry is a duplicate
         if entry.kind not in {EntryKind.RUN, EntryKind.HOLD} and entry.by != run.holder.get("token"):
             return  # from an overtaken process
+        if entry.step is not None and entry.step not in run.table.row:
+            return  # no run of this kind has that step
         run.take(entry)
         if run.state.is_over:
             self.open = None
@@ -249,36 +256,39 @@ def read_history(entries: Iterable[JournalEntry]) -> JournalHistory:
 def violations(run: RunLog) -> list[str]:
     """Return where a run's entries do not follow the table; empty for every run that drkit made."""
     found: list[str] = []
+    table = run.table
     done: list[StepName] = []
     begun: StepName | None = None
     aborting = False
     for number, entry in enumerate(run.entries):
         at = f"entry {number} ({entry.kind})"
         aborting = aborting or entry.kind is EntryKind.ABORT
-        if entry.kind is EntryKind.ABORT and begun is not None and not is_before(begun, POINT_OF_NO_RETURN):
-            found.append(f"{at}: an abort after {POINT_OF_NO_RETURN}")
+        if entry.kind is EntryKind.ABORT and begun is not None and not table.row[begun].abortable:
+            found.append(f"{at}: an abort after {table.point_of_no_return}")
         if entry.kind not in {EntryKind.INTENT, EntryKind.RESULT} or entry.step is None:
             continue
         if aborting:
             found.append(f"{at}: {entry.step} after the abort")
-        found += [f"{at}: {what}" for what in _out_of_order(entry, entry.step, begun, done)]
+        found += [f"{at}: {what}" for what in _out_of_order(table, entry, begun, done)]
         if entry.kind is EntryKind.INTENT and not entry.effect:
             begun = entry.step
         elif not entry.effect and entry.step not in done:
             done.append(entry.step)
-    if run.state is RunState.DONE and tuple(done) != ORDER:
+    if run.state is RunState.DONE and tuple(done) != table.order:
         found.append(f"it is done, but only {', '.join(done)} ended")
     return found
 
 
 def _out_of_order(
-    entry: JournalEntry, step: StepName, begun: StepName | None, done: list[StepName]
+    table: Table, entry: JournalEntry, begun: StepName | None, done: list[StepName]
 ) -> Iterator[str]:
+    step = entry.step
+    assert step is not None  # noqa: S101  the caller looked
     if entry.effect:
         if begun is not step:
             yield f"an effect of {step} in {begun}"
     elif entry.kind is EntryKind.RESULT:
         if begun is not step:
             yield f"the end of {step} without its beginning"
-    elif missing := [s for s in ORDER[: ORDER.index(step)] if s not in done]:
+    elif missing := [s for s in table.order[: table.order.index(step)] if s not in done]:
         yield f"{step} before {missing[0]}"

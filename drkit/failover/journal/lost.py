@@ -10,7 +10,6 @@ from typing import Final
 
 from drkit.counted import counted
 from drkit.errors import DrkitError, Refused
-from drkit.failover.core.machine import ORDER
 from drkit.failover.journal.entries import RunLog, read_history
 from drkit.failover.journal.file import JournalFile, path_of
 from drkit.failover.journal.journal import NoRun
@@ -65,7 +64,7 @@ def _described(run: RunLog) -> str:
     last = run.entries[-1]
     at = datetime.fromtimestamp(last.at_ms / 1000, UTC).isoformat(timespec="seconds")
     what = " ".join(filter(None, (last.kind.value, last.step, last.effect)))
-    done = ", ".join(step for step in ORDER if step in run.results) or "none"
+    done = ", ".join(step for step in run.table.order if step in run.results) or "none"
     topics = run.opening.get("scope", {}).get("topics", {})
     return (
         f"run {run.run_id}, term {run.term}, {counted(len(topics), 'topic')}: {run.state.value};"

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any, Final
 
-from drkit.failover.core.machine import RunState
+from drkit.failover.core.machine import FAILOVER, TABLES, RunState
 
 RUN_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 """Valid run ids; drkit uses hexadecimal digits. Local files are named after them."""
@@ -41,6 +41,8 @@ def check(raw: Mapping[str, Any]) -> None:
         raise ValueError("a run id that drkit does not give")
     if kind in _HOLDS and not isinstance(body.get("holder"), dict):
         raise ValueError("no holder of the run")
+    if kind == "run" and body.get("table", FAILOVER.name) not in TABLES:
+        raise ValueError("a run of another version of drkit")
     if kind in _OF_STEPS and raw["step"] is None:
         raise ValueError("no step")
     if kind == "end":

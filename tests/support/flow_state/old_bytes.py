@@ -37,8 +37,8 @@ RECORDS: Final[dict[str, bytes]] = {
         b' listener is closed"}'
     ),
     "role/planned": (
-        b'{"role": "promoted", "term": 2, "run_id": "7d1f0a2b", "at_ms": 1763826448123, "frontiers": {"0": 100'
-        b'0}, "ends": {"0": 1003}, "planned": true, "clients_cut": "the listener is closed"}'
+        b'{"role": "promoted", "term": 2, "run_id": "7d1f0a2b", "at_ms": 1763826448123, "frontiers": {"0": 1'
+        b'000}, "ends": {"0": 1003}, "planned": true, "clients_cut": "the listener is closed"}'
     ),
     "topic/orders": (
         b'{"source_cluster": "kVt6uFmYSI2ZJqO4Rk0FSg", "source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a'
