@@ -11,15 +11,16 @@ _OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"']
 _COMMAND: Final = re.compile(
     r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)|divergence"
     r"|control (?:adopt|check)|status|verify|watch (?:resume|pause|acknowledge)"
-    r"|(?:failover|replicate|translate|watch)(?= --))(?![\w-])"
+    r"|(?:failover|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
     rf"(?P<options>(?:{_OPTION})*)"
 )
 """A command within a sentence; a bare ``drkit watch`` or ``drkit failover`` names the program."""
 _ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
 """An option to add to the typed command."""
-_OF_A_FLOW: Final = frozenset(
-    {"control", "failover", "fence", "divergence", "replicate", "status", "translate", "verify", "watch"}
-)
+_OF_A_FLOW: Final = frozenset({
+    "control", "failover", "fence", "divergence", "replicate", "reprotect", "status", "translate", "verify",
+    "watch",
+})  # fmt: skip
 _ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -101,10 +101,15 @@ class FrameLook:
     """Asks both clusters for the frame, as often as needed.
 
     :param clusters: source and target
+    :param waiting: source topics that are not copied before their return: no group gets a position there
     """
 
-    def __init__(self, clusters: tuple[ClusterSettings, ClusterSettings]) -> None:
-        self._clusters = clusters
+    def __init__(
+        self,
+        clusters: tuple[ClusterSettings, ClusterSettings],
+        waiting: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        self._clusters, self._waiting = clusters, waiting
         self._refresh_ms = 0
         self._topic_id: UUID | None = None
 
@@ -114,7 +119,7 @@ class FrameLook:
         :param state: the flow's state
         :raises DrkitError: a cluster does not answer
         """
-        known = known_of(state)
+        known = known_of(state).without(self._waiting())
         if not known.topics:
             return None
         target = Cluster.connect(self._clusters[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from drkit.checkpoints.group_ledger import GroupLedger
@@ -26,12 +26,19 @@ class CheckpointWork:
     """What the rounds of one flow look at. A round is over before the next is asked for.
 
     :param clusters: source and target
+    :param waiting: source topics that are not copied before their return
     """
 
     def __init__(
-        self, clusters: tuple[ClusterSettings, ClusterSettings], flow: str, clock: Seconds = monotonic
+        self,
+        clusters: tuple[ClusterSettings, ClusterSettings],
+        flow: str,
+        clock: Seconds = monotonic,
+        *,
+        waiting: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
-        self._look, self._moved, self._clock = FrameLook(clusters), MovedGroups(clusters[0], flow), clock
+        self._look, self._moved = FrameLook(clusters, waiting), MovedGroups(clusters[0], flow)
+        self._clock = clock
         self.ledger = GroupLedger()
         self.number = wall_ms()
         """Of the newest round: no worker, which may outlive the flow, takes it for one of an earlier life."""

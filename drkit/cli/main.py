@@ -49,6 +49,11 @@ _COMMANDS: Final = {
         "failover",
         "Move topics and their groups to the standby, or roll it back.",
     ),
+    "reprotect": _Row(
+        "drkit.cli.commands.reprotect",
+        "reprotect",
+        "Make the old primary the standby of the new one, after a switchover.",
+    ),
     "fence": _Row(
         "drkit.cli.commands.fence",
         "fence",

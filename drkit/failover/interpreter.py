@@ -100,7 +100,7 @@ class Interpreter:
     @property
     def _opened(self) -> bool:
         """Whether clients may write to the new primary: then no earlier step is repeated."""
-        return self._table.point_of_no_return in self._journal.run.begun
+        return self._journal.run.is_final
 
     def _kept(self) -> set[StepName]:
         """Return the steps of an earlier process that are not repeated."""

@@ -1,11 +1,12 @@
-"""The table of a failover for its page in the documentation: as a diagram, and row by row.
+"""The tables of a failover and of a return for their page: as a diagram, and row by row.
 
 ``python -m drkit.failover.picture`` writes both into ``docs/explanation/failover.md`` of the current folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 import re
@@ -14,48 +15,44 @@ from typing import Final
 
 from drkit.detect.reasons import ROWS, runbook
 from drkit.failover.checks.preconditions import GATES
-from drkit.failover.core.machine import (
-    FIRST_CHANGE,
-    GROUNDS,
-    POINT_OF_NO_RETURN,
-    TABLE,
-    RunState,
-    is_before,
-)
+from drkit.failover.core.machine import FAILOVER, GROUNDS, RETURN, RunState, Table
 
 _PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
 
 
-def diagram() -> str:
-    """Return the states of a run as a mermaid diagram."""
-    return "\n".join(["```mermaid", "stateDiagram-v2", *(f"    {line}" for line in _lines()), "```"])
+def diagram(table: Table) -> str:
+    """Return the states of a run of a table as a mermaid diagram."""
+    lines = (f"    {line}".rstrip() for line in _lines(table))
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
 
 
-def _lines() -> Iterator[str]:
-    names = [row.step.value for row in TABLE]
+def _lines(table: Table) -> Iterator[str]:
+    names, last = [row.step.value for row in table.rows], table.point_of_no_return
     yield f"[*] --> {names[0]}"
     for name, following in pairwise(names):
         yield f"{name} --> {following}"
     yield f"{names[-1]} --> [*]: {RunState.DONE}"
     yield ""
-    for row in TABLE:
+    for row in table.rows:
         name = row.step.value
-        if is_before(row.step, FIRST_CHANGE):
+        if table.is_before(row.step, table.first_change):
             yield f"{name} --> {RunState.REFUSED}: nothing was changed"
         else:
             yield f"{name} --> {RunState.HELD}: refused or failed"
     yield f"{RunState.REFUSED} --> [*]"
     yield ""
-    yield f"{RunState.HELD} --> {FIRST_CHANGE}: --resume (looks at everything again)"
-    yield f"{POINT_OF_NO_RETURN} --> {FIRST_CHANGE}: the old primary answers, unfenced"
-    yield f"{RunState.HELD} --> {RunState.ABORTING}: --abort, before {POINT_OF_NO_RETURN}"
+    again = next(row.step for row in table.rows if row.is_finding)
+    yield f"{RunState.HELD} --> {again}: {table.command} --resume (looks at everything again)"
+    if table.row[last].looks_again:
+        yield f"{last} --> {table.first_change}: the old primary answers, unfenced"
+    yield f"{RunState.HELD} --> {RunState.ABORTING}: {table.command} --abort, before {last}"
     yield f"{RunState.ABORTING} --> {RunState.ABORTED}: undone, the last step first"
     yield f"{RunState.ABORTED} --> [*]"
-    yield f"note right of {POINT_OF_NO_RETURN}: the point of no return"
+    yield f"note right of {last}: the point of no return"
 
 
-def steps() -> str:
-    """Return the rows of the table."""
+def steps(table: Table) -> str:
+    """Return the rows of a table."""
     lines = [
         "| step | does | rests on | may be repeated because | abort |",
         "| --- | --- | --- | --- | --- |",
@@ -63,7 +60,7 @@ def steps() -> str:
     lines += [
         f"| `{row.step}` | {row.does} | {', '.join(row.rests_on)} | {row.repeatable} |"
         f" {'yes' if row.abortable else 'no'} |"
-        for row in TABLE
+        for row in table.rows
     ]
     return "\n".join(lines)
 
@@ -92,8 +89,10 @@ def reasons() -> str:
     return "\n".join(lines)
 
 
-_PARTS: Final = {
-    "diagram": diagram, "steps": steps, "grounds": grounds, "gates": gates, "reasons": reasons,
+_PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "diagram": partial(diagram, FAILOVER), "steps": partial(steps, FAILOVER), "grounds": grounds,
+    "gates": gates, "reasons": reasons,
+    "diagram of a return": partial(diagram, RETURN), "steps of a return": partial(steps, RETURN),
 }  # fmt: skip
 
 

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+import json
+from pathlib import Path
 from typing import Any
 
-from drkit.failover.core.machine import RunState, StepName
+from drkit import observe
+from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.failover.journal.entries import EntryKind, RunLog
+from drkit.failover.journal.file import open_kept, path_of
 
 _CLIENTS_AGAIN = StepName.REPOINT
+_NOTHING_LEFT = {
+    FAILOVER.name: "nothing is left of it: the flow continues as before",
+    RETURN.name: "nothing is left of it: the old primary is fenced as before, the new one not protected",
+}
+_PAGES = {
+    FAILOVER.name: "docs/how-to/night.md",
+    RETURN.name: "docs/how-to/planned-switchover.md",
+}
 
 
 def report_of(run: RunLog, flow: str) -> dict[str, Any]:
@@ -50,6 +62,20 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
     if run.state not in {RunState.DONE, RunState.RUNNING}:
         report["held"] = _held(run)
     return report
+
+
+def keep(run: RunLog, flow: str, folder: Path) -> None:
+    """Write a copy of the report to this machine's disk; a failed write is only logged.
+
+    :param folder: this machine's journals
+    """
+    path = path_of(folder, run.run_id, "report.json")
+    try:
+        text = json.dumps(report_of(run, flow), indent=2, ensure_ascii=False)
+        with open_kept(path, "w") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        observe.event("failover_report_not_kept", level="warning", path=str(path), evidence=str(error))
 
 
 def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
@@ -157,7 +183,7 @@ def _pending(run: RunLog) -> list[str]:
 
 def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
-        return _pending(run) or ["nothing is left of it: the flow continues as before"]
+        return _pending(run) or [_NOTHING_LEFT[run.table.name]]
     command = run.table.command
     verbs = f"{command} --resume" + (f", or {command} --abort" if run.abortable else "")
-    return [f"clear the reason, then: {verbs}", "how to decide: docs/how-to/night.md"]
+    return [f"clear the reason, then: {verbs}", f"how to decide: {_PAGES[run.table.name]}"]

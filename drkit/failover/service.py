@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-import json
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 import uuid
 
-from drkit import observe
 from drkit.config import FlowSettings, Settings
-from drkit.errors import ClusterUnreachable, DrkitError, Refused
+from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.decision import decided
 from drkit.failover.checks.preconditions import refusals
-from drkit.failover.checks.scope import Chosen, choose
-from drkit.failover.checks.survey import Survey, survey
+from drkit.failover.checks.scope import choose
+from drkit.failover.checks.survey import survey
 from drkit.failover.checks.terms import least_term
 from drkit.failover.core.context import Context, JournalView, RunRequest, Scope, StepProgress
-from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
+from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
-from drkit.failover.interpreter import Interpreter, Planned, refuse_late_abort, rehearse
+from drkit.failover.interpreter import Interpreter, refuse_late_abort, rehearse
 from drkit.failover.journal.entries import RunLog
-from drkit.failover.journal.file import JournalFile, folder_of, open_kept, path_of
+from drkit.failover.journal.file import JournalFile, folder_of
 from drkit.failover.journal.journal import Journal, NoJournal, open_run, refuse_open
 from drkit.failover.journal.topic import JournalTopic, ensure_topic
-from drkit.failover.report import report_of
+from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
+from drkit.failover.report import keep, report_of
+from drkit.failover.returning.scope import choose as choose_return
+from drkit.failover.returning.table import return_steps
 from drkit.failover.steps.look import question_of
 from drkit.failover.steps.table import all_steps
+from drkit.failover.unexpected import silent_target
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
@@ -37,28 +40,6 @@ from drkit.kafka.requests import metadata
 _NOTHING: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
 _NO_DECISION: Final[Mapping[str, Any]] = {}
-
-
-class Proposal(NamedTuple):
-    """What a person is asked to confirm."""
-
-    flow: str
-    chosen: Chosen
-    survey: Survey
-
-
-class Rehearsal(NamedTuple):
-    """A dry run: what each step would do, and what would be refused."""
-
-    chosen: Chosen
-    survey: Survey
-    lines: list[Planned]
-    refusals: list[tuple[str, Refused]]
-    """The refusals by gate; empty: the failover would begin."""
-
-
-Confirm = Callable[[Proposal], None]
-"""Asks for confirmation; raises when the answer is no."""
 
 
 class FailoverService:
@@ -78,7 +59,7 @@ class FailoverService:
         journal_type: type[Journal] = Journal,
     ) -> None:
         self._settings, self._flow, self._tell = settings, flow, tell
-        self._steps = steps or all_steps()
+        self._steps = {FAILOVER.name: steps or all_steps(), RETURN.name: return_steps()}
         self._journal_type = journal_type
         self._folder = folder_of(settings.failover.journal_folder)
         self._run_id = ""
@@ -114,7 +95,7 @@ class FailoverService:
                 loop.run(self._topic.read)
         except RawError as error:
             self.close()
-            raise _silent(flow, error) from error
+            raise silent_target(flow, error) from error
         except DrkitError:
             self.close()
             raise
@@ -162,13 +143,43 @@ class FailoverService:
         for _, refusal in refusals(question_of(context, seen)):
             raise refusal
         confirm(Proposal(self._flow.name, chosen, seen))
+        return self._begun(context, {"asked": chosen.to_json()}, decision)
+
+    def begin_return(
+        self, request: RunRequest, confirm: ConfirmReturn = lambda _: None, *, topics: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Make the old primary the standby of the new one, after a switchover; return the report.
+
+        :param confirm: called before anything is begun
+        :param topics: by their names on the old primary; empty: all that a switchover has promoted
+        :raises Refused: a step refuses, or there is nothing to return
+        :raises DrkitError: a step failed
+        """
+        refuse_open(self._topic)
+        confirm(self.rehearse_return(request, topics))  # a refusal leaves no run behind
+        assert self._context is not None  # noqa: S101  of the rehearsal
+        return self._begun(self._context, {"table": RETURN.name}, _NO_DECISION)
+
+    def rehearse_return(self, request: RunRequest, topics: Sequence[str] = ()) -> ReturnProposal:
+        """Return what each step of a return would do. Changes nothing.
+
+        :raises DrkitError: a step would refuse, or a cluster does not answer
+        """
+        context = self._new_context(_NOTHING, request, NoJournal(), _NO_DECISION)
+        chosen = choose_return(context, topics)
+        context = self._context = replace(context, scope=Scope(chosen, (), whole_flow=False))
+        lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
+        return ReturnProposal(back.target, back.source, back.name, chosen, lines)
+
+    def _begun(
+        self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Begin a run and walk its table."""
         term = least_term(context, self._folder)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
-        decision = decided(context, decision)
-        opening = {"scope": chosen.scope.to_json(), "request": request.to_json(), "decision": decision}
-        opening["asked"] = chosen.to_json()
-        journal.begin(term, opening)
+        said = {"scope": context.scope.to_json(), "request": context.request.to_json()}
+        journal.begin(term, {**said, "decision": decided(context, decision), **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
 
@@ -185,7 +196,7 @@ class FailoverService:
         seen = survey(context)
         journal.found[StepName.SNAPSHOT] = seen.to_json()
         found = refusals(question_of(context, seen))
-        return Rehearsal(chosen, seen, rehearse(context, self._steps), found)
+        return Rehearsal(chosen, seen, rehearse(context, self._steps[FAILOVER.name]), found)
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
         """Continue the run that is under way; return the report.
@@ -246,24 +257,15 @@ class FailoverService:
     def _walked(self, context: Context, journal: Journal, *, abort: str) -> dict[str, Any]:
         try:
             with Stall() as stall:
-                interpreter = Interpreter(context, journal, self._steps, stall)
+                steps = self._steps[journal.run.table.name]
+                interpreter = Interpreter(context, journal, steps, stall)
                 if abort:
                     interpreter.abort(abort)
                 else:
                     interpreter.walk()
         finally:
-            self._keep(journal.run)
+            keep(journal.run, self._flow.name, self._folder)
         return report_of(journal.run, self._flow.name)
-
-    def _keep(self, run: RunLog) -> None:
-        """Write a copy of the report to this machine's disk; a failed write is only logged."""
-        path = path_of(self._folder, run.run_id, "report.json")
-        try:
-            text = json.dumps(report_of(run, self._flow.name), indent=2, ensure_ascii=False)
-            with open_kept(path, "w") as file:
-                file.write(text + "\n")
-        except OSError as error:
-            observe.event("failover_report_not_kept", level="warning", path=str(path), evidence=str(error))
 
     def _journal(self, run_id: str) -> Journal:
         self._run_id = run_id
@@ -288,12 +290,3 @@ class FailoverService:
             decision=decision,
         )
         return self._context
-
-
-def _silent(flow: FlowSettings, error: BaseException) -> ClusterUnreachable:
-    return ClusterUnreachable(
-        "the target does not answer",
-        where=flow.target,
-        evidence=repr(error),
-        hint="check it: drkit config check --connect",
-    )

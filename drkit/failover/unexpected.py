@@ -1,4 +1,4 @@
-"""Unexpected errors: the run is held with the error's name, and may be resumed or aborted."""
+"""Errors that no step makes: an unexpected one holds the run, which may be resumed or aborted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import struct
 from traceback import extract_tb
 from typing import Final
 
-from drkit.errors import Failed
+from drkit.config import FlowSettings
+from drkit.errors import ClusterUnreachable, Failed
 from drkit.kafka.clients import KafkaException
 
 UNEXPECTED: Final = (
@@ -35,3 +36,13 @@ def unexpected(error: BaseException, where: str) -> Failed:
 def _module(path: str) -> str:
     """Return the last two parts of a file's path, without the installation folder."""
     return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def silent_target(flow: FlowSettings, error: BaseException) -> ClusterUnreachable:
+    """Return the error that a flow's target does not answer."""
+    return ClusterUnreachable(
+        "the target does not answer",
+        where=flow.target,
+        evidence=repr(error),
+        hint="check it: drkit config check --connect",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -35,6 +35,25 @@ class CopiedPartition(NamedTuple):
         return self.skip_from is None or offset < self.skip_from
 
 
+class LeftOut(NamedTuple):
+    """Whose records a flow does not copy, and from where on it copies those as well."""
+
+    ids: frozenset[int] = frozenset()
+    """Producer ids of flows in the other direction."""
+    cuts: Mapping[TopicPartition, int] = _NO_CUTS
+    """Source partition → where copying began after a turn: from there on nothing is left out."""
+
+    def ids_at(self, at: TopicPartition, offset: int) -> frozenset[int]:
+        """The producers whose batches at a source offset are left out."""
+        cut = self.cuts.get(at)
+        return self.ids if cut is None or offset < cut else frozenset()
+
+    def divides(self, at: TopicPartition, start: int, end: int) -> int | None:
+        """The cut, where it is between two source offsets; else None."""
+        cut = self.cuts.get(at)
+        return cut if cut is not None and start < cut < end else None
+
+
 class Producers(NamedTuple):
     """Producer ids of live mode, those whose records the flow leaves out, and who knows what they wrote."""
 
@@ -53,6 +72,15 @@ class CopiedTopics(NamedTuple):
     producers: Producers
     cuts: Mapping[TopicPartition, int] = _NO_CUTS
     """Source partition → where copying began after a turn; none where it began at the log start."""
+
+    def without(self, topics: Container[str]) -> CopiedTopics:
+        """All but some source topics."""
+        return self._replace(topics={name: ids for name, ids in self.topics.items() if name not in topics})
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Whose records the flow does not copy, and where."""
+        return LeftOut(self.producers.left_out, self.cuts)
 
     @property
     def upstream(self) -> dict[str, str]:

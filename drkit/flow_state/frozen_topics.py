@@ -1,24 +1,26 @@
-"""What a failover changes for a running flow: topics that it holds, or a producer that it replaced."""
+"""What a failover or a return changes for a running flow: topics that it may copy, or its producer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from drkit.errors import Failed
 from drkit.flow_state.producer_ids import ProducerIds
-from drkit.flow_state.records import ProducerIdsRecord, RoleRecord
+from drkit.flow_state.records import ProducerIdsRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 
 
 class FrozenTopics:
-    """The topics of a flow that a failover holds, as the flow's state had them last.
+    """The topics of a flow that a failover holds or a return has begun, as the flow's state had them last.
 
     :param state: of the flow, as it is kept up to date
     """
 
     def __init__(self, flow: str, state: FlowState, ids: ProducerIds) -> None:
-        self._flow, self._ids, self._frozen = flow, ids, _frozen(state)
+        self._flow, self._ids, self._frozen = flow, ids, _decided(state)
 
     def changed(self, state: FlowState) -> bool:
-        """Whether other topics are held than at the last call.
+        """Whether other topics may be copied than at the last call.
 
         :raises Failed: the producer of this attempt was fenced; the next attempt has the new one
         """
@@ -26,14 +28,17 @@ class FrozenTopics:
         current = record.current if record is not None else self._ids.current
         if current != self._ids.current:
             raise Failed(
-                "an aborted failover fenced the producer of this flow",
+                "a failover or a return has replaced the producer of this flow",
                 where=self._flow,
                 evidence=f"producer id {self._ids.current.id} is now {current.id}",
                 hint="nothing: the flow starts again with the new one",
             )
-        before, self._frozen = self._frozen, _frozen(state)
+        before, self._frozen = self._frozen, _decided(state)
         return before != self._frozen
 
 
-def _frozen(state: FlowState) -> frozenset[str]:
-    return frozenset(topic for topic, role in state.readable(RoleRecord).items() if role.is_frozen)
+def _decided(state: FlowState) -> Mapping[str, tuple[str, str]]:
+    """Topics with a role, and those whose return has begun, with the runs that did that."""
+    roles = {topic: (role.role.value, role.run_id) for topic, role in state.readable(RoleRecord).items()}
+    returns = state.readable(ReturnRecord).items()
+    return roles | {f"return/{topic}": ("", found.run_id) for topic, found in returns}

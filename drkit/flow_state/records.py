@@ -10,6 +10,7 @@ from drkit.flow_state.kinds.failover import (
     AclsRecord,
     FenceAclsRecord,
     FenceSizesRecord,
+    GuardAclsRecord,
     PendingFence,
     PendingLift,
     PromotionRecord,
@@ -56,6 +57,7 @@ __all__ = [
     "FenceAclsRecord",
     "FenceSizesRecord",
     "GenerationRecord",
+    "GuardAclsRecord",
     "LeaseRecord",
     "NotSynchronised",
     "NotedEnds",
@@ -83,7 +85,8 @@ KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
     TakeoverRecord, CutRecord, ReturnRecord, VerifiedRecord, EventRecord, PromotionRecord, PendingFence,
-    FenceSizesRecord, FenceAclsRecord, AclsRecord, PendingLift, ControlKeyRecord, StandbyRecord,
+    FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift, ControlKeyRecord,
+    StandbyRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

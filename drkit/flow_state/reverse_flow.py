@@ -27,6 +27,7 @@ from drkit.flow_state.names import source_of_state_topic, state_topic
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import ClustersRecord, LeaseRecord, SkipsRecord, StateRecord
+from drkit.flow_state.returns import waiting_topics
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unnamed_flows import UnnamedFlows
@@ -95,11 +96,19 @@ class OppositeFlows:
         return [found for other in self._others.values() if (found := other.state.get(kind)) is not None]
 
     def claims(self, topics: Mapping[str, UUID]) -> dict[str, DrkitError]:
-        """Topics of the source that unnamed flows in the other direction claim to write.
+        """Topics of the source that are not to be copied because of flows in the other direction, and why.
+
+        Unnamed flows claim to write them, or named ones have promoted them and no return has begun.
 
         :param topics: name → id
         """
-        return self._unnamed.claims(topics)
+        waiting = {name: error for name, error in self.promoted().items() if name in topics}
+        return self._unnamed.claims(topics, self._state.records) | waiting
+
+    def promoted(self) -> dict[str, DrkitError]:
+        """Topics of the source that named flows have promoted and whose return has not begun, and why."""
+        states = [other.state.records for other in self._others.values()]
+        return waiting_topics(self._flow, states, self._state.records)
 
     def introduce(self) -> None:
         """Record the clusters of this flow; to be called before its lease is taken."""

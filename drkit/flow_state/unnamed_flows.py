@@ -13,7 +13,8 @@ from drkit import observe
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.names import source_of_state_topic
-from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.returns import without_return
 from drkit.flow_state.state import FlowState
 
 
@@ -26,7 +27,7 @@ class UnnamedFlows:
     def __init__(self, source: str, flow: FlowSettings) -> None:
         self._source = source
         self._flow = flow
-        self._copies: dict[str, dict[str, GenerationRecord]] = {}
+        self._states: dict[str, FlowState] = {}
 
     def see(self, name: str, state: FlowState) -> bool:
         """Add the state of such a flow; returns whether it is to be read again.
@@ -36,7 +37,7 @@ class UnnamedFlows:
         if self._flow.naming == "prefix":
             return False  # with prefixed names nothing is copied back
         if self._flow.opposite_flows is None:
-            self._copies[name] = state.readable(GenerationRecord)
+            self._states[name] = state
             return True
         observe.event(
             "opposite_flow_passed_over", level="warning", flow=self._flow.name, state_topic=name,
@@ -47,25 +48,32 @@ class UnnamedFlows:
     def keep(self, names: Iterable[str]) -> None:
         """Forget states that no longer exist."""
         existing = set(names)
-        self._copies = {name: copies for name, copies in self._copies.items() if name in existing}
+        self._states = {name: state for name, state in self._states.items() if name in existing}
 
-    def claims(self, topics: Mapping[str, UUID]) -> dict[str, DrkitError]:
-        """Topics of the source that such a flow claims to write, each with what to do about it.
+    def claims(self, topics: Mapping[str, UUID], own: FlowState) -> dict[str, DrkitError]:
+        """Topics of the source that such a flow claims to write, or to have promoted, each with what to do.
 
         :param topics: name → id
+        :param own: the state of this flow, with the returns that have begun
         """
-        return {
-            entry.target: self._claimed(entry.target, name, topic)
-            for name, copies in self._copies.items()
-            for topic, entry in copies.items()
-            if topics.get(entry.target) == entry.target_id
-        }
+        found: dict[str, DrkitError] = {}
+        for name, state in self._states.items():
+            waiting = without_return(state, own)
+            for upstream, entry in state.readable(GenerationRecord).items():
+                topic, role = entry.target, waiting.get(entry.target)
+                promotion = role if isinstance(role, RoleRecord) else None
+                # A promotion counts for a later topic of this name, too: the old primary's is what it was.
+                is_claimed = topics.get(topic) == entry.target_id
+                if is_claimed or (promotion is not None and topic in topics):
+                    found[topic] = self._claimed(topic, name, upstream, promotion)
+        return found
 
-    def _claimed(self, topic: str, state: str, upstream: str) -> Refused:
+    def _claimed(self, topic: str, state: str, upstream: str, promotion: RoleRecord | None) -> Refused:
+        promoted = f", promoted by the failover {promotion.run_id}" if promotion is not None else ""
         return Refused(
             "a flow in the other direction that opposite_flows does not name copies into this topic",
             where=f"topic {topic}, flow {self._flow.name}: {state} on {self._source}",
-            evidence=f"by that state topic it is the copy of {upstream} on {self._flow.target}",
+            evidence=f"by that state topic it is the copy of {upstream} on {self._flow.target}{promoted}",
             hint=f"if that flow is yours: opposite_flows = {_listed((), state)} leaves out what it wrote;"
             " if there is no such flow: opposite_flows = [] copies everything",
         )

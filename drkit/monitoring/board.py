@@ -16,10 +16,11 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.model import FlowAliases
 from drkit.monitoring.metrics import FlowCollector, FlowFigures, Labelled
+from drkit.monitoring.pair_events import PairEvents
 from drkit.status.groups import worst_first
 from drkit.status.lag.hanging import HANGING, hanging
-from drkit.status.look import StatusCollector
 from drkit.status.model import Fault, FlowStatus
+from drkit.status.paired import PairedCollector
 from drkit.status.progress import Progress
 
 LOOK_SECONDS: Final = 5.0
@@ -80,6 +81,7 @@ class FlowWatch:
         """Time in ms, lag in records, RPO in seconds, delay of heartbeats in seconds."""
         self.figures: FlowFigures | None = None
         self._hanging: set[tuple[str, str, int, int, int]] = set()
+        self._pair = PairEvents()
 
     @property
     def aliases(self) -> FlowAliases:
@@ -143,10 +145,10 @@ class FlowWatch:
         finally:
             collector.close()
 
-    def _collector(self) -> StatusCollector:
+    def _collector(self) -> PairedCollector:
         flow = self._job.flow
         patience = 3 * flow.refresh_topics_interval_seconds + _STALE_SECONDS
-        made = StatusCollector(
+        made = PairedCollector(
             self._settings, flow, patience_seconds=patience, scan_up_to=0, groups=self._groups
         )
         made.beats.follow()
@@ -161,6 +163,7 @@ class FlowWatch:
             self.figures = FlowFigures(status, now)
         self.figures.renew(status, now, totals)
         self._tell_hanging(status)
+        self._pair.see(status)
         beat, loss = status.heartbeat, status.loss
         observe.identify(status.flow, term=status.term)
         self.history.append((status.at_ms, loss.records, loss.seconds, beat.delay_seconds if beat else None))
@@ -188,7 +191,7 @@ class FlowWatch:
             )  # fmt: skip
         self._hanging = set(now)
 
-    def _remember(self, collector: StatusCollector) -> None:
+    def _remember(self, collector: PairedCollector) -> None:
         """Record the source's ends on the target for a failover; only the lease holder does so."""
         now = monotonic()
         if self._job.progress is None or now - self._remembered < _REMEMBER_SECONDS:

@@ -16,6 +16,7 @@ from drkit import observe
 from drkit.min_max_mean import MinMaxMean
 from drkit.model import FlowAliases, TopicPartition
 from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
+from drkit.monitoring.metrics_pair import PAIR_ROWS, pair_samples
 from drkit.observe import MOST_PARTITIONS, OTHERS
 from drkit.status.model import Fault, FlowStatus, Loss
 from drkit.status.progress import Moved, Totals
@@ -32,6 +33,7 @@ _UNITS: Final = (
     ("seconds", "seconds"), ("byte_rate", "bytes/s"), ("record_rate", "records/s"), ("_ms", "ms"),
     ("byte", "bytes"), ("repeats", "offsets"), ("left_out", "records"), ("left", "offsets"),
     ("frontier", "offset"), ("healthy", "0 or 1"), ("ready", "0 or 1"), ("fault", "1"), ("record", "records"),
+    ("ratio", "0 to 1"),
 )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ _TABLE: Final = tuple(MetricDescription(*row) for row in (
       for name, meaning in (("record_age_ms", "Age of batches when they were fetched"),
                             ("replication_latency_ms", "Age of batches when they stood on the target"))
       for suffix, which in (("", "mean"), ("_min", "least"), ("_max", "most"), ("_avg", "mean"))),
-    *GROUP_ROWS,
+    *GROUP_ROWS, *PAIR_ROWS,
 ))  # fmt: skip
 TABLE: Final = {row.name: row for row in _TABLE}
 
@@ -207,6 +209,7 @@ def _samples(figures: FlowFigures, now: float) -> Iterator[tuple[str, tuple[str,
         yield "drkit_lag_seconds", name, topic.seconds
         yield "drkit_held_back_records", name, topic.held_back
     yield from group_samples(flow, status.groups, totals.groups if totals is not None else None)
+    yield from pair_samples(flow, status)
     yield from _as_mm2(figures, flow)
 
 

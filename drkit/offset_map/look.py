@@ -60,12 +60,22 @@ class Look:
     last: LastBatch | None = None
 
     def log_look(
-        self, state: PartitionMap, own_ids: frozenset[int], bulk_ids: frozenset[int] = frozenset()
+        self,
+        state: PartitionMap,
+        own_ids: frozenset[int],
+        bulk_ids: frozenset[int] = frozenset(),
+        skip_from: int | None = None,
     ) -> LogLook:
         """What of this says something about a partition with such a map."""
         same = state.tail is not None and -1 < self.leader_epoch == state.tail.target_epoch
         return LogLook(
-            self.end, self._next_sequence(state.history), own_ids, bulk_ids, max(0, self.start), same
+            self.end,
+            self._next_sequence(state.history),
+            own_ids,
+            bulk_ids,
+            start=max(0, self.start),
+            same_leader=same,
+            skip_from=skip_from,
         )
 
     def producer_epoch(self, producer_id: int) -> int | None:

@@ -36,6 +36,8 @@ class Wanted:
     """Leader epoch under which the caller has seen the partition before."""
     bulk_ids: frozenset[int] = frozenset()
     """All that the flow's transactions ever had; empty: unknown."""
+    skip_from: int | None = None
+    """Source offset at which the flow began to copy after a turn: earlier records have any writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,9 @@ def settling(
     for _ in range(_SCANS):
         # What a look finds is written down by the copier alone: the next look starts from the map again.
         state = replace(wanted.state, segments=wanted.state.segments.copy())
-        answer = resolve(state, look.log_look(state, wanted.own_ids, wanted.bulk_ids), log, log_from)
+        answer = resolve(
+            state, look.log_look(state, wanted.own_ids, wanted.bulk_ids, wanted.skip_from), log, log_from
+        )
         if isinstance(answer, Resolution) and answer.first_foreign:
             # Aborted batches of this flow at the beginning are not foreign records.
             first: list[LogBatch] = yield Scan(0, look.end, first_visible=True)

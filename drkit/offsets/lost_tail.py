@@ -58,7 +58,7 @@ def lost_tail(  # noqa: PLR0911  as above
 
 def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch]) -> LogLeft:
     """The last batch in the log that the map knows; its end is 0 where none is there."""
-    known = [b for b in log if b.end <= tail.copied_end and _is_known(b, tail, look) and _is_mapped(state, b)]
+    known = [b for b in log if b.end <= tail.copied_end and _is_copy(state, b, tail, look)]
     end = known[-1].end if known else 0
     own = [b for b in log if _in_history(b, tail.history)]
     before = [b for b in own if b.end <= end]
@@ -100,10 +100,14 @@ def _is_known(batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
     return 0 <= before <= tail.copied_end - batch.end
 
 
-def _is_mapped(state: PartitionMap, batch: LogBatch) -> bool:
-    """Whether the map names a record at the end of a batch."""
+def _is_copy(state: PartitionMap, batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
+    """Whether a batch ends with a record that the map names, by a writer that it may have."""
     record = state.segments.record_before(batch.end)
-    return record is not None and record[1] == batch.end - 1
+    if record is None or record[1] != batch.end - 1:
+        return False
+    if look.skip_from is not None and record[0] < look.skip_from:
+        return not (batch.control or batch.aborted)
+    return _is_known(batch, tail, look)
 
 
 def has_moved(tail: MapTail, look: LogLook) -> bool:

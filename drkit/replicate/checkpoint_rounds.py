@@ -41,15 +41,18 @@ def rounds(
     *,
     once: bool,
     now: Callable[[], FlowSettings] | None = None,
+    waiting: Callable[[], frozenset[str]] = frozenset,
 ) -> Iterator[None]:
     """Checkpoint rounds for as long as the context lasts; none with `once`, or where the flow wants none.
 
     :param now: returns the flow's current settings, which may change
+    :param waiting: source topics that are not copied before their return
     """
     if once or not wants_checkpoints(flow):
         yield
         return
-    driver = CheckpointDriver((clusters[0].settings, clusters[1].settings), flow, state, totals, now)
+    both = clusters[0].settings, clusters[1].settings
+    driver = CheckpointDriver(both, flow, state, totals, now, waiting=waiting)
     driver.start(round_jobs(workshop, flow))
     try:
         yield
@@ -62,6 +65,7 @@ class CheckpointDriver:
 
     :param state: the flow's; this class reads it, and others load it
     :param totals: counted on by every life of the flow
+    :param waiting: source topics that are not copied before their return
     """
 
     def __init__(
@@ -71,10 +75,13 @@ class CheckpointDriver:
         state: StateTopic,
         totals: RoundTotals,
         now: Callable[[], FlowSettings] | None = None,
+        *,
+        waiting: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._now = now or (lambda: flow)
+        self._waiting, self._waited_for = waiting, waiting()
         self._clusters, self._flow, self._state, self._totals = clusters, flow, state, totals
-        self._work = CheckpointWork(clusters, flow.name)
+        self._work = CheckpointWork(clusters, flow.name, waiting=waiting)
         self._stop = threading.Event()
         self._jobs: SparkJobs | None = None
         self._thread: threading.Thread | None = None
@@ -112,9 +119,10 @@ class CheckpointDriver:
             self._work.close()
 
     def _follow(self) -> None:
-        """Take the current settings."""
-        before, self._flow = self._flow, self._now()
-        if before is not self._flow:
+        """Take the current settings, and the topics that wait for their return."""
+        before, self._flow = (self._flow, self._waited_for), self._now()
+        self._waited_for = self._waiting()
+        if before[0] is not self._flow or before[1] != self._waited_for:
             self._work.look_anew()
 
     def _pause(self, began: float) -> None:

@@ -115,7 +115,12 @@ class FlowRun:
         self._epochs = Epochs(frame, job.flow.tasks, job.rates, until=lambda: lease.until)
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
-        self._side_jobs = SideJobs(job.workshop, (source, target), state, self._progress, lambda: job.flow)
+        self._promoted = self._waiting = frozenset[str]()
+        """Topics that the opposite flow has promoted, and whose return has not begun: by the state as it was
+        read last, and at the last look."""
+        self._side_jobs = SideJobs(
+            job.workshop, (source, target), state, self._progress, lambda: job.flow, lambda: self._waiting
+        )
         self._finished = threading.Event()
         self._nothing_reported = self._plan_unreported = False
         """Untold: the plan changed, and the running tasks do not know it yet."""
@@ -136,6 +141,7 @@ class FlowRun:
         self._epochs.reframe(skip=self._opposite.ids, bulk=self._ids.bulk)
         if self._takeover is not None:
             self._takeover.begin(pause)
+        self._read_promoted()
         self._look()
         if not (self._job.once and self._job.all_copied()):
             self._copy(stop)
@@ -161,7 +167,8 @@ class FlowRun:
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
         explained = partial(self._opposite.explain_records, both_ways=self._job.both_ways)
         topics = TopicSync(*world, claims=self._opposite.claims, explained=explained)
-        return topics, AclSync(*world, opposite=partial(self._opposite.records, AclsRecord), writer=writer)
+        made = partial(self._opposite.records, AclsRecord)
+        return topics, AclSync(*world, opposite=made, writer=writer, waiting=self._opposite.promoted)
 
     def _look(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""
@@ -223,7 +230,7 @@ class FlowRun:
                 self._plan_unreported = True
                 survives(self._tell_plan, flow.name)
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
-            due |= self._frozen.changed(self._state.records)
+            due |= self._frozen.changed(self._state.records) or self._promoted != self._waiting
             if due or flow is not self._job.flow:
                 flow = self._job.flow
                 survives(self._refresh, flow.name)
@@ -236,13 +243,18 @@ class FlowRun:
         self._internal.check()
         self._follow_events()
         self._opposite.find()
+        self._read_promoted()
         if not self._job.once:
             self._look()
+
+    def _read_promoted(self) -> None:
+        self._promoted = self._waiting = frozenset(self._opposite.promoted())
 
     def _follow_opposite(self) -> None:
         """Leave out what the opposite flow writes, and declare that; ask it before new ids are used."""
         self._follow_events()
         self._opposite.follow()
+        self._promoted = frozenset(self._opposite.promoted())
         ids = own_on_record(self._state.records)
         if set(ids) != set(self._ids.all):
             self._opposite.find()

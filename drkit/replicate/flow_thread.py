@@ -18,9 +18,11 @@ from drkit.mm2_topics.heartbeats import HeartbeatEmitter, prepare_heartbeats
 from drkit.monitoring.board import FlowWatch
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
+from drkit.replicate.promoted import wait_for_return, waits_for_return
 from drkit.replicate.supervisor import supervise
 from drkit.status.held_report import HeldPartition, held_of
 from drkit.status.progress import Sample
+from drkit.topic_sync.rules import FlowPromoted
 
 STARTS_SPARK: Final = "starting Spark"
 WAITS_FOR_LEASE: Final = "waiting for the lease of the run that copies"
@@ -95,6 +97,14 @@ class FlowThread:
         while True:
             try:
                 return self.job.run(self._stop)
+            except FlowPromoted as error:
+                if not waits_for_return(self.job.flow, once=self._once):
+                    raise
+                observe.error(error, flow=self.name)
+                self.job.progress = None  # what looks after a flow that copies does nothing now
+                wait_for_return(self.job.flow, self.job.clusters[1], self._stop)
+                if self._stop.is_set():
+                    return None
             except LeaseTaken as error:
                 if not self.job.standby or self._stop.is_set():
                     raise

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import ConfigError
+from drkit.flow_state.copied_topics import LeftOut
 from drkit.kafka.admin import Cluster
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
@@ -59,17 +60,19 @@ class Bound(NamedTuple):
 def bound_now(source: Cluster, placed: Sequence[PlacedPartition], skip: Collection[int]) -> Bound:
     """Where the source's partitions end now.
 
-    :param skip: producers whose records the flow leaves out
+    :param skip: producers whose records the flow leaves out, up to the cut of each partition
     :raises DrkitError: the source does not answer
     """
     partitions = [_source_of(p) for p in placed]
     ends = list_offsets(source, partitions, "latest", committed=True)
     marks = list_offsets(source, partitions, "latest")
+    cuts = {_source_of(p): p.lease.skip_from for p in placed if p.lease.skip_from is not None}
+    left_out = LeftOut(frozenset(skip), cuts)
     above = {at: Ends(end, end, marks[at]) for at, end in ends.items() if marks[at] > end}
 
     async def look(cluster: RawCluster) -> dict[TopicPartition, HeldInPartition]:
         topics = await metadata(cluster, sorted({at.topic for at in above}))
-        return await held_back(cluster, topics, above, frozenset(skip))
+        return await held_back(cluster, topics, above, left_out)
 
     now = wall_ms()
     held = ask_once(source.settings, "held-back", look, what="ask for open transactions") if above else {}

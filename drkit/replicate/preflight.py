@@ -23,6 +23,7 @@ from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config, topic_names
 from drkit.next_command import quoted
 from drkit.replicate import required_acls as rights
+from drkit.replicate.promoted import waits_for_return
 from drkit.replicate.required_acls import Sides, SourceNames
 from drkit.topic_sync.rules import refuse_promoted
 
@@ -77,18 +78,19 @@ def refuse_missing(
         raise _refusal(list(dict.fromkeys(lacking)), list(dict.fromkeys(without)))
 
 
-def refuse_unready(target: Cluster, flow: FlowSettings) -> Refused | None:
+def refuse_unready(target: Cluster, flow: FlowSettings, *, once: bool = False) -> Refused | None:
     """Refuse a target that no run can work with, asked before Spark takes its seconds to start.
 
     :returns: the refusal of a flow that another process of this machine runs; one elsewhere may be dead
     :raises NotAuthorized: drkit's principal lacks a right; the error names where
-    :raises Refused: the target was promoted
+    :raises Refused: the target was promoted, and the flow does not wait for a return
     """
     ensure_state_topic(target, flow)
     broker_config(target)
     with StateTopic(target.settings, flow.source) as state:
         state.load()
-        refuse_promoted(flow, state.records)
+        if not waits_for_return(flow, once=once):
+            refuse_promoted(flow, state.records)
         lease = state.get(LeaseRecord)
     return held_by_another(flow.name, lease) if lease is not None and lives_here(lease.holder) else None
 

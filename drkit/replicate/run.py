@@ -154,7 +154,8 @@ def _start(
     clusters_now = check(settings, flows)
     refuse_missing(settings, clusters_now, flows)
     tell_missing(clusters_now, flows, once=options.once)
-    held = [refusal for flow in flows if (refusal := refuse_unready(clusters_now[flow.target], flow))]
+    unready = (refuse_unready(clusters_now[flow.target], flow, once=options.once) for flow in flows)
+    held = [refusal for refusal in unready if refusal]
     if held and len(held) == len(flows) and not options.standby:
         raise held[0]
     if stop.is_set():

@@ -27,6 +27,7 @@ class SideJobs:
     """Runs both for as long as a copy runs, or once when a copy with an end is complete.
 
     :param now: returns the flow's current settings, which may change
+    :param waiting: source topics that are not copied before their return
     """
 
     def __init__(
@@ -36,7 +37,9 @@ class SideJobs:
         state: StateTopic,
         progress: Progress,
         now: Callable[[], FlowSettings],
+        waiting: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
+        self._waiting = waiting
         self._workshop, self._clusters, self._state = workshop, clusters, state
         self._totals, self._now = progress.totals.groups, now
 
@@ -45,7 +48,7 @@ class SideJobs:
         """Both, until the end of the context; neither with `once`."""
         what = self._now(), self._workshop, self._clusters, self._state, self._totals
         with (
-            rounds(*what, once=once, now=self._now),
+            rounds(*what, once=once, now=self._now, waiting=self._waiting),
             syncing(self._now(), self._clusters, self._state, once=once, now=self._now),
         ):
             yield
@@ -66,7 +69,7 @@ class SideJobs:
     def _last_rounds(self, flow: FlowSettings, stop: threading.Event) -> dict[str, Any]:
         """Rounds, one after another, until one leaves nothing to do."""
         both = self._clusters[0].settings, self._clusters[1].settings
-        driver = CheckpointDriver(both, flow, self._state, self._totals)
+        driver = CheckpointDriver(both, flow, self._state, self._totals, waiting=self._waiting)
         jobs = round_jobs(self._workshop, flow)
         done: dict[str, Any] = {}
         for number in range(_LAST_ROUNDS):

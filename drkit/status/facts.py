@@ -9,6 +9,7 @@ from drkit.config import FlowSettings
 from drkit.errors import DrkitError, error_text
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.records import (
+    CutRecord,
     EventRecord,
     GenerationRecord,
     NotedEnds,
@@ -25,9 +26,13 @@ from drkit.status.lag.target import Copied, CopyPosition
 from drkit.status.model import PartitionStatus
 
 
-def copied_of(topic: str, entry: GenerationRecord) -> Copied:
-    """A topic of the flow's registry."""
-    return Copied(topic, entry.source_id, entry.target, entry.target_id)
+def copied_of(topic: str, entry: GenerationRecord, cut: CutRecord | None = None) -> Copied:
+    """A topic of the flow's registry.
+
+    :param cut: where it began to be copied after a turn
+    """
+    cuts = cut.between(entry.source_id, entry.target_id) if cut is not None else {}
+    return Copied(topic, entry.source_id, entry.target, entry.target_id, cuts)
 
 
 def why_not_copied(state: FlowState, topic: str) -> str:

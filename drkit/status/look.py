@@ -7,9 +7,10 @@ from typing import Final
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.copied_topics import LeftOut, promoted_of
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import (
+    CutRecord,
     EventRecord,
     GenerationRecord,
     PendingFence,
@@ -31,6 +32,7 @@ from drkit.status.facts import (
     term_of,
     why_not_copied,
 )
+from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.held_back import HeldInPartition, held_by_others
@@ -41,7 +43,6 @@ from drkit.status.model import (
     Findings,
     FlowStatus,
     PartitionStatus,
-    faults_of,
     role_of,
 )
 from drkit.status.runners import runner_of, standbys_of
@@ -161,12 +162,13 @@ class StatusCollector:
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
         found.lift = state.get(PendingLift)
         found.taken_over = is_taken_over(state, self._flow)
-        found.left_out_producers = tuple(sorted(left_out(state)))
+        found.left_out_producers = tuple(sorted(left_out(state).ids))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
 
     def _lag(self, found: Findings, state: FlowState) -> None:
-        copied = [copied_of(topic, entry) for topic, entry in state.all(GenerationRecord).items()]
+        cuts = state.all(CutRecord)
+        copied = [copied_of(t, entry, cuts.get(t)) for t, entry in state.all(GenerationRecord).items()]
         places: dict[TopicPartition, CopyPosition] = {}
         if copied:
             ids = state.get(ProducerIdsRecord)
@@ -209,7 +211,7 @@ class StatusCollector:
         found.open_transactions += transactions_of(settings, look.held, found.at_ms, source=True)
         return look
 
-    async def _look_at_source(self, skip: frozenset[int], now_ms: int) -> SourceLook:
+    async def _look_at_source(self, skip: LeftOut, now_ms: int) -> SourceLook:
         return await look_at_source(await self._connected(self._flow.source), self._flow, skip, now_ms)
 
     def _partitions(
@@ -244,7 +246,7 @@ class StatusCollector:
         ]
 
     async def _waiting(
-        self, topics: dict[str, TopicMetadata], gaps: list[UncopiedRange], skip: frozenset[int]
+        self, topics: dict[str, TopicMetadata], gaps: list[UncopiedRange], skip: LeftOut
     ) -> dict[TopicPartition, UncopiedRecords]:
         return await waiting(await self._connected(self._flow.source), topics, gaps, skip)
 

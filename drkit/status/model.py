@@ -6,25 +6,19 @@ count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from drkit.counted import counted, first_of
-from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import PendingFence, PendingLift
-from drkit.status.groups import GroupsSeen, group_faults
-from drkit.status.lag.hanging import HANGING, OpenTransaction, fault_text, hanging
+from drkit.status.groups import GroupsSeen
+from drkit.status.lag.hanging import OpenTransaction
 from drkit.status.lag.source import NOTHING_HELD, HeldBack
+from drkit.status.pair.model import PairStatus
+from drkit.status.pair.text import pair_lines
 from drkit.status.runners import Runner as Runner
 from drkit.status.runners import StandbyStatus
 
-BEATS_SECONDS: Final = 10.0
-BEATS_INTERVALS: Final = 5
-"""A heartbeat older than both of these is a fault."""
 SHOWN_EVENTS: Final = 10
-OPEN_SECONDS: Final = 60.0
-"""A transaction that is open for longer is a fault, unless the flow sets another limit."""
 
 
 class Fault(NamedTuple):
@@ -152,6 +146,8 @@ class FlowStatus:
     """Producer ids of opposite flows: their records are not copied back."""
     standbys: tuple[StandbyStatus, ...] = ()
     """Processes that wait to take over."""
+    pair: PairStatus | None = None
+    """The pair of this flow and the one in the other direction; None: not looked at."""
 
     @property
     def health(self) -> str:
@@ -174,9 +170,13 @@ class FlowStatus:
         :param details: with every partition, of topics and of groups
         """
         whole = self if details else replace(self, partitions=())
-        told = {"health": self.health, **asdict(replace(whole, groups=None))}
+        told = {"health": self.health, **asdict(replace(whole, groups=None, pair=None))}
         told |= {"faults": [f._asdict() for f in self.faults], "map_segments": self.map_segments}
         told["loss"] = None if self.loss_now is None else asdict(self.loss_now)
+        told["pair"] = None
+        if self.pair is not None:
+            lines = [f"{line.word} {line.text}" for line in pair_lines(self.pair)]
+            told["pair"] = {"lines": lines, **self.pair.as_dict(details=details)}
         seen = self.groups
         told["checkpoints"] = None if seen is None else seen.as_dict()
         told["groups"] = None if seen is None else [g.as_dict(details=details) for g in seen.groups]
@@ -217,76 +217,6 @@ def oldest_of(values: list[float | None]) -> float | None:
     """The largest age; None where one is unknown, 0 without values."""
     known = [v for v in values if v is not None]
     return max(known, default=0.0) if len(known) == len(values) else None
-
-
-def faults_of(
-    found: Findings,
-    loss: Loss,
-    *,
-    rpo_seconds: float,
-    interval_seconds: float,
-    open_seconds: float = OPEN_SECONDS,
-) -> list[Fault]:
-    """The faults of a flow, the worst first.
-
-    :param rpo_seconds: the loss that is acceptable
-    :param interval_seconds: between two heartbeats
-    :param open_seconds: how long a transaction may be open
-    """
-    if found.target_error:
-        return [Fault("target_unreachable", f"the target does not answer: {found.target_error}")]
-    faults = []
-    if found.source_error:
-        faults.append(Fault("source_unreachable", f"the source does not answer: {found.source_error}"))
-    faults += _fence_faults(found)
-    if found.runner is None:
-        faults.append(Fault("not_running", "no run holds the flow's lease: nothing is copied"))
-    elif not found.runner.alive:
-        text = f"the lease of {found.runner.host} was renewed {found.runner.renewed_seconds:.0f} s ago"
-        faults.append(Fault("not_running", f"{text}: nothing is copied"))
-    faults += _beat_faults(found, interval_seconds)
-    if loss.seconds is not None and loss.seconds > rpo_seconds:
-        text = f"the oldest record not copied is {loss.seconds:.1f} s old, rpo_seconds = {rpo_seconds:g}"
-        faults.append(Fault("rpo_exceeded", text))
-    if late := hanging(found.open_transactions, open_seconds):
-        faults.append(Fault(HANGING, fault_text(late, open_seconds)))
-    unknown = [p for p in found.partitions if p.records is None and p.topic not in found.promoted]
-    if unknown and not found.source_error:
-        first = unknown[0]
-        some = counted(len(unknown), "partition")
-        text = f"the lag of {some} is not known, of {first.topic}-{first.partition}"
-        faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
-    if found.left_out:
-        text = f"of the source are not copied: {first_of(found.left_out, 3)}"
-        faults.append(Fault("topics_left_out", text))
-    return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
-
-
-def _fence_faults(found: Findings) -> Iterator[Fault]:
-    when = "once it answers" if found.source_error else "it answers, so now"
-    then = f"{when}: {paid_with(found.flow)}"
-    if (pending := found.pending_fence) is not None:
-        yield Fault("fence_owed", f"the source was never fenced, pending {pending.owed_by}; {then}")
-    if found.lift is not None:
-        yield Fault("fence_lift_pending", f"the source refuses producers: {found.lift.in_words}; {then}")
-
-
-def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
-    if not found.beats_expected:
-        return []
-    if found.heartbeat_ahead_seconds:
-        text = (
-            f"the last heartbeat is {found.heartbeat_ahead_seconds:,.0f} s ahead of this machine's clock, and"
-            " does not count: set the clocks right, or find who wrote it"
-        )
-        return [Fault("heartbeat_ahead", text)]
-    if found.heartbeat is None:
-        return [Fault("heartbeat_missing", "no heartbeat of this flow ever reached the target")]
-    limit = max(BEATS_SECONDS, BEATS_INTERVALS * interval_seconds)
-    if found.heartbeat.age_seconds <= limit:
-        return []
-    text = f"the newest heartbeat is {found.heartbeat.age_seconds:.1f} s old, more than {limit:g} s"
-    return [Fault("heartbeat_stale", text)]
 
 
 def role_of(found: Findings) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.flow_state.copied_topics import LeftOut, cuts_of
 from drkit.flow_state.records import SkipsRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawCluster
@@ -31,9 +32,7 @@ class SourceLook(NamedTuple):
     held: Mapping[TopicPartition, HeldInPartition] = {}
 
 
-async def look_at_source(
-    cluster: RawCluster, flow: FlowSettings, skip: frozenset[int], now_ms: int
-) -> SourceLook:
+async def look_at_source(cluster: RawCluster, flow: FlowSettings, skip: LeftOut, now_ms: int) -> SourceLook:
     """Ask the source now.
 
     :param skip: producers whose records the flow leaves out
@@ -54,10 +53,10 @@ def noted_look(state: FlowState, error: str) -> SourceLook:
     return SourceLook({}, ends_from(seen), error, seen.at_ms)
 
 
-def left_out(state: FlowState) -> frozenset[int]:
-    """Producers whose records the flow does not copy."""
+def left_out(state: FlowState) -> LeftOut:
+    """Whose records the flow does not copy, and where."""
     skips = state.get(SkipsRecord)
-    return frozenset(skips.ids if skips is not None else ())
+    return LeftOut(frozenset(skips.ids if skips is not None else ()), cuts_of(state))
 
 
 def gaps_of(

@@ -53,6 +53,7 @@ def acl_plan_rows(
                 effects=False,
                 opposite=partial(opposite.records, AclsRecord),
                 writer=writer,
+                waiting=opposite.promoted,
             )
             rows = list(sync.plan(topic_names(source)).rows())
         except NoAuthorizer as error:

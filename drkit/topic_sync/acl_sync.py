@@ -37,6 +37,7 @@ class AclSync:
     :param effects: False only reports what would be done
     :param opposite: the records of the flows from this flow's target to its source
     :param writer: how copy tasks reach the target, if that differs
+    :param waiting: topics of the source that are not copied before their return: their ACLs stay
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class AclSync:
         effects: bool = True,
         opposite: Callable[[], Iterable[AclsRecord]] = tuple,
         writer: ClusterSettings | None = None,
+        waiting: Callable[[], Iterable[str]] = tuple,
         clock: Seconds = monotonic,
     ) -> None:
         self._source = source
@@ -56,6 +58,7 @@ class AclSync:
         self._flow = flow
         self._state = state
         self._opposite = opposite
+        self._waiting = waiting
         self._writer = writer or target.settings
         self._clock = clock
         self._events = TopicEvents(flow, state, effects=effects)
@@ -117,7 +120,7 @@ class AclSync:
             self._scope(topics),
             known.plan if known is not None else AclRecord(),
             never_copy=self._never_copy(),
-            promoted=self._promoted(),
+            promoted=self._settled(),
             guard=self._flow.guard_passive_topics,
         )
 
@@ -130,9 +133,11 @@ class AclSync:
         # An opposite flow's ACL goes with its original on the target: copied back, it would never go.
         return fences.union(*(record.plan.made for record in self._opposite()))
 
-    def _promoted(self) -> list[str]:
+    def _settled(self) -> list[str]:
+        """Target topics whose ACLs stay as they are: producers own them, or their return has not begun."""
         naming, roles = self._flow.naming_policy, self._state.all(RoleRecord)
-        return [naming.downstream(t) for t, role in roles.items() if role.is_promoted]
+        promoted = [topic for topic, role in roles.items() if role.is_promoted]
+        return [naming.downstream(topic) for topic in (*promoted, *self._waiting())]
 
     def _apply(self, plan: AclPlan) -> None:
         deletes = [c.acl for c in plan.changes if c.step is not AclStep.CREATE]

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from drkit.config import FlowSettings
 from drkit.counted import counted
 from drkit.errors import Refused
-from drkit.flow_state.records import GenerationRecord, PromotionRecord
+from drkit.flow_state.records import GenerationRecord, PromotionRecord, RoleRecord
+from drkit.flow_state.returns import to_reprotect
 from drkit.flow_state.state import FlowState
 from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue, Topic
 from drkit.topology.topic_configs import PASSIVE
@@ -121,6 +122,10 @@ def replication_factor(flow: FlowSettings, source: Topic, target_brokers: int) -
     return wanted
 
 
+class FlowPromoted(Refused):
+    """A failover took all of a flow over: it does not run until a return has made its target passive."""
+
+
 def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
     """Refuse to copy from a cluster whose role has moved to this flow's target.
 
@@ -128,12 +133,21 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
     """
     found = state.get(PromotionRecord)
     if found is not None:
-        raise Refused(
+        roles = state.readable(RoleRecord).values()
+        is_planned = any(role.planned and role.run_id == found.run_id for role in roles)
+        raise FlowPromoted(
             f"{flow.target} was promoted: {flow.name} would copy from the old primary over the new one",
             where=flow.name,
             evidence=f"failover run {found.run_id}, term {found.term}",
-            hint=f"protect the new primary: drkit replicate --flow '{flow.target}->{flow.source}'",
+            hint=_way_back(flow, is_planned=is_planned),
         )
+
+
+def _way_back(flow: FlowSettings, *, is_planned: bool) -> str:
+    if is_planned:
+        reprotect = to_reprotect(flow.source, flow.target)
+        return f"{reprotect}, then: drkit replicate --flow '{flow.target}->{flow.source}'"
+    return f"keep {flow.source} fenced; drkit divergence says what only it has"
 
 
 def drifted(

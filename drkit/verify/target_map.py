@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from drkit.config import ClusterSettings
+from drkit.flow_state.copied_topics import cuts_of
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
@@ -88,7 +89,9 @@ class TargetMap:
                 leader_epoch=-1,
             )
         ids = self._state.get(ProducerIdsRecord) if self._state else None
-        wanted = Wanted(to, state, frozenset(ids.ids if ids is not None else ()))
+        own = frozenset(ids.ids if ids is not None else ())
+        cuts = cuts_of(self._state.records) if self._state else {}
+        wanted = Wanted(to, state, own, skip_from=cuts.get(at))
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)
         found = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)

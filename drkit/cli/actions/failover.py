@@ -16,7 +16,8 @@ from drkit.failover.core.context import RunRequest
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained
-from drkit.failover.service import Confirm, FailoverService, Proposal, Rehearsal
+from drkit.failover.proposal import Confirm, Proposal, Rehearsal
+from drkit.failover.service import FailoverService
 
 _PLACE = "drkit failover"
 
@@ -28,6 +29,7 @@ def failover(
     accept_data_loss: str,
     despite_signs_of_life: str,
     without_quorum: str,
+    clients_cut: str,
     leave_behind: tuple[str, ...],
     *,
     whole: bool,
@@ -44,14 +46,13 @@ def failover(
     verbose: bool,
 ) -> None:
     """Run ``drkit failover``."""
-    if quiet and not dry_run:
-        raise Usage("--quiet is for --dry-run", where=_PLACE, hint=f"{_PLACE} --all --dry-run --quiet")
+    _check(quiet=quiet, dry_run=dry_run, clients_cut=clients_cut, planned=planned)
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
     request = RunRequest(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
         keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
-        despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum,
+        despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum, clients_cut=clients_cut,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
     with FailoverService(settings, chosen, Progressing()) as service:
@@ -70,7 +71,19 @@ def failover(
                 return _found(settings, flow, lambda: service.abort(why, take_over=take_over))
             return service.begin(groups, request, _asking(yes=yes), topics=topics)
 
-        _reported(service, work, verbose=verbose)
+        reported(service, work, verbose=verbose)
+
+
+def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool) -> None:
+    if quiet and not dry_run:
+        raise Usage("--quiet is for --dry-run", where=_PLACE, hint=f"{_PLACE} --all --dry-run --quiet")
+    if clients_cut and not planned:
+        raise Usage(
+            "--clients-cut is for --planned: only after a switchover the old primary becomes the standby",
+            where=_PLACE,
+            hint="drkit failover --all --planned; of a switchover that is done: drkit reprotect --clients-cut"
+            ' "HOW"',
+        )
 
 
 def _one_of(**said: bool) -> None:
@@ -92,7 +105,7 @@ def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, An
         raise explained(error, files, settings.one_flow(flow).name) from error
 
 
-def _reported(service: FailoverService, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
+def reported(service: FailoverService, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
     """Print the report, also of a run that was held."""
     try:
         report = work()
@@ -122,7 +135,7 @@ def _say_verdict(found: Rehearsal) -> NoReturn:
 
 def _rehearse(flow: str, found: Rehearsal) -> None:
     proposal = Proposal(flow, found.chosen, found.survey)
-    rows = rows_of(found)
+    rows = rows_of(found.lines)
     refused = [
         error.as_dict() | {"gate": gate, "hint": to_type(error.hint)} for gate, error in found.refusals
     ]

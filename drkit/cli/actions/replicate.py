@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import os
 from pathlib import Path
 import signal
@@ -12,10 +13,12 @@ from typing import Any
 
 from drkit import observe
 from drkit.cli.configuration import configuration
+from drkit.cli.loading import work
 from drkit.cli.render import emit
 from drkit.cli.session import session
 from drkit.cli.signals import setting
 from drkit.cli.talk import say, say_over
+from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
 from drkit.errors import Usage
 from drkit.monitoring.page.server import Listen
@@ -27,6 +30,7 @@ from drkit.spark.conf import given_conf
 from drkit.topic_sync.preview import dry_run
 
 _HARD = 130
+_RETURNS_SECONDS = 5.0
 _SHOWN = 20
 """Maximum number of partitions in a progress line."""
 
@@ -66,12 +70,15 @@ def replicate(
     seconds = 1.0 if terminal else 10.0
     options = RunOptions(
         once=once, standby=standby, master=master, conf=spark, progress_seconds=seconds, config=config,
-        tell=_show if terminal else _log, stopping=_show_stop if terminal else _log_stop,
+        tell=_show if terminal else _log,
+        stopping=_show_stop if terminal else _log_stop,
     )  # fmt: skip
     # A copy with an end does not serve the page: the configured port is for the permanent process.
     port = settings.metrics.port if metrics_port is None and not once else metrics_port
     if port is not None:
         options = options._replace(listen=Listen(metrics_address or settings.metrics.host, port))
+    if not once:
+        _watch_returns(settings, flows, stop)
     answer = run_flows(settings, flows, options, stop)
     if terminal:
         say()
@@ -98,6 +105,19 @@ def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:
 
     signal.signal(signal.SIGHUP, hung_up)
     return stop
+
+
+def _watch_returns(settings: Settings, flows: Sequence[FlowSettings], stop: threading.Event) -> None:
+    """Begin the flows to a standby that was the primary, once they copy; Spark starts first."""
+    pairs = [flow for flow in flows if flow.has_opposite_in(settings.flows)]
+    if not pairs:
+        return
+
+    def watch() -> None:
+        if not stop.wait(_RETURNS_SECONDS):
+            work("drkit.failover.return_watch").watch_returns(settings, pairs, stop)
+
+    threading.Thread(target=watch, name="returns", daemon=True).start()
 
 
 def _view(flows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from drkit.cli.signals import until_signalled
 from drkit.config.tables.closest import closest
 from drkit.counted import counted
 from drkit.errors import Usage
-from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
+from drkit.status.paired import PairedCollector
 
 
 def status(
@@ -31,7 +31,7 @@ def status(
     """Run ``drkit status``."""
     settings = configuration().settings
     flows = settings.chosen_flows(names)
-    collectors = [StatusCollector(settings, flow) for flow in flows]
+    collectors = [PairedCollector(settings, flow) for flow in flows]
     shown = Shown(partitions, groups, all_groups, short)
     # An interrupt raised at once could hit an event loop, which would treat it as a failed request.
     stop = until_signalled() if watch else threading.Event()

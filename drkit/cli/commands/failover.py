@@ -34,6 +34,12 @@ from drkit.cli.loading import work
     default="",
     help="Decide although too few observers say that the primary is gone; on record.",
 )
+@click.option(
+    "--clients-cut",
+    metavar="HOW",
+    default="",
+    help="With --planned: how clients are kept off the old primary once it is the standby; on record.",
+)
 @click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
 @click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
 @click.option("--leave-behind", metavar="TOPIC", multiple=True, help="Has no copy, and remains. Repeatable.")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from drkit.cli.screens.reprotect import shown_return, steps_of
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.counted import counted, first_of
 from drkit.failover.core.context import StepProgress
+from drkit.failover.core.machine import RETURN
+from drkit.failover.interpreter import Planned
 from drkit.failover.loss.risk import held_text
-from drkit.failover.service import Proposal, Rehearsal
+from drkit.failover.proposal import Proposal, Rehearsal
 from drkit.visible import visible
 
 _SHOWN = 10
@@ -82,11 +85,11 @@ def verdict_of(found: Rehearsal) -> str:
     return f"would begin: {records} at risk{seconds}; {moves}{others}"
 
 
-def rows_of(found: Rehearsal) -> list[dict[str, str]]:
-    """A dry run as rows."""
+def rows_of(lines: Iterable[Planned]) -> list[dict[str, str]]:
+    """The lines of a dry run as rows."""
     return [
         {"step": x.step.value, "what": x.effect.what, "where": x.effect.where, "why": x.effect.why}
-        for x in found.lines
+        for x in lines
     ]
 
 
@@ -95,6 +98,14 @@ def shown(report: Mapping[str, Any], *, verbose: bool = False) -> list[dict[str,
 
     :param verbose: also the notes and the duration of each step; ``--json`` has all of it
     """
+    is_return = report.get("kind") == RETURN.name
+    out = shown_return(report) if is_return else _outcome(report)
+    if verbose:
+        out |= _details(report) if not is_return else steps_of(report)
+    return [out, *(f"{number}. {to_type(line)}" for number, line in enumerate(report["next"], start=1))]
+
+
+def _outcome(report: Mapping[str, Any]) -> dict[str, Any]:
     loss, fence = report["loss"] or {}, report["fence"] or {}
     out = {"failover": _done(report)}
     if loss:
@@ -105,9 +116,7 @@ def shown(report: Mapping[str, Any], *, verbose: bool = False) -> list[dict[str,
         out["not moved"] = remaining
     if held := report.get("held"):
         out["held"] = " ".join(filter(None, [held.get("step"), held.get("error")]))
-    if verbose:
-        out |= _details(report)
-    return [out, *(f"{number}. {to_type(line)}" for number, line in enumerate(report["next"], start=1))]
+    return out
 
 
 def _done(report: Mapping[str, Any]) -> str:
@@ -145,9 +154,4 @@ def _details(report: Mapping[str, Any]) -> dict[str, Any]:
         out["already moved"] = first_of(report["moved_before"], _SHOWN)
     if waiting := [f"{g}: {why}" for g, why in groups["at_work"].items() if why != "works"]:
         out["no active members yet"] = first_of(waiting, _SHOWN)
-    if seconds := report["seconds"]:
-        out["seconds"] = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
-    for step in report["steps"]:
-        for number, note in enumerate(step["notes"]):
-            out[step["step"] if not number else f"{step['step']} {number + 1}"] = to_type(note)
-    return out
+    return out | steps_of(report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 import sys
 from typing import Any
 
@@ -11,6 +11,7 @@ from drkit.cli.screens.status_view import Shown, short, view
 from drkit.cli.session import session
 from drkit.cli.talk import clear_screen
 from drkit.status.model import FlowStatus
+from drkit.status.pair.text import PairLine, pair_lines
 
 
 def show_again(found: Sequence[FlowStatus], shown: Shown) -> None:
@@ -24,11 +25,25 @@ def show_again(found: Sequence[FlowStatus], shown: Shown) -> None:
 
 
 def show(found: Sequence[FlowStatus], shown: Shown) -> None:
-    """Print the flows for people: one line for each, or all details."""
+    """Print the pairs and flows for people: one line for each, or all details."""
     if shown.short:
-        emit([short(f) for f in found])
+        lines = (f"{name}  {line.word}  {line.text}" for name, pair in pairs_of(found) for line in pair)
+        emit([*lines, *(short(f) for f in found)])
     else:
-        emit({f.flow: view(f, shown) for f in found})
+        pairs = {
+            name: [{"protection": line.word, "": line.text} for line in pair]
+            for name, pair in pairs_of(found)
+        }
+        emit(pairs | {f.flow: view(f, shown) for f in found})
+
+
+def pairs_of(found: Sequence[FlowStatus]) -> Iterator[tuple[str, list[PairLine]]]:
+    """Each pair of clusters once, with what is said of it: from both of its flows the same is seen."""
+    known = set()
+    for status in found:
+        if status.pair is not None and status.pair.clusters not in known:
+            known.add(status.pair.clusters)
+            yield " and ".join(status.pair.clusters), pair_lines(status.pair)
 
 
 def as_data(found: Sequence[FlowStatus], shown: Shown) -> dict[str, Any]:

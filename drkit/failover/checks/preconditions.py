@@ -92,13 +92,36 @@ def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
     topics = set(q.scope.topics.values())
     for group, found in sorted(q.survey.target_groups.items()):
         own = found.own_work(q.survey.source.alias, topics)
-        if own and not q.request.keep_positions:
+        if own and not q.request.keep_positions and not _is_in_return(q, group):
             yield Refused(
                 f"the group {group} has committed by itself on the target: its position there is its own",
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
                 hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
                 "where it is on the source, or leave it where it is: --keep-positions",
+            )
+
+
+def _is_in_return(q: PreconditionInput, group: str) -> bool:
+    """Whether a group has a position in a topic whose copying began with a turn."""
+    topics = {at.topic for at in q.survey.target_groups[group].stored}
+    topics |= {q.scope.topics.get(at.topic, "") for at in q.survey.positions.get(group, {})}
+    return not topics.isdisjoint(q.survey.begun_by_turn)
+
+
+def _positions_in_return(q: PreconditionInput) -> Iterator[Refused]:
+    topics = set(q.scope.topics.values())
+    for group, found in sorted(q.survey.target_groups.items()):
+        own = found.own_work(q.survey.source.alias, topics)
+        if own and _is_in_return(q, group):
+            yield Refused(
+                f"the group {group} has committed on the side that a turn has made passive: a consumer still"
+                " lives there",
+                where=f"group {group} on {q.survey.target.alias}",
+                evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
+                hint="stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets)"
+                " to have the group moved to its exact place; left where it is, it would repeat or skip"
+                " records",
             )
 
 
@@ -136,6 +159,20 @@ def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
             evidence=f"{left[0]}: {missing[left[0]]}",
             hint="let drkit replicate copy them; or leave them out of the flow with topics_exclude; or leave "
             f"them on the primary by name: {leave_behind(left)}",
+        )
+
+
+def _hanging(q: PreconditionInput) -> Iterator[Refused]:
+    if q.request.planned and q.survey.hanging:
+        brokers = ", ".join(map(str, sorted(set(q.survey.hanging.values()))))
+        yield Refused(
+            f"{counted(len(q.survey.hanging), 'transactional id', 'hangs')} on the target: its producer would"
+            " fail there",
+            where=f"{q.survey.target.alias}, broker {brokers}",
+            evidence=f"{first_of(sorted(q.survey.hanging))}; markers of its last transaction were refused by"
+            " the fence of max.message.bytes = 0",
+            hint="restart these brokers, one after another: then the markers are written, and drkit's copy"
+            " goes on by itself",
         )
 
 
@@ -179,6 +216,11 @@ GATES: Final = (
     Precondition("failover-live-members", _members, "a group has members on the standby, live or static"),
     Precondition("failover-own-positions", _own_positions, "a group has committed by itself on the standby"),
     Precondition(
+        "failover-positions-in-return",
+        _positions_in_return,
+        "a group has committed on a standby that a turn has made passive; no flag overrules it",
+    ),
+    Precondition(
         "failover-data-loss",
         by_the_table(Reason.BEATS_UNKNOWN, Reason.CLOCKS_DISAGREE, Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO),
         "more would be lost than `rpo_seconds`, or how much is not known",
@@ -188,6 +230,11 @@ GATES: Final = (
     ),
     Precondition(
         "failover-topics-not-copied", _not_copied, "`--all --planned`, and topics of the flow have no copy"
+    ),
+    Precondition(
+        "failover-hanging-transactions",
+        _hanging,
+        "`--planned`, and transactions hang on the target since it was fenced by size",
     ),
     Precondition(
         "failover-repoint-others",

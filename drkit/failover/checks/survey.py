@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from drkit.detect.noticeboard import read_notes
@@ -29,15 +29,17 @@ from drkit.failover.groups.look import (
 )
 from drkit.failover.loss.risk import held_total
 from drkit.failover.loss.silent import silent_risk
-from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.copied_topics import CopiedTopics, promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
     SourceSeenRecord,
 )
+from drkit.flow_state.returns import begun_by_turn
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import MetadataRequest, metadata
+from drkit.kafka.transactions.open_transactions import hanging
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, status_of
 from drkit.status.lag.held_back import held_back, with_held
@@ -84,6 +86,11 @@ class Survey:
     """Topics and groups that do not move."""
     reach: tuple[Reach, ...]
     """Clients that are sent to the target, by way."""
+    begun_by_turn: frozenset[str] = frozenset()
+    """Topics of the target whose copying began with a turn: positions there continue those of before."""
+
+    hanging: Mapping[str, int] = field(default_factory=dict)
+    """Transactional ids that hang at brokers of the target, since it was fenced by size as a primary."""
 
     @property
     def risk(self) -> Risk:
@@ -131,7 +138,7 @@ def survey(context: Context) -> Survey:
 def _look(context: Context, source: RawCluster | None) -> Survey:
     state, now, scope = context.state, context.wall(), context.scope
     identities = _identities(context, source)
-    copied = [Copied(t, c[1], c[0], c[2]) for t, c in context.known.topics.items() if t in scope.topics]
+    copied = [_copied(context.known, topic) for topic in context.known.topics if topic in scope.topics]
     partitions = _partitions(context, copied, source, now)
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
     positions, origin = positions_of(context, source, scope.groups if source is not None else None)
@@ -160,7 +167,15 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         outside=outside,
         reach=look_reach(context, outside),
+        begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
+        hanging=context.run(hanging, context.target, turned, now) if turned else {},
     )
+
+
+def _copied(known: CopiedTopics, topic: str) -> Copied:
+    target, source_id, target_id = known.topics[topic]
+    cuts = {at.partition: offset for at, offset in known.cuts.items() if at.topic == topic}
+    return Copied(topic, source_id, target, target_id, cuts)
 
 
 def positions_of(
@@ -250,7 +265,7 @@ def _waiting(
     topics = context.run(metadata, source, sorted(names))
     same = {c.topic for c in copied if topics[c.topic].topic_id == c.source_id}
     ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
-    left_out = context.known.producers.left_out
+    left_out = context.known.left_out
     ends = with_held(ends, context.run(held_back, source, topics, ends, left_out))
     gaps = gaps_of(places, ends)
     if not gaps:

@@ -110,6 +110,8 @@ class StepRow(NamedTuple):
     rests_on: tuple[Belief, ...] = (Belief.MINE,)
     looks_again: bool = False
     """Whether the old primary is asked again just before it."""
+    until_effect: bool = False
+    """Whether the run may still be aborted when this step has begun, but none of its effects."""
 
     @property
     def is_finding(self) -> bool:
@@ -208,7 +210,7 @@ RETURN: Final = Table("return", "drkit reprotect", (
         "compared, then written", changes=True, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE)),
     StepRow(_S.BEGIN, "the fence becomes a passive side's guard, the map begins with the other one inverted",
-        "the seed is the same", changes=True, abortable=False, must_hold=False,
+        "the seed is the same", changes=True, abortable=False, must_hold=False, until_effect=True,
         rests_on=(_B.MINE, _B.FENCE)),
     StepRow(_S.DONE, "say who protects the new primary", "nothing is done",
         changes=False, abortable=False, must_hold=False),

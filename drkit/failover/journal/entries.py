@@ -170,7 +170,16 @@ class RunLog:
     def abortable(self) -> bool:
         """Whether the run may still be rolled back."""
         last = self.last_step
-        return last is None or self.table.row[last].abortable
+        return last is None or self.table.row[last].abortable or not self.is_final
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the point of no return is passed: no earlier step is repeated or undone."""
+        point = self.table.point_of_no_return
+        row = self.table.row[point]
+        if not row.until_effect or self.last_step is not point:
+            return point in self.begun
+        return bool(self.effects.get(point)) or point in self.results
 
     def take(self, entry: JournalEntry) -> None:
         """Add the next entry of this run."""
@@ -251,44 +260,3 @@ def read_history(entries: Iterable[JournalEntry]) -> JournalHistory:
     for entry in entries:
         history.take(entry)
     return history
-
-
-def violations(run: RunLog) -> list[str]:
-    """Return where a run's entries do not follow the table; empty for every run that drkit made."""
-    found: list[str] = []
-    table = run.table
-    done: list[StepName] = []
-    begun: StepName | None = None
-    aborting = False
-    for number, entry in enumerate(run.entries):
-        at = f"entry {number} ({entry.kind})"
-        aborting = aborting or entry.kind is EntryKind.ABORT
-        if entry.kind is EntryKind.ABORT and begun is not None and not table.row[begun].abortable:
-            found.append(f"{at}: an abort after {table.point_of_no_return}")
-        if entry.kind not in {EntryKind.INTENT, EntryKind.RESULT} or entry.step is None:
-            continue
-        if aborting:
-            found.append(f"{at}: {entry.step} after the abort")
-        found += [f"{at}: {what}" for what in _out_of_order(table, entry, begun, done)]
-        if entry.kind is EntryKind.INTENT and not entry.effect:
-            begun = entry.step
-        elif not entry.effect and entry.step not in done:
-            done.append(entry.step)
-    if run.state is RunState.DONE and tuple(done) != table.order:
-        found.append(f"it is done, but only {', '.join(done)} ended")
-    return found
-
-
-def _out_of_order(
-    table: Table, entry: JournalEntry, begun: StepName | None, done: list[StepName]
-) -> Iterator[str]:
-    step = entry.step
-    assert step is not None  # noqa: S101  the caller looked
-    if entry.effect:
-        if begun is not step:
-            yield f"an effect of {step} in {begun}"
-    elif entry.kind is EntryKind.RESULT:
-        if begun is not step:
-            yield f"the end of {step} without its beginning"
-    elif missing := [s for s in table.order[: table.order.index(step)] if s not in done]:
-        yield f"{step} before {missing[0]}"

@@ -12,6 +12,7 @@ from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.loss.gap import Counted, count_gaps
 from drkit.failover.loss.positions import ScopePositions
 from drkit.failover.loss.risk import held_text, held_total
+from drkit.flow_state.copied_topics import LeftOut
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
@@ -71,7 +72,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
         seen = context.state.get(SourceSeenRecord)
         noted = ends_from(seen) if seen else {}
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
-    skip = context.known.producers.left_out
+    skip = context.known.left_out
     ends: dict[TopicPartition, Ends] = context.run(_ends, source, {at.topic for at in places}, skip)
     gaps = [UncopiedRange(at, *span) for at, p in places.items() if (span := _span(p)) is not None]
     counted: dict[TopicPartition, Counted] = {}
@@ -80,7 +81,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     return [_of_answering(at, p, counted.get(at), ends.get(at)) for at, p in sorted(places.items())]
 
 
-async def _ends(source: RawCluster, names: Iterable[str], skip: frozenset[int]) -> dict[TopicPartition, Ends]:
+async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict[TopicPartition, Ends]:
     """Return the ends of all partitions, with the records that open transactions hold back."""
     topics = await metadata(source, sorted(names))
     ends = await ends_of(source, topics, [n for n, t in topics.items() if not t.error])

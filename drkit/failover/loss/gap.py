@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from drkit.flow_state.copied_topics import LeftOut
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition
@@ -29,7 +30,7 @@ class Counted(NamedTuple):
 
 
 async def count_gaps(
-    source: RawCluster, gaps: Iterable[UncopiedRange], skip: frozenset[int]
+    source: RawCluster, gaps: Iterable[UncopiedRange], skip: LeftOut
 ) -> dict[TopicPartition, Counted]:
     """Return the records in each gap, without markers, aborted records and records that the flow skips.
 
@@ -46,7 +47,7 @@ async def count_gaps(
 
 
 async def _count(
-    source: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: frozenset[int]
+    source: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut
 ) -> Counted:
     topic, position = topics.get(gap.at.topic), gap.start
     if topic is None or gap.at.partition not in topic.leaders:
@@ -61,7 +62,10 @@ async def _count(
         )  # fmt: skip
         if answer.error_code:
             break
-        out = visible(answer.records or b"", position, gap.end, aborted=aborted_in(answer), without=skip)
+        # Up to the cut other records are left out than after it.
+        end = skip.divides(gap.at, position, gap.end) or gap.end
+        without = skip.ids_at(gap.at, position)
+        out = visible(answer.records or b"", position, end, aborted=aborted_in(answer), without=without)
         for chunk in out.chunks:
             times = [r.timestamp for r in decode(read_header(chunk.data), chunk.data)]
             records, size = records + chunk.count, size + chunk.size

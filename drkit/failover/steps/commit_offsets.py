@@ -18,6 +18,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.groups.eviction import evict_members
 from drkit.failover.groups.look import TargetGroup, on_target, partition_of
 from drkit.failover.groups.writes import Writes, restore, write
+from drkit.flow_state.returns import begun_by_turn
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
 from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, to_write
@@ -132,12 +133,13 @@ def _decided(
     writes: Writes = {}
     for group, found in target_groups.items():
         worked = bool(found.own_work(context.flow.source, topics))
+        may_keep = context.request.keep_positions and not _is_in_return(context, group)
         for at, case in _cases(context, group, found, worked=worked):
             verdict = judge(case)
             verdicts.setdefault(group, {})[at] = verdict
             if verdict.is_write:
                 writes.setdefault(group, {})[at] = to_write(case)
-            elif not (verdict in _FINE or (verdict is GuardVerdict.MOVED and context.request.keep_positions)):
+            elif not (verdict in _FINE or (verdict is GuardVerdict.MOVED and may_keep)):
                 raise _refusal(context, group, at, verdict, found)
     return verdicts, writes
 
@@ -162,6 +164,12 @@ def _cases(
             refresh_ms=_NEVER_MS,
         )
         yield at, case
+
+
+def _is_in_return(context: Context, group: str) -> bool:
+    """Whether a group has a position in a topic whose copying began with a turn."""
+    topics = {partition_of(at).topic for at in context.result(StepName.TRANSLATE)["positions"][group]}
+    return not topics.isdisjoint(begun_by_turn(context.state.records))
 
 
 def _parts(writes: Writes) -> Iterator[Writes]:
@@ -196,6 +204,15 @@ def _refusal(
             evidence=", ".join(found.members[:_SHOWN]) or f"state {found.state}",
             hint="stop these consumers, then: drkit failover --resume; or remove them: drkit"
             " failover --resume --evict-members",
+        )
+    if verdict is GuardVerdict.MOVED and _is_in_return(context, group):
+        return Refused(
+            f"the group {group} has committed on the side that a turn has made passive: a consumer still"
+            " lives there",
+            where=where,
+            evidence=f"at {found.stored[at].offset}" if at in found.stored else "in another partition",
+            hint="stop that consumer, delete these offsets on the target, then: drkit failover --resume; left"
+            " where it is, the group would repeat or skip records",
         )
     if verdict is GuardVerdict.MOVED:
         return Refused(

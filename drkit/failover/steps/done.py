@@ -1,10 +1,14 @@
-"""DONE: reports that the new primary is not protected yet, and what to do next."""
+"""DONE: reports that the new primary is not protected yet, and what to do next.
+
+It never advises to copy back by hand: the reverse flow leaves out what was promoted until a return has begun.
+"""
 
 from __future__ import annotations
 
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.flow_state.returns import to_reprotect
 
 
 class DoneStep:
@@ -36,7 +40,6 @@ class DoneStep:
 def next_steps(context: Context) -> list[str]:
     """Return what a person has to do, the most urgent first."""
     flow = context.flow
-    reverse = f"{flow.target}->{flow.source}"
     lines = []
     fence = context.result(StepName.FENCE)
     if fence and not fence.get("proven"):
@@ -45,15 +48,34 @@ def next_steps(context: Context) -> list[str]:
             f"{flow.source} may take writes ({why}): keep its listeners closed until it is fenced;"
             " drkit watch does that at the first contact, or: drkit fence pay"
         )
+    lines += _after_switchover(context) if context.request.planned else _after_loss(context)
+    return lines
+
+
+def _after_switchover(context: Context) -> list[str]:
+    """The old primary is fenced and holds nothing of its own: it becomes the standby."""
+    flow = context.flow
+    reverse = f"{flow.target}->{flow.source}"
+    begin = f"drkit replicate --flow '{reverse}' begins by itself where it runs; else"
+    if not any(f.name == reverse for f in context.settings.flows):
+        table = f'[[flows]] source = "{flow.target}", target = "{flow.source}"'
+        begin = f"add the flow back to the configuration ({table}), then"
+    return [
+        f"{flow.target} is not protected: nothing copies from it until the reverse replication runs",
+        f"{begin}: {to_reprotect(flow.source, flow.target)}, then: drkit replicate --flow '{reverse}'",
+    ]
+
+
+def _after_loss(context: Context) -> list[str]:
+    """The old primary may hold what was not copied, and that would stand in front of new records there."""
+    flow = context.flow
+    lines = []
     if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):
         lines.append(
             f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
         )
-    lines.append(f"{flow.target} is not protected: nothing copies from it until the reverse replication runs")
-    back = f"when {flow.source} is back and fenced: drkit divergence says what only it has"
-    if any(f.name == reverse for f in context.settings.flows):
-        lines.append(f"{back}, then: drkit replicate --flow '{reverse}'")
-    else:
-        table = f'[[flows]] source = "{flow.target}", target = "{flow.source}"'
-        lines.append(f"add the flow back to the configuration ({table}); {back}")
+    lines.append(
+        f"{flow.target} is not protected: nothing copies from it. Keep {flow.source} fenced: bringing home a"
+        " primary that died is not built yet, and a flow back to it leaves these topics out"
+    )
     return lines

@@ -13,6 +13,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
+from drkit.failover.steps.reverse_hold import hold_reverse, release_reverse
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.producer_ids import renew_live_id, take_bulk_ids
 from drkit.flow_state.records import (
@@ -62,6 +63,7 @@ class FreezeStep:
         details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
         with context.effect(self.name, STOP, **details) as outcome:
             _leave(context)
+            outcome["reverse"] = hold_reverse(context) if context.request.planned else 0
             outcome["let_go"] = self._let_go(context)
         live, bulk = _live(context), self._bulk(context)
         writers = _writers(context, live, bulk)
@@ -102,6 +104,8 @@ class FreezeStep:
         if _WRITERS in effects:
             renewed = self._renew(context, effects[_WRITERS]["intent"])
             notes.append(f"the flow writes with the new producer id {renewed}")
+        if context.request.planned:
+            release_reverse(context)
         for topic in context.scope.topics:
             role = context.state.get(RoleRecord, topic)
             if role is not None and role.is_frozen:

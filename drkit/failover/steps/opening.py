@@ -16,6 +16,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.fencing.guard import guards, lift_guard
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -62,6 +63,7 @@ class OpenStep:
             ),
             *(StepEffect(f"create acl {acl}", target, _HELD) for acl in sorted(given.grant)),
             *(StepEffect(f"delete acl {acl}", target, _GUARD) for acl in sorted(given.lift)),
+            *(StepEffect(f"delete acl {acl}", target, _GUARD) for acl in sorted(guards(context))),
             *(StepEffect(f"leave out acl {acl}", target, OUTSIDE) for acl in sorted(left_out)),
         ]
 
@@ -84,6 +86,10 @@ class OpenStep:
         given, left_out = _promotion(context)
         if given.grant or given.lift:
             notes.append(self._let_in(context, given))
+        if guard := guards(context):
+            with context.effect(self.name, "guard", acls=_texts(guard)) as outcome:
+                outcome["lifted"] = lift_guard(context)
+            notes.append(f"the guard of the passive side was lifted: {counted(len(guard), 'ACL')}")
         _wait_until_heard(context)
         notes += [f"not given or lifted: {acl}: {OUTSIDE}" for acl in sorted(left_out)[:_SHOWN]]
         acls = {
@@ -116,6 +122,7 @@ class OpenStep:
         roles, topics = context.state.all(RoleRecord), context.scope.topics
         wrong = [f"{t} is not promoted" for t in topics if t not in roles or not roles[t].is_promoted]
         missing = _missing_acls(context)
+        wrong += [f"guarded: {a}" for a in guards(context)]
         wrong += [*_other_settings(context), *(f"missing: {a}" for a in missing or ())]
         if wrong:
             raise Failed(

@@ -120,6 +120,13 @@ class FenceAclsRecord(StateRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class GuardAclsRecord(FenceAclsRecord):
+    """The ACLs that keep clients off the passive target since a turn: the next promotion lifts them."""
+
+    KEY: ClassVar[str] = "guard-acls"
+
+
+@dataclass(frozen=True, slots=True)
 class AclsRecord(StateRecord):
     """What the flow keeps of its newest ACL plan."""
 

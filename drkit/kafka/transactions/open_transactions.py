@@ -20,6 +20,7 @@ _TRIES: Final = 20
 _PAUSE_SECONDS: Final = 0.1
 _COMMITS: Final = "PrepareCommit"
 _ABORTS: Final = frozenset({"PrepareAbort", "PrepareEpochFence"})
+_ON_ITS_WAY_MS: Final = 5_000
 _KEEPS: Final = 60_000
 """Milliseconds. The time limit of later transactions under this id is the next producer's to choose."""
 
@@ -138,6 +139,34 @@ async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, On
                 found[t.producer_id] = Ongoing(
                     owner, t.transaction_timeout_ms, t.transaction_start_time_ms, partitions
                 )
+    return found
+
+
+async def hanging(cluster: RawCluster, topics: Iterable[str], now_ms: int) -> dict[str, int]:
+    """Transactional ids whose decided transaction waits for markers in some topics, and their coordinators.
+
+    A coordinator whose marker was refused for its size never sends it again, and answers its producer with
+    CONCURRENT_TRANSACTIONS until the broker is restarted.
+
+    :param now_ms: of the cluster's clocks; a marker that is a few seconds old may still be on its way
+    :raises RawError: no broker answers
+    """
+    names, found = set(topics), {}
+    for node in cluster.nodes():
+        try:
+            request = ListTransactionsRequest(state_filters=[_COMMITS, *sorted(_ABORTS)], max_version=1)
+            listed = (await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)).transaction_states
+            ids = sorted(t.transactional_id for t in listed)
+            if not ids:
+                continue
+            asked = DescribeTransactionsRequest(transactional_ids=ids)
+            answer = await cluster.send(asked, node, timeout_ms=_TIMEOUT_MS)
+        except RawError:
+            continue  # a broker that is down coordinates nothing now
+        for t in answer.transaction_states:
+            waits = not t.error_code and any(x.topic in names for x in t.topics)
+            if waits and t.transaction_start_time_ms < now_ms - _ON_ITS_WAY_MS:
+                found[t.transactional_id] = node
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from drkit.flow_state.copied_topics import LeftOut
 from drkit.kafka.raw import IncompatibleBrokerVersion, RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
 from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, ongoing, open_in
@@ -38,7 +39,7 @@ async def held_back(
     cluster: RawCluster,
     topics: Mapping[str, TopicMetadata],
     ends: Mapping[TopicPartition, Ends],
-    skip: frozenset[int],
+    skip: LeftOut,
 ) -> dict[TopicPartition, HeldInPartition]:
     """Every partition whose last stable offset is below its high watermark. Without one, sends no request.
 
@@ -128,22 +129,27 @@ async def _sample(
     cluster: RawCluster,
     where: tuple[TopicPartition, int, TopicMetadata],
     ends: Ends,
-    producers: tuple[frozenset[int], Mapping[int, int]],
+    producers: tuple[LeftOut, Mapping[int, int]],
 ) -> HeldBack:
     at, node, topic = where
     answer = await fetch_one(
         cluster, node, (at.topic, topic.topic_id), at.partition, ends.end,
         committed=False, max_bytes=_SAMPLE_BYTES, max_wait_ms=0,
     )  # fmt: skip
-    return counted_held(ends, bytes(answer.records or b""), *producers)
+    skip, undecided = producers
+    return counted_held(ends, bytes(answer.records or b""), skip.ids, undecided, skip.cuts.get(at))
 
 
-def counted_held(ends: Ends, data: bytes, skip: frozenset[int], undecided: Mapping[int, int]) -> HeldBack:
+def counted_held(
+    ends: Ends, data: bytes, skip: frozenset[int], undecided: Mapping[int, int], cut: int | None = None
+) -> HeldBack:
     """What is held back, from a fetch response that begins at the last stable offset. Pure.
 
     Offsets beyond the response count as acknowledged records.
 
+    :param skip: producers whose records before the cut are left out
     :param undecided: producer id → first offset of its open transaction
+    :param cut: where copying began after a turn; None: all of them are left out
     """
     end = ends.end + ends.held_offsets
     records = acknowledged = size = 0
@@ -153,7 +159,8 @@ def counted_held(ends: Ends, data: bytes, skip: frozenset[int], undecided: Mappi
             if header.base_offset >= end:
                 break
             seen = max(seen, min(header.next_offset, end))
-            if header.is_control or header.producer_id in skip:
+            left_out = header.producer_id in skip and (cut is None or header.base_offset < cut)
+            if header.is_control or left_out:
                 continue
             records, size = records + header.count, size + header.size
             first_ms = header.base_timestamp if first_ms is None else first_ms

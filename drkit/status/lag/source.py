@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from drkit.flow_state.copied_topics import LeftOut
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
     EARLIEST,
@@ -119,7 +120,7 @@ async def waiting(
     cluster: RawCluster,
     topics: Mapping[str, TopicMetadata],
     gaps: list[UncopiedRange],
-    skip_producer_ids: frozenset[int],
+    skip: LeftOut,
 ) -> dict[TopicPartition, UncopiedRecords]:
     """Uncopied records in each gap: exact when one response holds all of it, else an estimate from a part.
 
@@ -129,7 +130,7 @@ async def waiting(
     largest = sorted(gaps, key=lambda g: g.start - g.end)
     for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
         some = largest[i : i + _AT_ONCE]
-        futures = [cluster.loop.spawn(_sample, cluster, topics, g, skip_producer_ids) for g in some]
+        futures = [cluster.loop.spawn(_around_cut, cluster, topics, g, skip) for g in some]
         for gap, future in zip(some, futures, strict=True):
             try:
                 out[gap.at] = await future
@@ -138,6 +139,26 @@ async def waiting(
     for gap in largest[MOST_SAMPLES:]:
         out[gap.at] = UncopiedRecords(gap.end - gap.start, None, None, exact=False)
     return out
+
+
+async def _around_cut(
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut
+) -> UncopiedRecords:
+    """A gap in two parts where a cut divides it: other records are left out before it than after it."""
+    cut = skip.divides(gap.at, gap.start, gap.end)
+    if cut is None:
+        return await _sample(cluster, topics, gap, skip.ids_at(gap.at, gap.start))
+    before = await _sample(cluster, topics, gap._replace(end=cut), skip.ids_at(gap.at, gap.start))
+    after = await _sample(cluster, topics, gap._replace(start=cut), skip.ids_at(gap.at, cut))
+    return joined(before, after)
+
+
+def joined(before: UncopiedRecords, after: UncopiedRecords) -> UncopiedRecords:
+    """What two ranges hold together, one after the other."""
+    volume = None if before.bytes is None or after.bytes is None else before.bytes + after.bytes
+    exact = before.exact and after.exact
+    first = before if before.records else after
+    return UncopiedRecords(before.records + after.records, volume, first.oldest_ms, exact)
 
 
 async def _sample(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
@@ -22,6 +23,8 @@ class Copied(NamedTuple):
     source_id: UUID
     target_topic: str
     target_id: UUID
+    cuts: Mapping[int, int] = MappingProxyType({})
+    """By partition the source offset at which copying began after a turn."""
 
 
 class CopyPosition(NamedTuple):
@@ -69,7 +72,8 @@ class CopyLocator:
                 continue
             for number in found.leaders:
                 at, to = TopicPartition(c.topic, number), TopicPartition(c.target_topic, number)
-                wanted.append(CopiedPartition(at, to, c.source_id, c.target_id))
+                ids = c.source_id, c.target_id
+                wanted.append(CopiedPartition(at, to, *ids, c.cuts.get(number)))
         located = await locator.locate(wanted, own_ids, scan_up_to=self.scan_up_to, is_copying=False)
         return out | {at: _place(found) for at, found in located.items()}
 

@@ -161,3 +161,18 @@ def test_killed_after_the_seed_and_again_and_again(turning: Turning) -> None:
             turning.write(seeds)
         assert not turning.copy().looped
         assert _compare(turning)
+
+
+def test_a_target_that_is_restarted_between_the_seed_and_the_first_append(
+    turning: Turning, clusters: list[LocalCluster]
+) -> None:
+    """Its leaders have other epochs, and have never heard of the flow's new id."""
+    _write(turning.now.flow, turning.topic, 60, 1)
+    turning.copy()
+    turning.turn()
+    flow = turning.now.flow
+    turning.restarted(clusters[0], flow.target.alias)
+    new = _write(flow, turning.topic, 30, 10)
+    report = turning.copy()
+    assert (report.records, report.looped) == (new, {}), "only what is new crosses"
+    assert _compare(turning)

@@ -14,7 +14,8 @@ from drkit.config import Settings
 from drkit.errors import Refused
 from drkit.failover.core.context import Context, RunRequest
 from drkit.failover.core.step import StepResult
-from drkit.failover.service import FailoverService, Rehearsal
+from drkit.failover.proposal import Rehearsal
+from drkit.failover.service import FailoverService
 from drkit.failover.steps.look import SnapshotStep
 from drkit.failover.steps.opening import OpenStep
 from drkit.failover.steps.table import all_steps

@@ -18,7 +18,7 @@ from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import journal_topic
-from drkit.flow_state.records import ClustersRecord
+from drkit.flow_state.records import ClustersRecord, ReturnRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups
@@ -190,6 +190,24 @@ def test_a_group_that_has_worked_on_the_target(world: World) -> None:
         assert "--keep-positions" in error.hint
     finally:
         world.ask(world.target, lambda raw: _alter(raw, world.name("shop"), at, there))
+
+
+def test_a_group_that_works_on_the_side_of_a_return(world: World) -> None:
+    """Whatever is asked: kept where it is, it would repeat or skip records."""
+    at, shop = TopicPartition(world.name("orders"), 0), world.name("shop")
+    there = world.committed(world.target, shop)[at]
+    with StateTopic(world.target, world.source.alias) as state:
+        state.load()
+        state.put(ReturnRecord("before", "return", 1), at.topic)
+        world.commit(world.target, shop, {at: 1})
+        try:
+            for keep in (False, True):
+                error = refused(world, keep_positions=keep)
+                assert "a turn has made passive" in error.what
+                assert "--keep-positions" not in error.hint
+        finally:
+            state.delete(ReturnRecord, at.topic)
+            world.ask(world.target, lambda raw: _alter(raw, shop, at, there))
 
 
 async def _alter(raw: Any, group: str, at: TopicPartition, committed: Any) -> None:

@@ -13,7 +13,7 @@ from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.core.context import Context, RunRequest
 from drkit.failover.core.machine import ORDER, RunState
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal.entries import violations
+from drkit.failover.journal.violations import violations
 from drkit.failover.steps.commit_offsets import CommitOffsetsStep
 from drkit.failover.steps.table import all_steps
 from drkit.failover.steps.translate import TranslateStep

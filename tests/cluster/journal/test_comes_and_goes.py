@@ -16,7 +16,8 @@ from drkit.failover.core.context import Context, RunRequest
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.step import StepResult
 from drkit.failover.journal import journal
-from drkit.failover.journal.entries import EntryKind, violations
+from drkit.failover.journal.entries import EntryKind
+from drkit.failover.journal.violations import violations
 from drkit.failover.service import FailoverService
 from drkit.failover.steps.drain import DrainStep
 from drkit.failover.steps.freeze import FreezeStep

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from drkit.failover.core.machine import RunState, StepName
-from drkit.failover.journal.entries import EntryKind, violations
+from drkit.failover.journal.entries import EntryKind
+from drkit.failover.journal.violations import violations
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.orchestrator import Kill, Orchestrators, Running, is_stopped, wake

@@ -16,6 +16,7 @@ HEAVY = {
 HELP = (
     ("--help", "  failover "),
     ("failover --help", "--accept-data-loss"),
+    ("reprotect --help", "--clients-cut"),
     ("fence lift --help", "--accept-divergence"),
     ("status --help", "--all-groups"),
     ("watch acknowledge --help", "--flow"),

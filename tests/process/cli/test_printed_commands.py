@@ -149,7 +149,10 @@ def test_the_page_for_the_night_has_ten_lines_in_words_that_drkit_prints() -> No
             known = (
                 words.split("(")[0].split("   ")[0].removesuffix(":").replace("OPEN", "{POINT_OF_NO_RETURN}")
             )
-            spelled = {known, known.replace("{POINT_OF_NO_RETURN}", "OPEN"), known.replace(" ", "_")}
+            opened = {
+                known.replace("{POINT_OF_NO_RETURN}", x) for x in ("OPEN", "{run.table.point_of_no_return}")
+            }
+            spelled = {known, *opened, known.replace(" ", "_")}
             assert any(s in says for s in spelled), words
 
 

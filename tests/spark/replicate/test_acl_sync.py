@@ -199,6 +199,17 @@ def test_what_an_opposite_flow_made_does_not_come_back(worlds: Worlds):
     assert world.has() == {own}
 
 
+def test_acls_of_a_topic_that_waits_for_its_return_stay_as_they_are(worlds: Worlds):
+    world = worlds()
+    orders, pay = world.topic("orders"), world.topic("pay")
+    world.give(0, world.acl(orders), world.acl(pay))
+    flow = world.flow()
+    AclSync(world.source, world.target, flow, world.state, waiting=lambda: [orders]).look([orders, pay])
+    assert world.has() == {world.acl(pay)}
+    world.sync().look([orders, pay])
+    assert world.has() == {world.acl(orders), world.acl(pay)}
+
+
 def test_a_copier_that_logs_in_as_another_is_let_in_too(worlds: Worlds, shared: Shared):
     world = worlds(shared.open)
     orders = world.topic("orders")

@@ -11,6 +11,7 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import ReturnRecord, Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, list_offsets, topic_names
@@ -61,6 +62,10 @@ class Direction:
         self.job: FlowJob | None = None
         self.failure: list[BaseException] = []
         self._epochs_before = 0
+
+    def set(self, **settings: float) -> None:
+        """Change settings of the next life."""
+        self._flow = self._flow.model_copy(update=settings)
 
     def start(self) -> None:
         self._stop = threading.Event()
@@ -194,6 +199,37 @@ def test_both_directions_with_the_same_names_never_circle(pair: Pair):
         theirs.load()
         assert job.progress.totals.looped.keys() <= set(on_record(theirs.records))
     assert sum(job.progress.totals.looped.values()) >= 150
+
+
+def test_a_running_flow_stops_at_a_promotion_and_begins_with_its_return(pair: Pair):
+    """Neither waits until topics are looked at again."""
+    pair.forward.start()
+    pair.write(0, 40, 0)
+    pair.both_hold_all_once()
+    pair.forward.stop()
+    pair.backward.set(refresh_topics_interval_seconds=3600.0)
+    pair.backward.start()
+    pair.write(1, 40, 0)
+    pair.both_hold_all_once()
+    job = pair.backward.job
+    assert job is not None
+
+    promoted = RoleRecord(Role.PROMOTED, 1, "over", 1, planned=True)
+    with StateTopic(pair.sides[1], pair.sides[0].alias) as theirs:
+        theirs.load()
+        theirs.put(promoted, pair.topic)
+    eventually(lambda: pair.topic in job.found.left_out, 20, "the end of copying")
+    assert "promoted by the switchover over" in job.found.left_out[pair.topic]
+    loop = job.cut
+    assert loop is not None
+    eventually(lambda: not (job.leases() or loop.has_tasks), 20, "the end of the tasks")
+    pair.write(1, 40, 20)
+
+    with StateTopic(pair.sides[0], pair.sides[1].alias) as own:
+        own.load()
+        own.put(ReturnRecord("over", "back", 2), pair.topic)
+    eventually(lambda: not job.found.left_out, 20, "the return to be heard of")
+    pair.both_hold_all_once()
 
 
 @pytest.mark.soak

@@ -25,6 +25,7 @@ ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]
 NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
+    "drkit reprotect",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
@@ -56,6 +57,8 @@ FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --all": (N, R),
     "drkit failover --all --accept-data-loss REASON": (N,),
     "drkit failover --all --without-quorum REASON": (N,),
+    "drkit failover --all --planned": (N,),
+    "drkit failover --flow '{}->{}' --all --planned": (D,),
     "drkit failover --group G": (N,),
     '--accept-data-loss "REASON"': (R,),
     '--despite-signs-of-life "REASON"': (R,),
@@ -73,6 +76,8 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit control adopt --discard": (A,),
     "drkit control check": (A,),
     "drkit divergence": (D, W),
+    "drkit divergence --flow '{}'": (D, W),
+    "drkit divergence --flow '{}->{}'": (D,),
     "drkit fence lift": (W,),
     'drkit fence lift --accept-divergence "REASON"': (D, W),
     "drkit fence pay": (W,),
@@ -83,6 +88,10 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit replicate --standby": (A,),
     "drkit repoint apply --to CLUSTER": (A,),
     "drkit repoint show": (A,),
+    "drkit reprotect --abort": (D,),
+    'drkit reprotect --clients-cut "HOW"': (D,),
+    "drkit reprotect --flow '{}' --clients-cut \"HOW\"": (D,),
+    "drkit reprotect --resume": (D,),
     "drkit status": (A,),
     "drkit status --all-groups": (A,),
     "drkit status --partitions": (A,),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from drkit.failover.core.machine import ORDER, RunState
-from drkit.failover.journal.entries import violations
+from drkit.failover.journal.violations import violations
 from drkit.failover.loss.divergence import DivergenceState, divergence
 from drkit.model import TopicPartition
 from drkit.wire import Record

@@ -149,6 +149,8 @@ def _work(command: Mapping[str, Any]) -> dict[str, Any]:
         match command["verb"]:
             case "begin":
                 return desk.begin(command["groups"], request, topics=command.get("topics", ()))
+            case "return":
+                return desk.begin_return(request, topics=command["topics"])
             case "resume":
                 return desk.resume(request)
             case _:

@@ -22,7 +22,7 @@ from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.copied_topics import known_of
+from drkit.flow_state.copied_topics import LeftOut, known_of
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
@@ -136,7 +136,7 @@ class Replicator:
 
         async def ends() -> SourceSeenRecord:
             await source.connected()
-            found = await look_at_source(source, self.flow, frozenset(), wall_ms())
+            found = await look_at_source(source, self.flow, LeftOut(), wall_ms())
             return seen_record(found.ends, wall_ms())
 
         return lambda: self.state.put(loop.run(ends))

@@ -18,7 +18,8 @@ def written(world: World, folder: Path) -> Path:
     lines = []
     for alias, cluster in plain["clusters"].items():
         lines += [f"[clusters.{alias}]", f'bootstrap_servers = "{cluster["bootstrap_servers"]}"']
-    lines += ["[[flows]]", *(f"{k} = {json.dumps(v)}" for k, v in plain["flows"][0].items())]
+    for flow in plain["flows"]:
+        lines += ["[[flows]]", *(f"{k} = {json.dumps(v)}" for k, v in flow.items())]
     lines += [
         "[failover]",
         *(f"{k} = {json.dumps(v)}" for k, v in plain["failover"].items() if k != "repoint"),

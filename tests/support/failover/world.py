@@ -36,13 +36,23 @@ _ROOT = Path(__file__).parents[3]
 class World(Clusters):
     """A flow between two clusters, with names of its own."""
 
-    def __init__(self, source: LocalCluster, target: LocalCluster, folder: Path, **flow: Any) -> None:
-        tag = uuid.uuid4().hex[:8]
+    def __init__(
+        self,
+        source: LocalCluster,
+        target: LocalCluster,
+        folder: Path,
+        *,
+        tag: str = "",
+        sides: str = "ab",
+        user: str = ADMIN,
+        **flow: Any,
+    ) -> None:
+        tag = tag or uuid.uuid4().hex[:8]
         self.folder, self.brokers = folder, (source, target)
         replicas = min(3, len(target.brokers))
         super().__init__(
-            _reached(f"a{tag}", source),
-            _reached(f"b{tag}", target),
+            _reached(f"{sides[0]}{tag}", source, user),
+            _reached(f"{sides[1]}{tag}", target, user),
             replicas,
         )
         self.flow_fields = {
@@ -210,9 +220,9 @@ class World(Clusters):
         super().close()
 
 
-def _reached(alias: str, cluster: LocalCluster) -> ClusterSettings:
-    """As the super user where there are users."""
-    client = cluster.client_properties(ADMIN, "PLAIN") if cluster.spec.sasl else {}
+def _reached(alias: str, cluster: LocalCluster, user: str) -> ClusterSettings:
+    """As one of the users where there are users, by default as the super user."""
+    client = cluster.client_properties(user, "PLAIN") if cluster.spec.sasl else {}
     return ClusterSettings(alias=alias, bootstrap_servers=cluster.bootstrap(), client=client)
 
 

@@ -56,6 +56,10 @@ RECORDS: Final[dict[str, bytes]] = {
     "fence-acls": (
         b'{"acls": [{"acl": ["TOPIC", "LITERAL", "", "User:*", "*", "WRITE", "DENY"], "names": ["orders"]}]}'
     ),
+    "guard-acls": (
+        b'{"acls": [{"acl": ["TOPIC", "LITERAL", "", "User:app", "*", "WRITE", "DENY"], "names": ["or'
+        b'ders"]}]}'
+    ),
     "acls": (
         b'{"made": [{"acl": ["TOPIC", "LITERAL", "", "User:*", "*", "WRITE", "DENY"], "names": ["orders"]'
         b'}, {"acl": ["TOPIC", "LITERAL", "", "User:app", "*", "READ", "ALLOW"], "names": ["orders"]}], "'

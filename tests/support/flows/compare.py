@@ -18,6 +18,7 @@ from confluent_kafka import (
 )
 
 from drkit.config import ClusterSettings
+from drkit.kafka.client_config import confluent_config
 from drkit.model import SourceOffset, TargetOffset
 from drkit.offsets import SegmentMap
 from tests.support.waiting import eventually
@@ -56,7 +57,7 @@ def read(
     """Everything in a topic, by partition."""
     consumer = Consumer(
         {
-            "bootstrap.servers": cluster.bootstrap_servers,
+            **confluent_config(cluster),
             "group.id": "compare",
             "enable.auto.commit": False,
             "isolation.level": isolation,

@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.config import ClusterSettings
+from drkit.kafka.client_config import confluent_config
 from tests.support.flows.beside import SideJobs
 
 Header = tuple[str, bytes | None]
@@ -29,7 +30,7 @@ def producer(cluster: ClusterSettings, **more: Any) -> Producer:
     """A producer that loses nothing while brokers come and go; Kafka's names with underscores."""
     return Producer(
         {
-            "bootstrap.servers": cluster.bootstrap_servers,
+            **confluent_config(cluster),
             "acks": "all",
             "linger.ms": 5,
             "queue.buffering.max.messages": 200_000,

@@ -10,8 +10,13 @@ import pytest
 
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, shown
+from drkit.cli.screens.status import show
+from drkit.cli.screens.status_view import Shown
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.status.model import FlowStatus, Loss
+from drkit.status.pair.judge import judge
+from tests.support.status.pair_facts import OVER, back
 
 LONG = "t" * 249
 COMMAND = "kafka-transactions.sh --bootstrap-server 127.0.0.1:9092 abort --topic orders --partition 3"
@@ -56,6 +61,24 @@ def test_nothing_is_cut_at_80_columns(terminal: Terminal):
     assert "source_unreachable" in squeezed
     assert "127.0.0.1:9092" in text
     assert text.index("faults") < text.index("topics")
+
+
+def test_the_pair_comes_first_and_is_not_cut(terminal: Terminal):
+    loss = Loss(0, 0, 0.0, exact=True, source_seen_seconds=0.0)
+    two = [
+        FlowStatus(f"{a}->{b}", a, b, 0, "promoted", (), loss, None, None, pair=judge(OVER, back(), 30.0))
+        for a, b in (("p", "s"), ("s", "p"))
+    ]  # fmt: skip
+    with redirect_stdout(terminal):
+        show(two, Shown())
+        show(two, Shown(short=True))
+    text = terminal.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.startswith("p and s")
+    assert text.count("UNPROTECTED") == 2, "once for both flows of the pair, in each of the two answers"
+    words = " ".join(text.split())
+    assert "the replicator of s->p does not run" in words
+    assert "delta whole until an unknown time" in words
 
 
 def test_what_fits_is_beside_its_name(terminal: Terminal):

@@ -9,11 +9,11 @@ from drkit.config import ClusterSettings
 from drkit.failover import interpreter
 from drkit.failover.core.machine import GROUNDS, TABLE, Belief, RunState, StepName
 from drkit.failover.core.stall import Stall, StoodStill
-from drkit.failover.journal.entries import violations
+from drkit.failover.journal.violations import violations
 from drkit.kafka.admin import Cluster
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop, RawCluster
-from tests.support.failover.model import Play
+from tests.support.failover.paper.model import Play
 
 SEEDS = range(600)
 
@@ -55,7 +55,7 @@ def test_the_model_finds_what_the_table_keeps_off(without: str, monkeypatch: pyt
         def _kept(self) -> set[StepName]:
             return super()._kept() if without != "is_finding" else set(self._journal.run.results)
 
-    monkeypatch.setattr("tests.support.failover.model.Interpreter", Blind)
+    monkeypatch.setattr("tests.support.failover.paper.model.Interpreter", Blind)
     with pytest.raises(AssertionError):
         [played(seed) for seed in SEEDS]
 

@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.failover.core.machine import (
+    FAILOVER,
     ORDER,
     POINT_OF_NO_RETURN,
+    RETURN,
     TABLE,
     TABLES,
     RunState,
     StepName,
+    Table,
     following,
     is_before,
 )
@@ -25,8 +28,8 @@ from drkit.failover.journal.entries import (
     RunLog,
     parts_of,
     read_history,
-    violations,
 )
+from drkit.failover.journal.violations import violations
 from drkit.wire import Record, encode
 
 
@@ -47,11 +50,11 @@ def entry(
     )
 
 
-def whole_run(run: str = "r", by: str = "a") -> list[JournalEntry]:
+def whole_run(run: str = "r", by: str = "a", table: Table = FAILOVER) -> list[JournalEntry]:
     """All entries of a run that nothing disturbs."""
-    told: list[tuple[EntryKind, StepName | None]] = [(EntryKind.RUN, None)]
-    told += [(kind, step) for step in ORDER for kind in (EntryKind.INTENT, EntryKind.RESULT)]
-    entries = [entry(run, n, by, kind, step) for n, (kind, step) in enumerate(told)]
+    told = [(kind, step) for step in table.order for kind in (EntryKind.INTENT, EntryKind.RESULT)]
+    begun = entry(run, 0, by, EntryKind.RUN, body={"holder": {"token": by}, "table": table.name})
+    entries = [begun, *(entry(run, n, by, kind, step) for n, (kind, step) in enumerate(told, 1))]
     return [*entries, entry(run, len(entries), by, EntryKind.END, body={"state": "done"})]
 
 
@@ -72,17 +75,20 @@ def test_the_table_has_every_step_once_and_one_point_of_no_return() -> None:
     )
 
 
-def test_a_whole_run_follows_the_table() -> None:
-    run = log_of(whole_run())
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_whole_run_follows_the_table(table: Table) -> None:
+    run = log_of(whole_run(table=table))
+    assert run.table is table
     assert run.state is RunState.DONE
     assert not violations(run)
     assert not run.abortable
 
 
-@given(st.integers(1, len(whole_run()) - 2))
-def test_any_prefix_follows_the_table_and_a_missing_entry_is_seen(cut: int) -> None:
+@given(st.sampled_from(list(TABLES.values())), st.data())
+def test_any_prefix_follows_the_table_and_a_missing_entry_is_seen(table: Table, data: st.DataObject) -> None:
     """I11: every interrupted prefix is a legal journal; one with a hole is not."""
-    entries = whole_run()
+    entries = whole_run(table=table)
+    cut = data.draw(st.integers(1, len(entries) - 2))
     assert not violations(log_of(entries[:cut]))
     holed = [e for n, e in enumerate(entries) if n != cut]
     assert violations(log_of(holed))
@@ -133,11 +139,18 @@ def test_states_of_a_run() -> None:
     assert history.last.state is RunState.ABORTED
 
 
-def test_an_abort_after_the_point_of_no_return_is_seen() -> None:
-    entries = whole_run()
-    late = next(n for n, e in enumerate(entries) if e.step is POINT_OF_NO_RETURN) + 1
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_an_abort_after_the_point_of_no_return_is_seen(table: Table) -> None:
+    entries = whole_run(table=table)
+    late = max(n for n, e in enumerate(entries) if e.step is table.point_of_no_return) + 1
     run = log_of([*entries[:late], entry("r", late, "a", EntryKind.ABORT)])
-    assert any("an abort after" in what for what in violations(run))
+    assert any(f"an abort after {table.point_of_no_return}" in what for what in violations(run))
+
+
+def test_a_step_of_the_other_table_does_not_count() -> None:
+    begun = whole_run(table=RETURN)[:3]
+    foreign = entry("r", 3, "a", EntryKind.INTENT, StepName.SNAPSHOT)
+    assert log_of([*begun, foreign]).entries == begun
 
 
 @pytest.mark.parametrize("letter", ["x", "ü", '"', "\\", "→", "😀", "\x01"])

@@ -14,8 +14,10 @@ from drkit.failover.checks.preconditions import GATES
 from drkit.topic_sync import rules as topic_rules
 
 ROOT = Path(__file__).parents[3]
-PAGES = {p.stem: p.read_text(encoding="utf-8") for p in sorted((ROOT / "runbooks").glob("failover-*.md"))}
-REFUSALS = {"Refused", "RunLocked"}
+KINDS = ("failover-*.md", "reprotect-*.md")
+FOUND = [p for kind in KINDS for p in sorted((ROOT / "runbooks").glob(kind))]
+PAGES = {p.stem: p.read_text(encoding="utf-8") for p in FOUND}
+REFUSALS = {"Refused", "RunLocked", "FlowPromoted"}
 
 
 def sentence(node: ast.expr) -> str:
@@ -61,5 +63,5 @@ def test_a_page_quotes_only_what_is_said(name: str) -> None:
 
 def test_the_page_of_the_machine_is_the_table() -> None:
     page = (ROOT / "docs/explanation/failover.md").read_text(encoding="utf-8")
-    assert page.count("<!-- generated:") == 5
+    assert page.count("<!-- generated:") == 7
     assert picture.filled(page) == page, "run: python -m drkit.failover.picture"

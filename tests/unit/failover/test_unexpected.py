@@ -11,14 +11,14 @@ import pytest
 from drkit.errors import Failed
 from drkit.failover.core.machine import ORDER, StepName
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal.entries import violations
+from drkit.failover.journal.violations import violations
 from drkit.failover.loss.gap import _count
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.status.lag.source import UncopiedRange
-from tests.support.failover import model
-from tests.support.failover.model import Play, Work
+from tests.support.failover.paper import model
+from tests.support.failover.paper.model import Play, Work
 
 ERRORS = [KeyError("orders"), IndexError(3), ValueError("no"), struct.error("short"), OSError(28, "full")]
 

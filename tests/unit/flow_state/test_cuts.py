@@ -6,7 +6,7 @@ from uuid import UUID
 
 from drkit.checkpoints.plan import Terms
 from drkit.checkpoints.shard import Shard
-from drkit.flow_state.copied_topics import CopiedTopics, Producers, cuts_of, known_of
+from drkit.flow_state.copied_topics import CopiedTopics, LeftOut, Producers, cuts_of, known_of
 from drkit.flow_state.records import CutRecord, GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
@@ -29,6 +29,14 @@ def test_a_partition_has_the_cut_of_its_own_topic() -> None:
     assert [known.pair("orders", p).skip_from for p in range(3)] == [1003, None, 0]
     assert [known.pair("orders", 0).leaves_out(offset) for offset in (1002, 1003)] == [True, False]
     assert known.pair("orders", 1).leaves_out(5_000)
+
+
+def test_ids_of_the_other_flow_count_from_the_cut_on() -> None:
+    left_out = LeftOut(frozenset({7}), {AT: 1003})
+    assert [left_out.ids_at(AT, offset) for offset in (1002, 1003)] == [{7}, frozenset()]
+    assert left_out.ids_at(TopicPartition("orders", 1), 5_000) == {7}, "it has no cut"
+    assert left_out.divides(AT, 1000, 1010) == 1003
+    assert [left_out.divides(AT, *span) for span in ((1003, 1010), (1000, 1003))] == [None, None]
 
 
 def test_of_a_later_topic_of_the_same_name_a_cut_says_nothing() -> None:

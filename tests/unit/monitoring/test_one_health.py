@@ -17,7 +17,9 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.monitoring.board import Board, FlowWatch
 from drkit.monitoring.metrics import FlowFigures
 from drkit.monitoring.page.server import Listen, PageServer
+from drkit.status.faults import with_pair
 from drkit.status.model import Fault, FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner
+from drkit.status.pair.model import DeltaBound, PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.progress import Progress, Totals
 from drkit.status.sums import topics_of
 
@@ -42,11 +44,18 @@ NOT_SEEN: dict[str, Any] = {
     "loss": NOTHING, "heartbeat": None, "runner": None, "topics": (), "partitions": (),
     "target_answers": False,
 }  # fmt: skip
+OVER = PairTopic(
+    "orders", "orders", PairState.UNPROTECTED, "b->a", "b", "no flow b->a is configured", 1000, 5, 0.1,
+    PairAlarm.BOTH_OPEN, "a is not fenced since the failover",
+    DeltaBound(9_000_000_000_000, "retention.ms", 0.6),
+)  # fmt: skip
+PAIR = PairStatus(("a", "b"), (OVER,))
 STATES = {
     "ok": status("replicating"),
     "fault": status("replicating", LATE),
     "target away": status("unknown", AWAY, **NOT_SEEN),
     "after a failover": status("promoted", PENDING, promoted_topics=("orders",)),
+    "pair": with_pair(status("promoted", PENDING, promoted_topics=("orders",)), PAIR),
 }
 
 
@@ -121,6 +130,30 @@ def test_all_four_agree(world: World, state: str) -> None:
     assert page == command == metrics
     assert of_flow(checked)._replace(records=command.records) == command
     assert (code == 200) is command.well
+
+
+def test_command_page_and_metrics_say_the_same_of_a_pair(world: World) -> None:
+    now = STATES["pair"]
+    world.watch.figures = FlowFigures(now, 1000.0, Totals())
+    command = as_data([now], Shown())["flows"][0]["pair"]
+    page = json.loads(world.get("/status.json")[1])["flows"][0]["pair"]
+    metrics = world.get("/metrics")[1]
+    assert command.pop("topics")[0]["why"] == "no flow b->a is configured"
+    assert page == json.loads(json.dumps(command))
+    assert (page["state"], page["alarms"]) == ("unprotected", ["both_open"])
+    assert [line.split(" since")[0] for line in page["lines"]] == [
+        "BOTH OPEN 1 topic (orders): a is not fenced", "UNPROTECTED",
+    ]  # fmt: skip
+    flow = 'source="a",target="b"'
+    for line in (
+        f'drkit_pair_topics{{{flow[:10]},state="unprotected",{flow[11:]}}} 1.0',
+        f'drkit_pair_topics{{{flow[:10]},state="protected",{flow[11:]}}} 0.0',
+        f'drkit_pair_alarm_topics{{fault="both_open",{flow}}} 1.0',
+        f"drkit_delta_used_ratio{{{flow}}} 0.6",
+    ):
+        assert line in metrics
+    codes = {"both_open", "fence_owed", "unprotected", "delta_ends"}
+    assert set(re.findall(r'drkit_fault\{fault="([^"]+)"', metrics)) == codes
 
 
 def test_what_is_not_known_of_a_silent_target_is_unknown() -> None:

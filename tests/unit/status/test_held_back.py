@@ -22,11 +22,12 @@ from drkit.kafka.requests import ProducerState
 from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, Owner
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, seen_record, status_of
+from drkit.status.faults import faults_of
 from drkit.status.lag.hanging import OpenTransaction, fault_text, hanging, open_transaction
 from drkit.status.lag.held_back import HeldInPartition, Holder, counted_held
 from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack
 from drkit.status.lag.target import CopyPosition
-from drkit.status.model import Findings, FlowStatus, Runner, faults_of
+from drkit.status.model import Findings, FlowStatus, Runner
 from drkit.status.sums import loss_of, topics_of
 from drkit.wire import Record, encode, stamp
 
@@ -82,6 +83,13 @@ def test_without_a_known_holder_all_counts_as_acknowledged():
 def test_what_the_flow_leaves_out_is_not_at_risk():
     data = batch(100, 5, 7) + batch(105, 5, OTHERS, transactional=False)
     assert counted_held(ends(100, 110), data, frozenset({7}), {}).records == 5
+
+
+def test_behind_the_cut_nothing_is_left_out():
+    data = batch(100, 5, 7) + batch(105, 5, 7, transactional=False)
+    assert counted_held(ends(100, 110), data, frozenset({7}), {}).records == 0
+    assert counted_held(ends(100, 110), data, frozenset({7}), {}, 105).records == 5
+    assert counted_held(ends(100, 110), data, frozenset({7}), {}, 100).records == 10
 
 
 def test_what_the_answer_does_not_reach_counts_by_its_offsets():

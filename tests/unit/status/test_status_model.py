@@ -19,6 +19,7 @@ from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
 from drkit.status.facts import ends_from, seen_record, status_of
+from drkit.status.faults import faults_of
 from drkit.status.lag.source import Ends, UncopiedRange, counted
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import (
@@ -28,7 +29,6 @@ from drkit.status.model import (
     Loss,
     PartitionStatus,
     Runner,
-    faults_of,
     role_of,
 )
 from drkit.status.progress import Moved

@@ -1,0 +1,66 @@
+"""Display of a return: what becomes passive before it begins, and a short report at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from drkit.cli.session import to_type
+from drkit.cli.talk import say
+from drkit.counted import counted, first_of
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.proposal import ReturnProposal
+from drkit.visible import visible
+
+_SHOWN: Final = 10
+_NAMES: Final = {StepName.DEMOTE.value: "groups", StepName.BEGIN.value: "begun"}
+"""Steps whose notes a person gets, and what they are about."""
+
+
+def show_return(proposal: ReturnProposal) -> None:
+    """Print a return that a person must confirm, on stderr."""
+    names = (a if a == b else f"{b} → {a}" for a, b in proposal.topics.items())
+    lines = [
+        f"standby   {proposal.old_primary}, of {proposal.new_primary}: the flow {proposal.back}",
+        f"topics    {first_of(names, _SHOWN)}",
+        *(f"{'changes' if not n else '':<10}{line}" for n, line in enumerate(_changes(proposal))),
+    ]
+    say(to_type("\n".join(map(visible, lines))))
+
+
+def _changes(proposal: ReturnProposal) -> Iterator[str]:
+    """What the steps that change something would do."""
+    for step, effect in proposal.lines:
+        if RETURN.row[step].changes:
+            why = f" ({effect.why})" if effect.why else ""
+            yield f"{effect.what}, {effect.where}{why}"
+
+
+def verdict_of_return(found: ReturnProposal) -> str:
+    """A dry run in one line; a return that would be refused has raised that."""
+    some = counted(len(found.topics), "topic", "becomes")
+    return f"would begin: {some} passive on {found.old_primary}; nothing is copied that both have"
+
+
+def shown_return(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of a return for a person, without its next commands: at most five lines."""
+    topics = counted(len(report["topics"]), "topic")
+    run = f"run {report['run']}, term {report['term']}"
+    out = {"return": f"{report['state']}: {report['flow']}, {topics}, {run}"}
+    for step in report["steps"]:
+        if (name := _NAMES.get(step["step"])) and step["notes"]:
+            out[name] = to_type("; ".join(step["notes"]))
+    if held := report.get("held"):
+        out["held"] = " ".join(filter(None, [held.get("step"), held.get("error")]))
+    return out
+
+
+def steps_of(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The seconds and the notes of each step, of a return or of a failover."""
+    out: dict[str, Any] = {}
+    if seconds := report["seconds"]:
+        out["seconds"] = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
+    for step in report["steps"]:
+        for number, note in enumerate(step["notes"]):
+            out[step["step"] if not number else f"{step['step']} {number + 1}"] = to_type(note)
+    return out

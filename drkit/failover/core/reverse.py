@@ -1,0 +1,75 @@
+"""The flow in the other direction, which protects the new primary: its settings and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.counted import first_of
+from drkit.errors import ConfigError
+from drkit.failover.core.context import Context
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import describe_topics
+
+
+class Reverse(NamedTuple):
+    """The reverse flow, whose target is the old primary."""
+
+    flow: FlowSettings
+    target: ClusterSettings
+    """The old primary, with the identity with which the reverse flow is administered there."""
+    state: StateTopic
+    """Its state on the old primary, loaded."""
+
+
+def reverse_flow(context: Context) -> FlowSettings:
+    """The flow from the new primary to the old one.
+
+    :raises ConfigError: the configuration has none
+    """
+    flow = context.flow
+    for other in context.settings.flows:
+        if (other.source, other.target) == (flow.target, flow.source):
+            return other
+    raise ConfigError(
+        f"no flow copies from {flow.target} to {flow.source}",
+        where="[[flows]]",
+        evidence=f"there is {first_of(f.name for f in context.settings.flows)}",
+        hint=f'add it: [[flows]] source = "{flow.target}", target = "{flow.source}"',
+    )
+
+
+@contextmanager
+def reverse(context: Context) -> Iterator[Reverse]:
+    """With the reverse flow and its state; the state's topic is created where it is missing.
+
+    :raises ConfigError: no such flow is configured
+    :raises DrkitError: the old primary does not answer, or refuses
+    """
+    flow = reverse_flow(context)
+    target = context.settings.cluster(flow.target).with_client(flow.target_admin)
+    ensure_state_topic(Cluster.connect(target), flow)
+    with StateTopic(target, flow.source) as state:
+        state.load()
+        yield Reverse(flow, target, state)
+
+
+@contextmanager
+def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | None]:
+    """The state of a flow, loaded; None where it never ran.
+
+    :raises DrkitError: its target does not answer
+    """
+    target = settings.cluster(flow.target).with_client(flow.target_admin)
+    name = state_topic(flow.source)
+    if name not in describe_topics(Cluster.connect(target), [name]):
+        yield None
+        return
+    with StateTopic(target, flow.source) as state:
+        state.load()
+        yield state

@@ -1,0 +1,48 @@
+"""What a person sees before a failover begins: its scope, what was found, and what would be refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from drkit.errors import Refused
+from drkit.failover.checks.scope import Chosen
+from drkit.failover.checks.survey import Survey
+from drkit.failover.interpreter import Planned
+
+
+class Proposal(NamedTuple):
+    """What a person is asked to confirm."""
+
+    flow: str
+    chosen: Chosen
+    survey: Survey
+
+
+class Rehearsal(NamedTuple):
+    """A dry run: what each step would do, and what would be refused."""
+
+    chosen: Chosen
+    survey: Survey
+    lines: list[Planned]
+    refusals: list[tuple[str, Refused]]
+    """The refusals by gate; empty: the failover would begin."""
+
+
+class ReturnProposal(NamedTuple):
+    """What a return would do."""
+
+    old_primary: str
+    new_primary: str
+    back: str
+    """The reverse flow, which copies from then on."""
+    topics: Mapping[str, str]
+    """Their names on the old primary → on the new one."""
+    lines: list[Planned]
+    """What each step would do."""
+
+
+Confirm = Callable[[Proposal], None]
+"""Asks for confirmation; raises when the answer is no."""
+ConfirmReturn = Callable[[ReturnProposal], None]
+"""Likewise, of a return."""

@@ -1,0 +1,95 @@
+"""Begins a return by itself: in the process that copies from a new primary, soon after a switchover.
+
+A switchover leaves nothing on the old primary that was not copied, so there is nothing to decide. The return
+of a primary that was given up is never begun here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+import threading
+from typing import Final
+
+from drkit import observe
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.failover.core.context import RunRequest
+from drkit.failover.core.machine import RETURN
+from drkit.failover.journal.journal import RunLocked
+from drkit.failover.returning.waiting import waiting
+from drkit.failover.service import FailoverService
+from drkit.kafka.raw import RawError
+
+_LOOK_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 5.0
+"""After a refusal: members of groups leave, brokers come back."""
+
+
+def watch_returns(settings: Settings, flows: Iterable[FlowSettings], stop: threading.Event) -> None:
+    """Start a thread for each of the flows that has an opposite one in the configuration.
+
+    :param flows: those that this process copies
+    """
+    for flow in flows:
+        for other in settings.flows:
+            if (other.source, other.target) == (flow.target, flow.source):
+                watch = ReturnWatch(settings, other, flow)
+                name = f"returns to {flow.target}"
+                threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
+
+
+class ReturnWatch:
+    """Looks for topics that a switchover has promoted, and begins their return.
+
+    :param there: the flow whose switchover promotes topics
+    :param back: the flow in the other direction, which this process copies
+    """
+
+    def __init__(self, settings: Settings, there: FlowSettings, back: FlowSettings) -> None:
+        self._settings, self._there, self._back = settings, there, back
+        self._told = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until `stop` is set; nothing that goes wrong ends this."""
+        pause = _LOOK_SECONDS
+        while not stop.wait(pause):
+            pause = _LOOK_SECONDS
+            try:
+                self._look()
+            except RunLocked:
+                continue  # a failover is under way, or somebody else's return
+            except DrkitError as error:
+                pause = _AGAIN_SECONDS
+                self._tell(error)
+            except RawError:
+                pause = _AGAIN_SECONDS  # the flow's own copy tells that a cluster does not answer
+
+    def _look(self) -> None:
+        """Begin a return where one is due, or continue one that its process has left.
+
+        :raises DrkitError: it is refused, or a cluster does not answer
+        """
+        if not self._is_due():
+            return
+        with FailoverService(self._settings, self._there) as service:
+            run = service.under_way
+            if run is None:
+                report = service.begin_return(RunRequest())
+            elif run.table is RETURN:  # refused where its process still works on it
+                report = service.resume(RunRequest())
+            else:
+                return
+        self._told = ""
+        observe.event("return_begun", flow=self._back.name, run=report["run"], topics=len(report["topics"]))
+
+    def _is_due(self) -> bool:
+        """Whether a switchover has promoted a topic that the flow back does not copy yet."""
+        found = waiting(self._settings, self._there, self._back)
+        return any(role.planned for role in found.values())
+
+    def _tell(self, error: DrkitError) -> None:
+        said = f"{error.what} {error.evidence}"
+        if said != self._told:
+            self._told = said
+            observe.event("return_waits", level="warning", flow=self._back.name, reason=error.what,
+                          where=error.where, evidence=error.evidence, hint=error.hint)  # fmt: skip

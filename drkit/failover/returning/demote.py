@@ -1,0 +1,197 @@
+"""DEMOTE: the old primary's role is passive, and the positions of its groups get drkit's mark.
+
+Under the proven fence, with no member in any group: nobody commits there any more. What the groups committed
+in their time there would count as their own work, and keep them from being moved. So each position is written
+again as it is, with the mark that drkit gives to what it writes. Before that it is journalled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drkit.checkpoints.other_groups import is_consumer
+from drkit.counted import counted, first_of
+from drkit.errors import Failed
+from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.reverse import Reverse, reverse
+from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.groups.look import positions_from_json, positions_to_json
+from drkit.failover.groups.writes import Writes, restore, write
+from drkit.failover.loss.positions import scope_positions
+from drkit.failover.returning.contact import refuse_open
+from drkit.flow_state.producer_ids import own_ids, renew_live_id
+from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
+from drkit.kafka.groups.requests import Groups
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.transactions.producer import new_producer_id
+from drkit.offsets.group_guard import OffsetMark, StoredOffset
+from drkit.offsets.translation import Exact, PartitionPosition
+
+ROLES: Final = "roles"
+GROUPS: Final = "groups"
+PRODUCER: Final = "producer"
+
+
+class DemoteStep:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.DEMOTE
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        some = counted(len(context.scope.topics), "topic")
+        return [
+            StepEffect(f"make {some} passive", context.flow.source),
+            StepEffect("mark the positions of its groups", context.flow.source, "as they are"),
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Failed: the old primary does not store a position
+        :raises DrkitError: it does not answer, or takes writes again
+        """
+        context.state.load()
+        refuse_open(context)
+        with reverse(context) as back:
+            self._adopt(context, back)
+            self._demote(context, back)
+            fresh = self._renew(context, back)
+        marked = context.effects(self.name)[GROUPS]["intent"].get("positions", {})
+        notes = [f"{counted(len(marked), 'group', 'has')} drkit's mark on {context.flow.source} now"]
+        if left := context.effects(self.name)[GROUPS]["intent"].get("left", []):
+            notes.append(
+                f"positions without a place on {context.flow.target} keep their own: {first_of(left)}"
+            )
+        return StepResult({"groups": sorted(marked), "producer_id": fresh}, tuple(notes))
+
+    def prove(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`."""
+        with reverse(context) as back:
+            roles = back.state.all(RoleRecord)
+            left = [t for t in context.scope.topics.values() if t in roles and roles[t].is_promoted]
+        if left:
+            raise Failed(
+                "the old primary still has the role of a primary",
+                where=context.flow.source,
+                evidence=first_of(left),
+                hint="drkit reprotect --resume",
+            )
+        return StepResult({"passive": len(context.scope.topics)})
+
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: roles and positions are put back."""
+        effects, notes = context.effects(self.name), []
+        with reverse(context) as back:
+            if GROUPS in effects:
+                before = effects[GROUPS]["intent"].get("before", {})
+                number = ask_once(
+                    back.target, "return", lambda c: restore(c, back.flow.source, before),
+                    what="put positions back",
+                )  # fmt: skip
+                notes.append(f"{counted(number, 'position')} put back on {context.flow.source}")
+            for topic, role in effects.get(ROLES, {}).get("intent", {}).get("roles", {}).items():
+                if back.state.get(RoleRecord, topic) is None:
+                    back.state.put(RoleRecord.of(role), topic)
+            promotion = effects.get(ROLES, {}).get("intent", {}).get("promotion")
+            if promotion and back.state.get(PromotionRecord) is None:
+                back.state.put(PromotionRecord.of(promotion))
+        return StepResult({}, tuple(notes))
+
+    # -- the parts ----------------------------------------------------------------------------------
+
+    def _demote(self, context: Context, back: Reverse) -> None:
+        """Take the roles away: of an earlier switchover in the other direction, and of this one's FREEZE."""
+        known = self._intent(context, ROLES)
+        if known is None:
+            roles = back.state.all(RoleRecord)
+            mine = {t: roles[t] for t in context.scope.topics.values() if t in roles}
+            promotion = back.state.get(PromotionRecord)
+            known = {
+                "roles": {t: r.to_json() for t, r in mine.items()},
+                "promotion": promotion.to_json() if promotion is not None else None,
+            }
+        with context.effect(self.name, ROLES, **known) as outcome:
+            for topic in known["roles"]:
+                if back.state.get(RoleRecord, topic) is not None:
+                    back.state.delete(RoleRecord, topic)
+            if back.state.get(PromotionRecord) is not None:
+                back.state.delete(PromotionRecord)
+            outcome["passive"] = sorted(known["roles"])
+
+    def _renew(self, context: Context, back: Reverse) -> int:
+        """Give the reverse flow a live producer id that it has never used; the same one when repeated."""
+        known = self._intent(context, PRODUCER)
+        if known is None:
+            ids = back.state.get(ProducerIdsRecord)
+            known = {"ended": list(ids.ids) if ids is not None else []}
+        ask = lambda: ask_once(back.target, "return", new_producer_id, what="ask for a producer id")  # noqa: E731
+        with context.effect(self.name, PRODUCER, **known) as outcome:
+            own_ids(back.target, back.flow, back.state)
+            outcome["id"] = renew_live_id(back.state, known["ended"], ask).id
+        return int(outcome["id"])
+
+    def _adopt(self, context: Context, back: Reverse) -> None:
+        known = self._intent(context, GROUPS)
+        if known is None:
+            known = self._positions(context, back)
+        with context.effect(self.name, GROUPS, **known) as outcome:
+            writes = positions_from_json(known["positions"])
+            failed = ask_once(back.target, "return", lambda c: write(c, writes), what="mark positions")
+            outcome["failed"] = some = [
+                f"{g} {at}: {why}" for g, p in failed.items() for at, why in p.items()
+            ]
+        if some:
+            raise Failed(
+                "the old primary does not store the positions of its groups",
+                where=context.flow.source,
+                evidence=first_of(some),
+                hint="stop consumers that still work there, then: drkit reprotect --resume",
+            )
+        context.tell(StepProgress(self.name, f"{counted(len(writes), 'group', 'is')} marked"))
+
+    def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
+        """What is written, what was there before, and what has no place on the new primary."""
+        places = scope_positions(context, context.source())
+
+        async def stored(cluster: RawCluster) -> dict[str, dict[Any, StoredOffset]]:
+            asked = Groups(cluster)
+            accepts = back.flow.group_filter.accepts
+            names = [g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g)]
+            found = await asked.committed(sorted(names))
+            return {
+                g: {
+                    at: StoredOffset(*o)
+                    for at, o in (a.value or {}).items()
+                    if at.topic in context.scope.topics
+                }
+                for g, a in found.items()
+            }
+
+        now = context.wall()
+        wanted: Writes = {}
+        before: Writes = {}
+        left = []
+        for group, offsets in ask_once(back.target, "return", stored, what="read positions").items():
+            for at, offset in offsets.items():
+                mark, place = offset.mark, places.get(at)
+                if mark is not None and mark.source == back.flow.source:
+                    continue
+                there = place.forward(offset.offset) if isinstance(place, PartitionPosition) else None
+                if not isinstance(there, Exact):
+                    left.append(f"{group} {at} at {offset.offset}")
+                    continue
+                text = OffsetMark(back.flow.source, there.offset, offset.offset, now).text()
+                wanted.setdefault(group, {})[at] = StoredOffset(offset.offset, text)
+                before.setdefault(group, {})[at] = offset
+        return {"positions": positions_to_json(wanted), "before": positions_to_json(before), "left": left}
+
+    def _intent(self, context: Context, name: str) -> dict[str, Any] | None:
+        """The details of an effect that an earlier process began."""
+        found = context.effects(self.name).get(name)
+        return found["intent"] if found is not None else None

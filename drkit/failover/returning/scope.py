@@ -1,0 +1,78 @@
+"""The topics of a return: what a switchover has promoted, and the reverse flow does not copy yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from drkit.counted import first_of
+from drkit.errors import Refused
+from drkit.failover.core.context import Context
+from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.records import ReturnRecord, RoleRecord
+
+
+def begun(context: Context) -> dict[str, str]:
+    """Topics of the new primary that the reverse flow may copy, with the run that promoted them.
+
+    Empty where the reverse flow never ran.
+
+    :raises DrkitError: the old primary does not answer
+    """
+    with state_of(context.settings, reverse_flow(context)) as state:
+        known = state.all(ReturnRecord) if state is not None else {}
+    return {topic: record.promoted_by for topic, record in known.items()}
+
+
+def promoted(context: Context) -> dict[str, RoleRecord]:
+    """The promoted topics of the flow, by their names on the old primary, from the loaded state."""
+    roles, known = context.state.all(RoleRecord), context.known.topics
+    return {name: role for name, role in sorted(roles.items()) if role.is_promoted and name in known}
+
+
+def choose(context: Context, topics: Collection[str] = ()) -> dict[str, str]:
+    """The topics to return: their names on the old primary → on the new one.
+
+    :param topics: only these; empty: all
+
+    :raises ConfigError: no reverse flow is configured
+    :raises Refused: there is nothing to return, or a topic was promoted without its old primary
+    :raises DrkitError: the old primary does not answer
+    """
+    roles, known, done = promoted(context), context.known.topics, begun(context)
+    waiting = {name: role for name, role in roles.items() if done.get(known[name][0]) != role.run_id}
+    waiting = {name: role for name, role in waiting.items() if not topics or name in topics}
+    flow = context.flow
+    if not waiting:
+        raise Refused(
+            "there is nothing to make a standby of",
+            where=f"flow {flow.name}",
+            evidence=f"{flow.target}->{flow.source} copies every promoted topic already"
+            if roles
+            else f"no failover has promoted a topic on {flow.target}",
+            hint="drkit status says who is active and what protects it",
+        )
+    if unplanned := [name for name, role in waiting.items() if not role.planned]:
+        raise Refused(
+            "the old primary was given up while it did not answer: it may have records that only it has",
+            where=f"{flow.source}: {first_of(unplanned)}",
+            evidence=f"promoted by the failover {waiting[unplanned[0]].run_id}, which was no switchover",
+            hint=f"drkit divergence --flow '{flow.name}' says what only {flow.source} has; this version"
+            " cannot bring it home",
+        )
+    return {name: known[name][0] for name in waiting}
+
+
+def pairs(context: Context) -> list[CopiedPartition]:
+    """Every partition of the scope with its copy, in the direction of the flow, by the loaded state."""
+    known, roles = context.known, context.state.all(RoleRecord)
+    return [
+        known.pair(name, number)
+        for name in sorted(context.scope.topics)
+        for number in sorted(roles[name].ends or {})
+    ]
+
+
+def turned(pair: CopiedPartition) -> CopiedPartition:
+    """A partition and its copy as the reverse flow has them."""
+    return CopiedPartition(pair.target, pair.source, pair.target_id, pair.source_id)

@@ -1,0 +1,100 @@
+"""When a flow may copy a topic that the flow in the other direction has promoted. Pure.
+
+A promotion moves a topic's primary to this flow's source. What the old primary has beyond the promotion would
+stand in front of everything that is copied there, so copying waits for a return that has made it a standby.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError, Refused
+from drkit.flow_state.copied_topics import cuts_of
+from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
+from drkit.flow_state.state import Damaged, FlowState
+from drkit.next_command import typed
+
+
+def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord | Damaged]:
+    """Topics of a flow's source that its opposite flow has promoted, and whose return has not begun.
+
+    :param opposite: the state of the flow in the other direction, which is on this flow's source
+    :param own: this flow's state
+    :returns: topic → its promotion; where a record needed to tell was replaced, that error
+    """
+    copies = opposite.readable(GenerationRecord)
+    damaged = [name for name in copies if opposite.is_damaged(RoleRecord, name)]
+    found: dict[str, RoleRecord | Damaged] = {}
+    for name in (*opposite.readable(RoleRecord), *damaged):
+        topic = copies[name].target if name in copies else name
+        try:
+            role, begun = opposite.get(RoleRecord, name), own.get(ReturnRecord, topic)
+        except Damaged as error:
+            found[topic] = error
+            continue
+        if role is None or not role.is_promoted:
+            continue
+        if begun is None or begun.promoted_by != role.run_id:
+            found[topic] = role
+    return found
+
+
+def waiting_topics(
+    flow: FlowSettings, opposites: Iterable[FlowState], own: FlowState
+) -> dict[str, DrkitError]:
+    """Topics of a flow's source that are not copied before their return, and why.
+
+    With prefixed names there are none: a copy has a name of its own, and nothing of the old primary is in it.
+
+    :param opposites: states of the flows in the other direction
+    :param own: the flow's own state
+    """
+    if flow.naming == "prefix":
+        return {}
+    found: dict[str, DrkitError] = {}
+    for state in opposites:
+        for topic, role in without_return(state, own).items():
+            found[topic] = role if isinstance(role, Damaged) else why_not_copied(flow, topic, role)
+    return found
+
+
+def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
+    """The reason why a flow leaves out a topic that its opposite flow has promoted, and what to do."""
+    where = f"topic {topic}, flow {flow.name}"
+    if role.planned:
+        return Refused(
+            f"the topic was promoted by the switchover {role.run_id}, and its return has not begun",
+            where=where,
+            evidence=f"{flow.source} has been its primary since term {role.term}",
+            hint=f"{to_reprotect(flow.target, flow.source)} makes {flow.target} its standby",
+        )
+    return Refused(
+        f"the topic was promoted by the failover {role.run_id}, and bringing home a primary that died is"
+        " not built yet",
+        where=where,
+        evidence=f"records that only {flow.target} has would stand in front of new ones, and groups that lag"
+        " would skip records",
+        hint=f"keep {flow.target} fenced; drkit divergence --flow '{flow.target}->{flow.source}' says what"
+        " only it has",
+    )
+
+
+def to_reprotect(primary: str, standby: str) -> str:
+    """The command that makes the old primary of a planned switchover the standby of the new one.
+
+    :param primary: alias of the old primary
+    :param standby: alias of the cluster that was promoted
+    """
+    return typed("drkit", "reprotect", "--flow", f"{primary}->{standby}")
+
+
+def begun_by_turn(state: FlowState) -> frozenset[str]:
+    """Topics on a flow's target whose copying began with a turn: positions there continue those of before.
+
+    :param state: of the flow
+    :raises Damaged: a record of them was replaced
+    """
+    topics, cuts = state.all(GenerationRecord), {at.topic for at in cuts_of(state)}
+    returned = cuts | state.all(ReturnRecord).keys()
+    return frozenset(entry.target for name, entry in topics.items() if name in returned)

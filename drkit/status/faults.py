@@ -1,0 +1,136 @@
+"""The faults of a flow, from one look. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from drkit.counted import counted, first_of
+from drkit.flow_state.pending_fence import paid_with
+from drkit.status.groups import group_faults
+from drkit.status.lag.hanging import HANGING, fault_text, hanging
+from drkit.status.model import Fault, Findings, FlowStatus, Loss
+from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic, numbered
+from drkit.status.pair.text import delta_text, part_text
+
+BEATS_SECONDS: Final = 10.0
+BEATS_INTERVALS: Final = 5
+"""A heartbeat older than both of these is a fault."""
+OPEN_SECONDS: Final = 60.0
+"""A transaction that is open for longer is a fault, unless the flow sets another limit."""
+
+
+def faults_of(
+    found: Findings,
+    loss: Loss,
+    *,
+    rpo_seconds: float,
+    interval_seconds: float,
+    open_seconds: float = OPEN_SECONDS,
+) -> list[Fault]:
+    """The faults of a flow, the worst first.
+
+    :param rpo_seconds: the loss that is acceptable
+    :param interval_seconds: between two heartbeats
+    :param open_seconds: how long a transaction may be open
+    """
+    if found.target_error:
+        return [Fault("target_unreachable", f"the target does not answer: {found.target_error}")]
+    faults = []
+    if found.source_error:
+        faults.append(Fault("source_unreachable", f"the source does not answer: {found.source_error}"))
+    faults += _fence_faults(found)
+    if found.runner is None:
+        faults.append(Fault("not_running", "no run holds the flow's lease: nothing is copied"))
+    elif not found.runner.alive:
+        text = f"the lease of {found.runner.host} was renewed {found.runner.renewed_seconds:.0f} s ago"
+        faults.append(Fault("not_running", f"{text}: nothing is copied"))
+    faults += _beat_faults(found, interval_seconds)
+    if loss.seconds is not None and loss.seconds > rpo_seconds:
+        text = f"the oldest record not copied is {loss.seconds:.1f} s old, rpo_seconds = {rpo_seconds:g}"
+        faults.append(Fault("rpo_exceeded", text))
+    if late := hanging(found.open_transactions, open_seconds):
+        faults.append(Fault(HANGING, fault_text(late, open_seconds)))
+    unknown = [p for p in found.partitions if p.records is None and p.topic not in found.promoted]
+    if unknown and not found.source_error:
+        first = unknown[0]
+        some = counted(len(unknown), "partition")
+        text = f"the lag of {some} is not known, of {first.topic}-{first.partition}"
+        faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
+    if found.left_out:
+        text = f"of the source are not copied: {first_of(found.left_out, 3)}"
+        faults.append(Fault("topics_left_out", text))
+    return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
+
+
+def _fence_faults(found: Findings) -> Iterator[Fault]:
+    when = "once it answers" if found.source_error else "it answers, so now"
+    then = f"{when}: {paid_with(found.flow)}"
+    if (pending := found.pending_fence) is not None:
+        yield Fault("fence_owed", f"the source was never fenced, pending {pending.owed_by}; {then}")
+    if found.lift is not None:
+        yield Fault("fence_lift_pending", f"the source refuses producers: {found.lift.in_words}; {then}")
+
+
+def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
+    if not found.beats_expected:
+        return []
+    if found.heartbeat_ahead_seconds:
+        text = (
+            f"the last heartbeat is {found.heartbeat_ahead_seconds:,.0f} s ahead of this machine's clock, and"
+            " does not count: set the clocks right, or find who wrote it"
+        )
+        return [Fault("heartbeat_ahead", text)]
+    if found.heartbeat is None:
+        return [Fault("heartbeat_missing", "no heartbeat of this flow ever reached the target")]
+    limit = max(BEATS_SECONDS, BEATS_INTERVALS * interval_seconds)
+    if found.heartbeat.age_seconds <= limit:
+        return []
+    text = f"the newest heartbeat is {found.heartbeat.age_seconds:.1f} s old, more than {limit:g} s"
+    return [Fault("heartbeat_stale", text)]
+
+
+_OF_A_STOPPED_FLOW: Final = frozenset({
+    "not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale", "topics_left_out",
+})  # fmt: skip
+"""No faults of a promoted flow whose topics the opposite flow protects: it is to stand still."""
+_ALARM_TEXTS: Final = {
+    PairAlarm.BOTH_OPEN: "clients may write on both sides",
+    PairAlarm.BOTH_CLOSED: "clients can write on neither side",
+}
+
+
+def with_pair(status: FlowStatus, pair: PairStatus) -> FlowStatus:
+    """The status of a flow with that of its pair, and the faults of both: alarms first."""
+    faults = status.faults
+    if status.role == "promoted" and pair.topics and all(map(_is_held_by_the_other, pair.topics)):
+        faults = tuple(f for f in faults if f.code not in _OF_A_STOPPED_FLOW)
+    return replace(status, pair=pair, faults=(*_alarms(pair), *faults, *_unprotected(pair)))
+
+
+def _is_held_by_the_other(topic: PairTopic) -> bool:
+    return topic.state is PairState.PROTECTED and topic.since_ms is not None
+
+
+def _alarms(pair: PairStatus) -> Iterator[Fault]:
+    for alarm in pair.alarms:
+        topics = pair.with_alarm(alarm)
+        yield Fault(alarm.value, f"{_ALARM_TEXTS[alarm]}: {numbered(topics)}: {topics[0].alarm_why}")
+
+
+def _unprotected(pair: PairStatus) -> Iterator[Fault]:
+    """Promoted topics that nothing copies; of others the flow's own faults say why."""
+    parts = [p for p in pair.parts if p.state is PairState.UNPROTECTED and p.since_ms is not None]
+    if parts:
+        yield Fault("unprotected", " | ".join(map(part_text, parts)))
+    due = [t for t in pair.topics if t.delta is not None and t.delta.is_due]
+    if due:
+        worst = max(due, key=lambda t: t.delta.used if t.delta is not None else 0.0)
+        assert worst.delta is not None  # noqa: S101  it is due
+        text = (
+            f"{worst.topic}: {worst.delta.by} is {worst.delta.used:.0%} used"
+            if worst.delta.until_ms is None
+            else delta_text(worst, worst.delta)
+        )
+        yield Fault("delta_ends", f"records since the promotion may be removed, {numbered(due)}: {text}")

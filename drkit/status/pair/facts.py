@@ -1,0 +1,154 @@
+"""What one look found of each direction of a pair. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final, NamedTuple, Self
+
+from drkit.flow_state.records import (
+    EventRecord,
+    FenceAclsRecord,
+    FenceSizesRecord,
+    GenerationRecord,
+    LeaseRecord,
+    PendingFence,
+    ReturnRecord,
+    RoleRecord,
+)
+from drkit.flow_state.state import FlowState
+from drkit.status.pair.journal import JournalRuns, RunUnderWay
+
+_LEFT_OUT: Final = "topic_left_out"
+FENCED_HERE: Final = frozenset({"acl", "max.message.bytes", "stopped", "debt"})
+"""Fences of a failover that drkit, or its hook, put up; any other is kept up by others."""
+
+
+class FenceSeen(Enum):
+    """The fence of a flow for a topic of its source."""
+
+    NONE = auto()
+    """None is on record."""
+    PENDING = auto()
+    """A failover could not fence, and it was not done since."""
+    STANDS = auto()
+    """On record, and nothing says otherwise."""
+    GONE = auto()
+    """On record, but the source does not have it."""
+
+
+class TopicLag(NamedTuple):
+    """How far a flow is with a topic."""
+
+    records: int | None
+    seconds: float | None
+    reason: str = ""
+    """Why the lag is unknown."""
+
+
+class LeftOutTopic(NamedTuple):
+    """The newest event that a flow leaves a topic out."""
+
+    at_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionFacts:
+    """One direction of a pair. Its state and its journal are on its target, its fences on its source."""
+
+    source: str
+    target: str
+    configured: bool = True
+    unread: str = ""
+    """Why its state could not be read; empty: it was read, or the flow never ran."""
+    silent: bool = False
+    """Its source does not answer."""
+    running: bool = False
+    """Its lease is held, and was renewed in time."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Source topic → its copy."""
+    promoted: Mapping[str, RoleRecord] = field(default_factory=dict)
+    """By source topic."""
+    returns: Mapping[str, ReturnRecord] = field(default_factory=dict)
+    left_out: Mapping[str, LeftOutTopic] = field(default_factory=dict)
+    fences: Mapping[str, FenceSeen] = field(default_factory=dict)
+    """By source topic; a topic that is missing has none on record."""
+    lags: Mapping[str, TopicLag] | None = None
+    """None: not asked."""
+    run: RunUnderWay | None = None
+    runs_unknown: str = ""
+    """Why its journal could not be read; empty: it was read, or there is none."""
+    fenced_by: Mapping[str, str] = field(default_factory=dict)
+    """Run → how its step FENCE ended."""
+
+    @property
+    def name(self) -> str:
+        """The flow's name."""
+        return f"{self.source}->{self.target}"
+
+    @classmethod
+    def of(
+        cls,
+        aliases: tuple[str, str],
+        state: FlowState,
+        now_ms: int,
+        *,
+        runs: JournalRuns | str,
+        silent: bool = False,
+        lags: Mapping[str, TopicLag] | None = None,
+        gone: frozenset[str] = frozenset(),
+        passed_over: Callable[[str], bool] = lambda _topic: False,
+    ) -> Self:
+        """The facts in a flow's state.
+
+        :param aliases: of source and target
+        :param runs: of its journal; or why it could not be read
+        :param gone: source topics whose recorded fence the source does not have
+        :param passed_over: whether a source topic is none that clients write
+        """
+        lease = state.get(LeaseRecord)
+        events = state.readable(EventRecord).values()
+        fences = dict.fromkeys(fenced_topics(state), FenceSeen.STANDS) | dict.fromkeys(gone, FenceSeen.GONE)
+        pending = state.get(PendingFence)
+        fences |= dict.fromkeys(pending.topics if pending is not None else (), FenceSeen.PENDING)
+        return cls(
+            *aliases,
+            silent=silent,
+            running=lease is not None and lease.is_fresh(now_ms),
+            copies={
+                topic: entry.target
+                for topic, entry in state.all(GenerationRecord).items()
+                if not passed_over(topic)
+            },
+            promoted={topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted},
+            returns=state.all(ReturnRecord),
+            left_out={
+                e.topic: LeftOutTopic(e.at_ms, str(e.fields.get("reason", "")))
+                for e in events
+                if e.kind == _LEFT_OUT
+            },
+            fences=fences,
+            lags=lags,
+            run=None if isinstance(runs, str) else runs.under_way,
+            runs_unknown=runs if isinstance(runs, str) else "",
+            fenced_by={} if isinstance(runs, str) else dict(runs.fences),
+        )
+
+
+def fenced_topics(state: FlowState) -> frozenset[str]:
+    """Source topics that a fence on record keeps producers off."""
+    return frozenset(sizes_of(state)) | acl_topics_of(state)
+
+
+def sizes_of(state: FlowState) -> Mapping[str, str | None]:
+    """Source topics that are fenced by size, by a flow's state."""
+    sizes = state.get(FenceSizesRecord)
+    return {} if sizes is None else sizes.topics
+
+
+def acl_topics_of(state: FlowState) -> frozenset[str]:
+    """Source topics that are fenced by an ACL, by a flow's state."""
+    found = state.get(FenceAclsRecord)
+    return frozenset() if found is None else frozenset(a.name for a in found.acls)

@@ -1,0 +1,108 @@
+"""The run that is under way, from a journal's records. Pure.
+
+`drkit status` only shows the journal. So it reads every table and every step, also of a later drkit, and
+passes over what it does not understand; :mod:`drkit.failover.journal` refuses that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import json
+from typing import Any, Final, NamedTuple
+
+FAILOVER: Final = "failover"
+RETURN: Final = "return"
+"""The table of a run that makes the old primary passive."""
+_OVER: Final = frozenset({"aborted", "refused", "done"})
+_HOLDS: Final = frozenset({"run", "hold"})
+
+
+class RunUnderWay(NamedTuple):
+    """A run that has not ended."""
+
+    run_id: str
+    table: str
+    topics: frozenset[str]
+    """Names of the topics in its scope, on either side; empty: unknown, so any."""
+    step: str = ""
+    """The newest step that began; empty: none has begun."""
+    held: str = ""
+    """Why it waits for a person; empty: it does not."""
+    aborting: bool = False
+
+    def covers(self, *names: str) -> bool:
+        """Whether a topic with one of these names may be in its scope."""
+        return not self.topics or not self.topics.isdisjoint(names)
+
+    @property
+    def in_words(self) -> str:
+        """The step, and why it is held."""
+        doing = f"rolling back, last {self.step or 'LOCK'}" if self.aborting else self.step or "LOCK"
+        return f"{doing}, held: {self.held}" if self.held else doing
+
+
+class JournalRuns:
+    """Follows a journal, record by record."""
+
+    def __init__(self) -> None:
+        self.under_way: RunUnderWay | None = None
+        self.fences: dict[str, str] = {}
+        """Run → how its step FENCE ended."""
+        self._token: object = None
+        self._seen: set[str] = set()
+        self._parts: list[str] = []
+        self._of = ""
+
+    def take(self, value: bytes) -> None:
+        """Take the next record; one that is no entry is passed over."""
+        try:
+            entry = self._whole(json.loads(value))
+            if entry is not None:
+                self._entry(entry)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return
+
+    def _whole(self, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The entry that a record completes; large entries take several."""
+        if "part_of" not in raw:
+            return raw
+        if raw["part"] == 0:
+            self._parts, self._of = [], raw["part_of"]
+        if self._of != raw["part_of"] or len(self._parts) != raw["part"]:
+            return None
+        self._parts.append(raw["text"])
+        if len(self._parts) < raw["of"]:
+            return None
+        text, self._parts, self._of = "".join(self._parts), [], ""
+        whole: Mapping[str, Any] = json.loads(text)
+        return whole
+
+    def _entry(self, entry: Mapping[str, Any]) -> None:
+        kind, run_id, body = entry["kind"], entry["run_id"], entry["body"]
+        if kind == "run" and self.under_way is None and run_id not in self._seen:
+            self._seen.add(run_id)
+            topics = body.get("scope", {}).get("topics", {})
+            names = frozenset(topics) | frozenset(topics.values() if isinstance(topics, dict) else ())
+            self.under_way = RunUnderWay(run_id, str(body.get("table") or FAILOVER), names)
+        run = self.under_way
+        if run is None or run.run_id != run_id:
+            return
+        if kind in _HOLDS:
+            self._token, self.under_way = body["holder"].get("token"), run._replace(held="")
+        elif entry["by"] == self._token:  # an overtaken process does not count
+            self._step(run, kind, entry)
+
+    def _step(self, run: RunUnderWay, kind: str, entry: Mapping[str, Any]) -> None:
+        step, body = str(entry["step"] or ""), entry["body"]
+        if kind == "intent" and not entry["effect"]:
+            self.under_way = run._replace(step=step, held="")
+        elif kind == "result" and not entry["effect"] and step == "FENCE":
+            self.fences[run.run_id] = str(body.get("evidence", {}).get("how", ""))
+        elif kind == "held":
+            error = body.get("error", {})
+            text = error.get("error", "") if isinstance(error, dict) else str(error)
+            self.under_way = run._replace(held=text or "it was refused")
+        elif kind == "abort":
+            self.under_way = run._replace(aborting=True, held="")
+        elif kind == "end" and body.get("state") in _OVER:
+            self.under_way = None

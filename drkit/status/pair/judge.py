@@ -1,0 +1,274 @@
+"""The state of a pair from the facts of both directions, topic by topic. Pure.
+
+A topic has one name on each cluster. The newest promotion says where clients write, the flow in the other
+direction protects it. The direction of the flow that is looked at has no part in it: from both flows of a
+pair the same is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from drkit.flow_state.records import RoleRecord
+from drkit.status.pair.facts import FENCED_HERE, DirectionFacts, FenceSeen, TopicLag
+from drkit.status.pair.journal import RETURN, RunUnderWay
+from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic
+
+UNPLANNED: Final = "after an unplanned failover: what only the old primary has is not decided"
+
+
+class OneWay(NamedTuple):
+    """A direction of the pair, and the topic's name on its source."""
+
+    flow: DirectionFacts
+    name: str
+    """On the source of this direction."""
+    copy: str
+    """On its target."""
+
+    @property
+    def role(self) -> RoleRecord | None:
+        """Its promotion of the topic."""
+        return self.flow.promoted.get(self.name)
+
+    @property
+    def fence(self) -> FenceSeen:
+        """Its fence for the topic."""
+        return self.flow.fences.get(self.name, FenceSeen.NONE)
+
+    @property
+    def copies(self) -> bool:
+        """Whether it ever copied the topic."""
+        return self.flow.copies.get(self.name) == self.copy
+
+    def answers(self, promotion: RoleRecord) -> bool:
+        """Whether it copies since a turn that followed this promotion in the other direction."""
+        found = self.flow.returns.get(self.name)
+        return found is not None and found.promoted_by == promotion.run_id
+
+
+class TopicSides(NamedTuple):
+    """Both directions of a topic."""
+
+    first: OneWay
+    second: OneWay
+
+    @property
+    def promoted(self) -> OneWay | None:
+        """The direction of the newest promotion; None: clients never moved, or are back by a turn.
+
+        Two promotions are ordered by the turn between them; clocks decide only without one.
+        """
+        first, second = self.first.role, self.second.role
+        if first is None or second is None:
+            return self.first if first is not None else self.second if second is not None else None
+        later = (self.first.answers(second), self.second.answers(first))
+        if later == (True, False):
+            return self.first
+        if later == (False, True):
+            return self.second
+        return self.first if first.at_ms >= second.at_ms else self.second
+
+    def other(self, side: OneWay) -> OneWay:
+        """The opposite direction."""
+        return self.second if side is self.first else self.first
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The topic's name on the first direction's source, and on its target."""
+        return self.first.name, self.first.copy
+
+
+def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> PairStatus:
+    """The state of every topic of a pair.
+
+    :param second: the direction from the target of the first to its source
+    :param rpo_seconds: a copy whose oldest missing record is older is not in step
+    """
+    names = {(topic, copy) for topic, copy in first.copies.items()}
+    names |= {(copy, topic) for topic, copy in second.copies.items()}
+    by_first, by_second = dict(names), {copy: topic for topic, copy in names}
+    names |= {(t, t) for t in first.promoted if t not in by_first}
+    names |= {(t, t) for t in second.promoted if t not in by_second}
+    topics = tuple(
+        _topic(TopicSides(OneWay(first, topic, copy), OneWay(second, copy, topic)), rpo_seconds)
+        for topic, copy in sorted(names)
+    )
+    unknown = tuple(f"{f.name}: {why}" for f in (first, second) if (why := f.unread or f.runs_unknown))
+    a, b = sorted((first.source, first.target))
+    return PairStatus((a, b), topics, "" if topics else "nothing was copied yet", unknown)
+
+
+class Delta(NamedTuple):
+    """A promoted topic that nothing copies."""
+
+    topic: PairTopic
+    role: RoleRecord
+
+
+def deltas_of(pair: PairStatus, flow: DirectionFacts, *, is_first: bool) -> dict[str, Delta]:
+    """Name on the flow's target → the topics that it promoted last, and that nothing copies.
+
+    :param is_first: whether the flow was the first one in :func:`judge`
+    """
+    found = {}
+    for t in pair.topics:
+        source_name, name = (t.topic, t.copy) if is_first else (t.copy, t.topic)
+        role = flow.promoted.get(source_name)
+        moved = t.since_ms is not None and t.active == flow.target
+        if role is not None and moved and t.state is PairState.UNPROTECTED:
+            found[name] = Delta(t, role)
+    return found
+
+
+def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
+    promoted = sides.promoted
+    if promoted is None:
+        found = _before_a_promotion(sides, rpo_seconds)
+    else:
+        found = _promoted(sides, promoted, rpo_seconds)
+    found = _under_way(sides, promoted, found)
+    alarm, why = next(_alarms(sides, promoted), (None, ""))
+    return replace(found, alarm=alarm, alarm_why=why)
+
+
+def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
+    """Clients write where they began, or on both sides if both flows copy."""
+    first = sides.first
+    unread = next((s.flow for s in sides if s.flow.unread), None)
+    if unread is not None:
+        why = f"whether {unread.target} was promoted is unknown: {unread.unread}"
+        return PairTopic(*sides.names, PairState.UNKNOWN, why=why)
+    copying = [s for s in sides if s.copies]
+    judged = [_copying(s, rpo_seconds) for s in copying]
+    state, why = min(judged, key=lambda x: _RANK[x[0]])
+    direction = f"{first.flow.source}<->{first.flow.target}" if len(copying) > 1 else copying[0].flow.name
+    lag = [s.flow.lags.get(s.name) for s in copying if s.flow.lags is not None]
+    known = lag[0] if len(lag) == 1 and lag[0] is not None else None
+    return PairTopic(
+        *sides.names, state, direction, copying[0].flow.source if len(copying) == 1 else "", why,
+        records=known.records if known else None, seconds=known.seconds if known else None,
+    )  # fmt: skip
+
+
+def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTopic:
+    role, back = promoted.role, sides.other(promoted)
+    assert role is not None  # noqa: S101  the newest promotion is one
+    active, name = promoted.flow.target, back.flow.name
+    state, why = _returning(back, role, rpo_seconds)
+    lag = back.flow.lags.get(back.name) if back.flow.lags is not None else None
+    return PairTopic(
+        *sides.names, state, name, active, why, since_ms=role.at_ms,
+        records=None if lag is None else lag.records, seconds=None if lag is None else lag.seconds,
+    )  # fmt: skip
+
+
+def _returning(back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
+    """Whether the opposite flow protects a promoted topic, and why not."""
+    flow = back.flow
+    if not flow.configured:
+        return PairState.UNPROTECTED, f"no flow {flow.name} is configured"
+    if flow.unread:
+        return PairState.UNPROTECTED, flow.unread
+    if back.answers(role):
+        return _copying(back, rpo_seconds)
+    if not role.planned:
+        return PairState.UNPROTECTED, UNPLANNED
+    if not flow.running:
+        return PairState.UNPROTECTED, f"the replicator of {flow.name} does not run"
+    left = flow.left_out.get(back.name)
+    reason = f": {left.reason}" if left is not None and left.reason and left.at_ms >= role.at_ms else ""
+    return PairState.UNPROTECTED, f"{flow.name} leaves it out until drkit reprotect{reason}"
+
+
+def _copying(side: OneWay, rpo_seconds: float) -> tuple[PairState, str]:
+    """Whether a flow that may copy a topic copies it, and is in step."""
+    flow = side.flow
+    if not flow.running:
+        return PairState.UNPROTECTED, f"the replicator of {flow.name} does not run"
+    if flow.silent:
+        return PairState.UNKNOWN, f"{flow.source} does not answer"
+    if not side.copies:
+        left = flow.left_out.get(side.name)
+        reason = f": {left.reason}" if left is not None and left.reason else ""
+        return PairState.UNPROTECTED, f"{flow.name} has no copy of it{reason}"
+    lag = flow.lags.get(side.name) if flow.lags is not None else None
+    # Without a lag this look asks only the other flow, or the source has no such topic any more.
+    return (PairState.PROTECTED, "") if lag is None else _in_step(flow, lag, rpo_seconds)
+
+
+def _in_step(flow: DirectionFacts, lag: TopicLag, rpo_seconds: float) -> tuple[PairState, str]:
+    if lag.records is None or lag.seconds is None:
+        reason = f": {lag.reason}" if lag.reason else ""
+        return PairState.UNPROTECTED, f"the lag of {flow.name} is unknown{reason}"
+    if lag.seconds > rpo_seconds:
+        return PairState.UNPROTECTED, f"{flow.name} is not in step: more than {rpo_seconds:g} s behind"
+    return PairState.PROTECTED, ""
+
+
+_RANK: Final = {
+    PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTECTED: 2, PairState.FAILING_OVER: 3,
+    PairState.FAILING_BACK: 3,
+}  # fmt: skip
+
+
+def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> PairTopic:
+    """The topic with the run that is under way for it, if there is one."""
+    running = next(_runs(sides), None)
+    if running is None:
+        return found
+    side, run = running
+    # A return keeps the journal of the failover that it answers, on the side that is active now.
+    is_back = run.table == RETURN or side.name in side.flow.returns
+    is_back = is_back or (promoted is not None and side is not promoted)
+    moving = sides.other(side) if run.table == RETURN else side
+    state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
+    return replace(found, state=state, direction=moving.flow.name, why=f"run {run.run_id} at {run.in_words}")
+
+
+def _runs(sides: TopicSides) -> Iterator[tuple[OneWay, RunUnderWay]]:
+    for side in sides:
+        if side.flow.run is not None and side.flow.run.covers(*sides.names):
+            yield side, side.flow.run
+
+
+def _alarms(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[PairAlarm, str]]:
+    if promoted is not None and (why := _still_open(sides, promoted)):
+        yield PairAlarm.BOTH_OPEN, why
+    closing = sides.other(promoted) if promoted is not None else _home(sides)
+    if closing is None or closing.fence is not FenceSeen.STANDS or next(_runs(sides), None) is not None:
+        return
+    passive = sides.other(closing).flow.source
+    if any(s.flow.unread or s.flow.runs_unknown for s in sides):
+        return  # the other side may have been promoted, or a run may be under way
+    yield (
+        PairAlarm.BOTH_CLOSED,
+        f"the fence of {closing.flow.name} stands on {closing.flow.source}, and {passive} is not promoted",
+    )
+
+
+def _home(sides: TopicSides) -> OneWay | None:
+    """The direction whose source clients write to before any promotion; None: both, or neither."""
+    copying = [s for s in sides if s.copies]
+    fenced = [s for s in sides if s.fence is FenceSeen.STANDS]
+    if len(copying) == 1:
+        return copying[0]
+    return min(fenced, key=lambda s: s.flow.source) if len(fenced) == len(sides) else None
+
+
+def _still_open(sides: TopicSides, promoted: OneWay) -> str:
+    """Why clients may write on the old primary; empty: nothing says so."""
+    role, back, flow = promoted.role, sides.other(promoted), promoted.flow
+    assert role is not None  # noqa: S101  the newest promotion is one
+    if promoted.fence is FenceSeen.PENDING and not flow.silent:
+        return f"{flow.source} answers, and is not fenced since the failover"
+    if back.answers(role) or any(run.table == RETURN for _, run in _runs(sides)):
+        return ""  # it is the passive side of a copy again
+    if promoted.fence is FenceSeen.GONE:
+        return f"{flow.source} does not have the fence that is on record"
+    how = flow.fenced_by.get(role.run_id, "")
+    if promoted.fence is FenceSeen.NONE and not flow.silent and not flow.unread and how in FENCED_HERE:
+        return f"{flow.source} answers, and its fence ({how}) is not on record any more"
+    return ""

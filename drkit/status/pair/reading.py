@@ -1,0 +1,209 @@
+"""What the judgement of a pair needs besides flow states: journals, fences as they are, deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from drkit.clock import Seconds, monotonic
+from drkit.config import ClusterSettings
+from drkit.control_key import verify
+from drkit.flow_state.names import journal_topic
+from drkit.flow_state.records import FenceAclsRecord, RoleRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka import codes
+from drkit.kafka.access.acls import NoAuthorizer, list_acls
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    DescribeLogDirsRequest,
+    TopicMetadata,
+    fetch_one,
+    list_offsets,
+    metadata,
+)
+from drkit.kafka.topics import topic_configs
+from drkit.model import TopicPartition
+from drkit.status.pair.delta import (
+    CLEANUP_POLICY,
+    DELETE_RETENTION_MS,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    PartitionDelta,
+)
+from drkit.status.pair.facts import sizes_of
+from drkit.status.pair.journal import JournalRuns
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+from drkit.wire import CorruptBatch, read_header, records_in, visible
+
+_FETCH_BYTES: Final = 1 << 20
+_ONE_BATCH: Final = 1
+"""A broker answers with the first batch, however large."""
+_READ_SECONDS: Final = 20.0
+_PAUSE_SECONDS: Final = 0.05
+_ADOPTED: Final = b"adopted"
+"""Key of records that are no entries."""
+_SETTINGS: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, DELETE_RETENTION_MS)
+
+
+class JournalTail:
+    """Reads a flow's journal on, look by look.
+
+    :param source: alias in the journal's name
+    """
+
+    def __init__(self, source: str, clock: Seconds = monotonic) -> None:
+        self._name, self._clock = journal_topic(source), clock
+        self._offset, self._topic_id, self._runs = 0, "", JournalRuns()
+
+    async def read(self, cluster: RawCluster) -> JournalRuns:
+        """The runs up to the journal's end.
+
+        :raises RawError: it does not answer
+        """
+        topic = (await metadata(cluster, [self._name]))[self._name]
+        if topic.error in codes.NO_SUCH_TOPIC:
+            return JournalRuns()
+        if topic.error:
+            raise RawError(f"{self._name} on {cluster.alias}: Kafka error code {topic.error}")
+        if str(topic.topic_id) != self._topic_id:
+            self._offset, self._topic_id, self._runs = 0, str(topic.topic_id), JournalRuns()
+        deadline = self._clock() + _READ_SECONDS
+        while not await self._more(cluster, topic):
+            if self._clock() > deadline:
+                raise RawError(f"{self._name} on {cluster.alias} cannot be read to its end")
+        return self._runs
+
+    async def _more(self, cluster: RawCluster, topic: TopicMetadata) -> bool:
+        """Read on; returns whether this was its end."""
+        leader, before = topic.leaders.get(0), self._offset
+        if leader is None or leader.node < 0:
+            raise RawError(f"{self._name} on {cluster.alias} has no leader")
+        answer = await fetch_one(
+            cluster, leader.node, (self._name, topic.topic_id), 0, before, committed=False,
+            max_bytes=_FETCH_BYTES, max_wait_ms=0,
+        )  # fmt: skip
+        if answer.error_code:
+            raise RawError(f"{self._name} on {cluster.alias}: Kafka error code {answer.error_code}")
+        try:
+            out = visible(answer.records or b"", before)
+        except CorruptBatch as error:
+            raise RawError(f"{self._name} on {cluster.alias}: {error}") from error
+        for record in (r for chunk in out.chunks for r in records_in(chunk)):
+            genuine = not verify(cluster.control, self._name, record.key, record.value, record.headers)
+            if genuine and record.key != _ADOPTED and record.value is not None:
+                self._runs.take(bytes(record.value))
+        self._offset = max(before, out.next_source)
+        if self._offset < answer.high_watermark and self._offset == before:
+            await cluster.loop.sleep(_PAUSE_SECONDS)
+        return self._offset >= int(answer.high_watermark)
+
+
+def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[str]) -> frozenset[str]:
+    """Those of some source topics whose fence is on record in a flow's state, and not on the source.
+
+    :raises DrkitError: the source does not tell
+    """
+    sizes = [t for t in sizes_of(state) if t in topics]
+    found: Mapping[str, Any] = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
+    gone = {t for t in sizes if t in found and found[t][MAX_MESSAGE_BYTES].value != "0"}
+    acls = state.get(FenceAclsRecord)
+    wanted = {a for a in acls.acls if a.name in topics} if acls is not None else set()
+    if wanted:
+        try:
+            missing = wanted - list_acls(settings).acls
+        except NoAuthorizer:
+            missing = wanted
+        gone |= {a.name for a in missing}
+    return frozenset(gone)
+
+
+def retention_of(settings: ClusterSettings, topics: Collection[str]) -> dict[str, dict[str, str | None]]:
+    """The settings of topics that decide what is removed.
+
+    :raises DrkitError: the cluster does not tell
+    """
+    found = topic_configs(Cluster.connect(settings), topics)
+    return {t: {n: c[n].value for n in _SETTINGS if n in c} for t, c in found.items()}
+
+
+class DeltaLook:
+    """Reads what the active side holds since promotions; the time of a first record is asked for once."""
+
+    def __init__(self) -> None:
+        self._oldest: dict[tuple[str, TopicPartition], int] = {}
+        """By promotion and partition."""
+
+    async def partitions(
+        self, cluster: RawCluster, roles: Mapping[str, RoleRecord], *, sizes: bool
+    ) -> dict[str, list[PartitionDelta]]:
+        """What the partitions of some topics hold; those without a leader are left out.
+
+        :param roles: topic of the active side → its promotion
+        :param sizes: also ask for the size of partitions
+        :raises RawError: no answer
+        """
+        topics = await metadata(cluster, list(roles))
+        volume = await _volumes(cluster, topics) if sizes else {}
+        cuts = {
+            TopicPartition(name, number): cut
+            for name, role in roles.items()
+            for number, cut in (role.ends or {}).items()
+            if cut is not None
+        }
+        out: dict[str, list[PartitionDelta]] = {name: [] for name, topic in topics.items() if not topic.error}
+        by_node: dict[int, list[TopicPartition]] = {}
+        for at in cuts:
+            leader = topics[at.topic].leaders.get(at.partition)
+            if leader is not None and leader.node >= 0:
+                by_node.setdefault(leader.node, []).append(at)
+        for node, wanted in by_node.items():
+            starts = await list_offsets(cluster, node, dict.fromkeys(wanted, EARLIEST), committed=False)
+            ends = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=False)
+            for at in wanted:
+                if starts[at].error or ends[at].error:
+                    continue
+                cut, start, end = cuts[at], starts[at].offset, ends[at].offset
+                seen = (roles[at.topic].run_id, at)
+                if seen not in self._oldest and end > max(cut, start):
+                    oldest = await _first_ms(cluster, (node, topics[at.topic]), at, (max(cut, start), end))
+                    if oldest is not None:
+                        self._oldest[seen] = oldest
+                delta = PartitionDelta(cut, start, end, self._oldest.get(seen), volume.get(at))
+                out[at.topic].append(delta)
+        return out
+
+
+async def _first_ms(
+    cluster: RawCluster, leader: tuple[int, TopicMetadata], at: TopicPartition, between: tuple[int, int]
+) -> int | None:
+    """The timestamp of the first record between two offsets; None: there is none, or it cannot be read."""
+    node, topic = leader
+    answer = await fetch_one(
+        cluster, node, (at.topic, topic.topic_id), at.partition, between[0], committed=False,
+        max_bytes=_ONE_BATCH, max_wait_ms=0,
+    )  # fmt: skip
+    try:
+        chunks = visible(answer.records or b"", *between).chunks
+    except CorruptBatch:
+        return None
+    return int(read_header(chunks[0].data).base_timestamp) if chunks else None
+
+
+async def _volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
+    """The size of partitions: of the largest replica; none where brokers do not tell."""
+    one = DescribeLogDirsRequest.DescribableLogDirTopic
+    wanted = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]
+    out: dict[TopicPartition, int] = {}
+    for node in cluster.nodes():
+        try:
+            answer = await cluster.send(DescribeLogDirsRequest(topics=wanted), node)
+        except RawError:
+            continue
+        for topic in (t for d in answer.results if not d.error_code for t in d.topics):
+            for p in topic.partitions:
+                at = TopicPartition(topic.name, p.partition_index)
+                out[at] = max(out.get(at, 0), p.partition_size)
+    return out

@@ -1,0 +1,93 @@
+"""A pair in sentences: for the screen, the page, faults and events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from drkit.counted import counted
+from drkit.status.pair.model import DeltaBound, PairPart, PairState, PairStatus, PairTopic, numbered
+
+_PERCENT: Final = 100
+_NOT_LIMITED: Final = "delta whole for as long as it takes: retention does not limit it"
+
+
+class PairLine(NamedTuple):
+    """One sentence of a pair."""
+
+    word: str
+    """The state or alarm, in capitals."""
+    text: str
+
+
+def pair_lines(pair: PairStatus) -> list[PairLine]:
+    """All sentences of a pair: alarms, then what is not protected, then the rest."""
+    lines = [
+        PairLine(_word(alarm.value), f"{numbered(topics)}: {topics[0].alarm_why}")
+        for alarm in pair.alarms
+        if (topics := pair.with_alarm(alarm))
+    ]
+    lines += [PairLine(_word(part.state.value), part_text(part)) for part in pair.parts]
+    lines += [PairLine(_word(PairState.UNKNOWN.value), why) for why in pair.unknown]
+    return lines or [PairLine(_word(pair.state.value), pair.why)]
+
+
+def part_text(part: PairPart) -> str:
+    """Topics of which the same is said, in one sentence."""
+    match part.state:
+        case PairState.PROTECTED:
+            lag = "" if part.records is None else f", lag {counted(part.records, 'record')}"
+            return f"{part.direction}: {counted(len(part.topics), 'topic')}{lag}"
+        case PairState.UNPROTECTED:
+            return "; ".join(_unprotected(part))
+        case PairState.FAILING_OVER | PairState.FAILING_BACK:
+            return f"{part.direction}: {numbered(part.topics)}: {part.why}"
+    return f"{numbered(part.topics)}: {part.why}"
+
+
+def _unprotected(part: PairPart) -> Iterator[str]:
+    since = "" if part.since_ms is None else f"since {utc(part.since_ms)}, "
+    active = part.topics[0].active
+    where = f", active on {active}" if active and part.since_ms is not None else ""
+    yield f"{since}{numbered(part.topics)}{where}: {part.why}"
+    if part.since_ms is not None:
+        yield _delta(part)
+
+
+def _delta(part: PairPart) -> str:
+    """Until when the delta of some topics is whole: the first that ends."""
+    known = [(t, t.delta) for t in part.topics if t.delta is not None]
+    if not known:
+        return "delta whole until an unknown time"
+    limited = [(t, d) for t, d in known if d.until_ms is not None]
+    fullest = max((d.size_used for _, d in known if d.size_used is not None), default=None)
+    by_size = "" if fullest is None else f"by size: {fullest:.0%} used"
+    if limited:
+        topic, bound = min(limited, key=lambda x: x[1].until_ms or 0)
+        return ", ".join(filter(None, (delta_text(topic, bound), by_size)))
+    unknown = next((d.unknown for _, d in known if d.unknown), "")
+    if unknown:
+        return f"delta whole until an unknown time: {unknown}"
+    return f"delta whole, {by_size}" if by_size else _NOT_LIMITED
+
+
+def delta_text(topic: PairTopic, bound: DeltaBound) -> str:
+    """Until when the active side has all that clients wrote to a topic since its promotion."""
+    assert bound.until_ms is not None  # noqa: S101  the caller's topics have a bound
+    if bound.used >= 1:
+        return f"delta may not be whole since {utc(bound.until_ms)} ({topic.topic}: {bound.by})"
+    used = round(bound.used * _PERCENT)
+    return f"delta whole until {utc(bound.until_ms)} ({topic.topic}: {bound.by}, {used} % used)"
+
+
+def utc(at_ms: int) -> str:
+    """A time in UTC, to the second."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return "a time beyond the calendar"
+
+
+def _word(value: str) -> str:
+    return value.replace("_", " ").upper()

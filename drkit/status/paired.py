@@ -1,0 +1,214 @@
+"""Looks at a flow, and at its pair: the flow in the other direction between the same clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import ClustersRecord, RoleRecord
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import metadata
+from drkit.status.facts import error_line
+from drkit.status.faults import with_pair
+from drkit.status.look import StatusCollector
+from drkit.status.model import FlowStatus
+from drkit.status.pair.delta import RETENTION_BYTES, PartitionDelta, bound_of
+from drkit.status.pair.facts import DirectionFacts, TopicLag, fenced_topics
+from drkit.status.pair.journal import JournalRuns
+from drkit.status.pair.judge import deltas_of, judge
+from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
+from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, retention_of
+
+_NO_STATE: Final = FlowState()
+
+
+class PairedCollector(StatusCollector):
+    """Looks repeatedly, over persistent connections. Use it from one thread.
+
+    The parameters are those of :class:`StatusCollector`.
+    """
+
+    def __init__(self, settings: Settings, flow: FlowSettings, **more: Any) -> None:
+        super().__init__(settings, flow, **more)
+        self._reverse = next((f for f in settings.flows if f.has_opposite_in([flow])), None)
+        self._reverse_aliases = tuple(flow.opposite_flows or ())
+        self._journals: dict[str, JournalTail] = {}
+        self._reverse_state: StateTopic | None = None
+        self._reverse_look: StatusCollector | None = None
+        self._delta = DeltaLook()
+
+    def look(self, *, measure: bool = False) -> FlowStatus:
+        """See :class:`StatusCollector`; with the state of the pair."""
+        status = super().look(measure=measure)
+        first = self._first(status)
+        second = self._second(status, first)
+        found = judge(first, second, self._settings.failover.rpo_seconds)
+        return with_pair(status, self._with_deltas(found, (first, second), status.at_ms))
+
+    def close(self) -> None:
+        """See :class:`StatusCollector`."""
+        self._forget_reverse()
+        if self._reverse_look is not None:
+            self._reverse_look.close()
+        super().close()
+
+    # -- the two directions -------------------------------------------------------------------------
+
+    def _first(self, status: FlowStatus) -> DirectionFacts:
+        """The flow itself; its state was read by the look at it."""
+        aliases = (self._flow.source, self._flow.target)
+        if not status.target_answers:
+            return DirectionFacts(
+                *aliases, unread=_silent(self._flow.target), silent=not status.source_answers
+            )
+        state = self._state.records if self._state is not None else _NO_STATE
+        return self._facts(
+            aliases, state, status.at_ms, tail=self._flow.source, silent=not status.source_answers,
+            lags=_lags_of(status),
+        )  # fmt: skip
+
+    def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
+        """The flow in the other direction; its state is on the source of this one."""
+        source, target = self._flow.target, self._flow.source
+        silent = not status.target_answers
+        if not self._reverse_aliases:
+            return DirectionFacts(source, target, configured=False, silent=silent)
+        if not status.source_answers:
+            return DirectionFacts(source, target, unread=_silent(target), silent=silent)
+        try:
+            alias, state = self._reverse_records()
+        except (DrkitError, RawError) as error:
+            self._forget_reverse()
+            why = error_line(error) if status.target_answers else _silent(target)
+            return DirectionFacts(source, target, unread=why, silent=silent)
+        found = self._facts((source, target), state, status.at_ms, tail=alias, silent=silent, lags=None)
+        if found.running and first.promoted and self._reverse is not None and not silent:
+            return replace(found, lags=self._reverse_lags())
+        return found
+
+    def _facts(
+        self,
+        aliases: tuple[str, str],
+        state: FlowState,
+        now_ms: int,
+        *,
+        tail: str,
+        silent: bool,
+        lags: Mapping[str, TopicLag] | None,
+    ) -> DirectionFacts:
+        """The facts of a direction whose state was read; what else cannot be read is unknown in them.
+
+        :param tail: source alias in the name of its journal
+        """
+        source, target = aliases
+        runs: JournalRuns | str
+        gone: frozenset[str] = frozenset()
+        try:
+            reader = self._journals.setdefault(target, JournalTail(tail))
+            runs = self._loop.run(self._read_journal, target, reader)
+        except (DrkitError, RawError) as error:
+            runs = error_line(error)
+        # Where the source does not tell, what is on record counts.
+        with suppress(DrkitError, RawError):
+            gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
+        try:
+            return DirectionFacts.of(
+                aliases, state, now_ms, runs=runs, silent=silent, lags=lags, gone=gone,
+                passed_over=(self._reverse or self._flow).is_heartbeats
+                if source == self._flow.target
+                else self._flow.is_heartbeats,
+            )  # fmt: skip
+        except DrkitError as error:
+            return DirectionFacts(*aliases, unread=error_line(error), silent=silent)
+
+    async def _read_journal(self, alias: str, reader: JournalTail) -> JournalRuns:
+        return await reader.read(await self._connected(alias))
+
+    def _reverse_records(self) -> tuple[str, FlowState]:
+        """The state of the flow in the other direction, and its alias for the source there."""
+        if self._reverse_state is None:
+            for alias in self._reverse_aliases:
+                if self._loop.run(self._has_topic, state_topic(alias)):
+                    self._reverse_state = StateTopic(self._sides[self._flow.source], alias)
+                    self._reverse_state.load()
+                    if self._is_opposite(self._reverse_state.records):
+                        return alias, self._reverse_state.records
+                    self._forget_reverse()
+            return self._reverse_aliases[0], _NO_STATE
+        self._reverse_state.load()
+        alias = next(a for a in self._reverse_aliases if state_topic(a) == self._reverse_state.name)
+        return alias, self._reverse_state.records
+
+    def _is_opposite(self, state: FlowState) -> bool:
+        """Whether a flow copies from this one's target; another team's flow may have the same alias."""
+        theirs = state.get(ClustersRecord)
+        ours = self._state.records.get(ClustersRecord) if self._state is not None else None
+        return theirs is None or ours is None or theirs == ClustersRecord(ours.target, ours.source)
+
+    async def _has_topic(self, name: str) -> bool:
+        return not (await metadata(await self._connected(self._flow.source), [name]))[name].error
+
+    def _reverse_lags(self) -> Mapping[str, TopicLag] | None:
+        """How far the opposite flow is: a look at it without its groups."""
+        if self._reverse_look is None:
+            assert self._reverse is not None  # noqa: S101  the caller looked
+            self._reverse_look = StatusCollector(
+                self._settings, self._reverse, scan_up_to=self._scan_up_to, groups=False
+            )
+        return _lags_of(self._reverse_look.look())
+
+    def _forget_reverse(self) -> None:
+        state, self._reverse_state = self._reverse_state, None
+        if state is not None:
+            state.close()
+
+    # -- what the active side keeps -----------------------------------------------------------------
+
+    def _with_deltas(
+        self, pair: PairStatus, flows: tuple[DirectionFacts, DirectionFacts], now_ms: int
+    ) -> PairStatus:
+        """The pair with the bound of every delta that nothing copies."""
+        bounds: dict[PairTopic, DeltaBound] = {}
+        for number, flow in enumerate(flows):
+            if found := deltas_of(pair, flow, is_first=number == 0):
+                known = self._bounds(flow.target, {n: d.role for n, d in found.items()}, now_ms)
+                bounds |= {found[name].topic: bound for name, bound in known.items()}
+        return replace(pair, topics=tuple(replace(t, delta=bounds.get(t)) for t in pair.topics))
+
+    def _bounds(self, active: str, roles: Mapping[str, RoleRecord], now_ms: int) -> dict[str, DeltaBound]:
+        """The bound of each promoted topic of the active side."""
+        try:
+            settings = retention_of(self._sides[active], roles)
+            held = self._loop.run(self._held, active, roles, settings)
+        except (DrkitError, RawError) as error:
+            return dict.fromkeys(roles, DeltaBound(unknown=error_line(error)))
+        return {
+            name: bound_of(settings[name], held[name], role.at_ms, now_ms)
+            if name in settings and name in held
+            else DeltaBound(unknown=f"{active} does not tell about the topic")
+            for name, role in roles.items()
+        }
+
+    async def _held(
+        self,
+        active: str,
+        roles: Mapping[str, RoleRecord],
+        settings: Mapping[str, Mapping[str, str | None]],
+    ) -> dict[str, list[PartitionDelta]]:
+        sizes = any(int(s.get(RETENTION_BYTES) or -1) > 0 for s in settings.values())
+        return await self._delta.partitions(await self._connected(active), roles, sizes=sizes)
+
+
+def _lags_of(status: FlowStatus) -> dict[str, TopicLag]:
+    return {t.topic: TopicLag(t.records, t.seconds, t.reason) for t in status.topics}
+
+
+def _silent(alias: str) -> str:
+    return f"{alias} does not answer"

@@ -1,0 +1,48 @@
+"""Planned switchovers there and back: one exact history on both sides."""
+
+from __future__ import annotations
+
+from drkit.model import TopicPartition
+from tests.support.failback.pair import Pair, Side
+from tests.support.failover.truth import values
+from tests.support.flows.produce import fill, fill_transactions
+
+
+def test_three_rounds_at_rest(pair: Pair) -> None:
+    """Groups idle from before the first turn, a lagging one, one that works; each offset after each turn."""
+    first = pair.now
+    topic = first.name("orders")
+    first.create(first.source, topic, 3, {"retention.ms": "-1"})
+    fill_transactions(first.source, [topic], 30, most=9)
+    fill(first.source, topic, 100)
+    idle, works = first.name("idle"), first.name("works")
+    ends = first.offsets(first.source, topic)
+    at_first = {TopicPartition(topic, p): 5 + p for p in ends}
+    first.commit(first.source, idle, at_first)
+    first.commit(first.source, works, {TopicPartition(topic, p): e // 2 for p, e in ends.items()})
+    checked = 0
+    for number in range(6):
+        side = pair.now
+        side.replicate()
+        side.copied([topic], dict.fromkeys([idle, works]))
+        checked += side.exact([topic])
+        assert pair.switch()["state"] == "done"
+        fill(side.target, topic, 40, first=1000 * (number + 1))
+        side.commit(side.target, works, _nearly_at_the_end(side, topic))
+        report = pair.reprotect()
+        assert report["state"] == "done", report
+    assert checked > 2000
+    final = pair.now
+    final.replicate()
+    final.copied([topic], dict.fromkeys([idle, works]))
+    theirs, ours = final.records(final.source, topic), final.records(final.target, topic)
+    assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
+    stands = final.all_committed(idle)
+    for at, offset in at_first.items():
+        p = at.partition
+        unread = [s.value for s in theirs[p] if s.offset >= offset]
+        assert [s.value for s in ours[p] if s.offset >= stands[at]] == unread, at
+
+
+def _nearly_at_the_end(side: Side, topic: str) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, p): e - 3 for p, e in side.offsets(side.target, topic).items()}

@@ -1,0 +1,41 @@
+"""``drkit reprotect`` as a person types it, on a pair of flows: without a name, shown first, then done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.failback.pair import CUT, Pair
+from tests.support.failover.command import drkit
+from tests.support.failover.settings_file import written
+from tests.support.flows.produce import fill
+
+
+def test_the_flow_that_waits_is_found_and_returned(pair: Pair, tmp_path: Path) -> None:
+    side = pair.now
+    topic = side.name("typed")
+    side.create(side.source, topic, 1, {"retention.ms": "-1"})
+    fill(side.source, topic, 20)
+    file, name = written(side, tmp_path), f"{side.source.alias}->{side.target.alias}"
+    side.replicate()
+    side.copied([topic])
+    early = drkit(file, "reprotect")
+    assert (early.code, "no topic of them waits for a return" in early.err) == (2, True)
+    assert pair.switch()["state"] == "done"
+
+    refused = drkit(file, "reprotect", "--dry-run")
+    assert refused.code == 3
+    assert "nothing else keeps clients off" in refused.err
+    planned = drkit(file, "reprotect", "--dry-run", "--clients-cut", CUT)
+    assert planned.code == 0, planned.err
+    assert {row["step"] for row in planned.data["steps"]} >= {"CONTACT", "COMPARE", "DEMOTE", "BEGIN"}
+    assert f"clients are kept off: {CUT}" in planned.err
+    assert drkit(file, "reprotect", "--resume").code == 2, "a dry run begins nothing"
+    no_name = drkit(file, "reprotect", "--flow", name, "--abort")
+    assert "there is no return to abort" in no_name.err
+
+    done = drkit(file, "reprotect", "--clients-cut", CUT, "--yes")
+    assert done.code == 0, done.err
+    assert (done.data["kind"], done.data["state"]) == ("return", "done")
+    assert "BEGIN" in done.err, "progress is shown"
+    again = drkit(file, "reprotect", "--flow", name)
+    assert (again.code, "there is nothing to make a standby of" in again.err) == (3, True)

@@ -1,0 +1,124 @@
+"""After a switchover the flow in the other direction leaves the topic out, until a return has begun it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from drkit.checkpoints.plan import FrameLook
+from drkit.config import Settings
+from drkit.failover.core.context import RunRequest
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.records import EventRecord, ReturnRecord
+from drkit.flow_state.reverse_flow import OppositeFlows
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from drkit.topic_sync.preview import topic_plan
+from drkit.topic_sync.rules import TopicSyncResult
+from drkit.topic_sync.sync import TopicSync
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+from tests.support.failover.world import World
+from tests.support.flows.produce import fill
+
+
+@dataclass
+class Turned:
+    """A switchover has ended; nothing has begun in the other direction."""
+
+    world: World
+    run: str
+    topic: str
+    settings: Settings
+    clusters: tuple[Cluster, Cluster]
+    """The new primary, and the old one."""
+    state: StateTopic
+    """Of the flow in the other direction."""
+
+    def look(self) -> TopicSyncResult:
+        """As its replicator looks."""
+        source, target = self.clusters
+        flow = self.settings.flows[1]
+        opposite = OppositeFlows(source, target, flow, self.state, 0.0)
+        try:
+            opposite.read_all()
+            explained = partial(opposite.explain_records, both_ways=False)
+            sync = TopicSync(source, target, flow, self.state, claims=opposite.claims, explained=explained)
+            return sync.look()
+        finally:
+            opposite.close()
+
+    def plan(self) -> dict[str, str]:
+        """What `drkit config show --plan` says of topics that are left out."""
+        rows: list[dict[str, Any]] = topic_plan(self.settings, self.settings.flows[1:])
+        return {row["topic"]: row["why"] for row in rows if row["what"] == "leave out"}
+
+    def begin(self, run: str) -> None:
+        """Record a return."""
+        self.state.put(ReturnRecord(run, "return", 1), self.topic)
+
+
+@pytest.fixture
+def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterator[Turned]:
+    world = World(source, target, tmp_path)
+    topic = world.name("orders")
+    world.create(world.source, topic, 1, {})
+    fill(world.source, topic, 20)
+    world.commit(world.source, world.name("shop"), {TopicPartition(topic, 0): 5})
+    world.replicate()
+    try:
+        world.copied([topic], {world.name("shop"): None})
+        with world.desk() as desk:
+            report = desk.begin((), RunRequest(planned=True))
+        assert report["state"] == "done"
+        plain = world.plain()
+        back = {"source": world.target.alias, "target": world.source.alias, "topics": [f"{world.tag}-.*"]}
+        plain["flows"] = [world.flow_fields, back]
+        settings = Settings.model_validate(plain)
+        clusters = Cluster.connect(world.target), Cluster.connect(world.source)
+        ensure_state_topic(clusters[1], settings.flows[1])
+        # Where there is no authorizer the fence refuses drkit, too: a return lifts it when the other side is.
+        assert not alter_topic_configs(clusters[1], {topic: {MAX_MESSAGE_BYTES: None}})
+        with StateTopic(world.source, world.target.alias) as state:
+            yield Turned(world, report["run"], topic, settings, clusters, state)
+    finally:
+        world.close()
+
+
+def test_a_promoted_topic_is_copied_back_only_after_its_own_return(turned: Turned) -> None:
+    fresh = turned.world.name("fresh")
+    turned.world.create(turned.world.target, fresh, 1, {})
+    found = turned.look()
+    assert list(found.copied) == [fresh], "it was not promoted"
+    reason = found.left_out[turned.topic]
+    flow = turned.settings.flows[0].name
+    assert f"promoted by the switchover {turned.run}" in reason
+    assert f"drkit reprotect --flow '{flow}' makes {turned.world.source.alias} its standby" in reason
+    event = turned.state.get(EventRecord, EventRecord.name_of("topic_left_out", turned.topic))
+    assert event is not None
+    assert turned.run in event.fields["reason"]
+    assert turned.plan() == {turned.topic: reason}
+
+    turned.begin("earlier")
+    assert turned.look().left_out == {turned.topic: reason}, "of an earlier promotion"
+
+    turned.begin(turned.run)
+    assert turned.plan() == {}
+    found = turned.look()
+    assert sorted(found.copied) == sorted([fresh, turned.topic])
+    assert found.left_out == {}
+
+    both = turned.clusters[0].settings, turned.clusters[1].settings
+    flow_back, records = turned.settings.flows[1], turned.state.records
+    frame = FrameLook(both).look(flow_back, records)
+    assert frame is not None
+    assert frame.terms.known.topics.keys() == {fresh, turned.topic}
+    frame = FrameLook(both, lambda: frozenset({turned.topic})).look(flow_back, records)
+    assert frame is not None
+    assert frame.terms.known.topics.keys() == {fresh}, "its groups get no position"

@@ -1,0 +1,79 @@
+"""`drkit replicate` with both directions of a pair: each begins by itself after a planned switchover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from drkit.flow_state.records import ReturnRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.local.cluster import LocalCluster
+from tests.support.failback.pair import CUT, Pair, Side
+from tests.support.failover.settings_file import written
+from tests.support.failover.truth import values
+from tests.support.flows.produce import fill, fill_transactions
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def pair(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterator[Pair]:
+    quick: dict[str, Any] = {"tasks": 1, "epoch_seconds": 20, "refresh_topics_interval_seconds": 1,
+             "checkpoint_interval_seconds": 1, "sync_group_offsets_interval_seconds": 1}  # fmt: skip
+    found = Pair(source, target, tmp_path / "journal", **quick)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def replicator(pair: Pair, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    path = written(pair.now, tmp_path)
+    command = [sys.executable, "-m", "drkit", "replicate", "--config", str(path)]
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, stderr=log, stdout=log) as process:
+        yield process
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_each_direction_begins_by_itself(
+    pair: Pair, replicator: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    first = pair.now
+    topic = first.name("orders")
+    first.create(first.source, topic, 3, {"retention.ms": "-1"})
+    fill_transactions(first.source, [topic], 30, most=9)
+    fill(first.source, topic, 100)
+    written = sum(map(len, first.records(first.source, topic).values()))
+
+    def said() -> str:
+        return (tmp_path / "log").read_text()[-3000:]
+
+    for number in range(3):
+        side, back = pair.now, pair.other
+        eventually(lambda: _is_copied(side, topic), 90, said)  # noqa: B023  asked at once
+        side.exact([topic])
+        assert pair.switch(clients_cut=CUT)["state"] == "done"
+        fill(side.target, topic, 50, first=1000 * (number + 1))
+        eventually(lambda: _has_begun(back, topic), 60, said)  # noqa: B023
+        pair.now, pair.other = back, side
+        assert replicator.poll() is None, said()
+    eventually(lambda: _is_copied(pair.now, topic), 90, said)
+    assert pair.now.exact([topic]) > 500
+    theirs, ours = (pair.now.records(c, topic) for c in (pair.now.source, pair.now.target))
+    assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
+    assert sum(map(len, ours.values())) == written + 3 * 50
+
+
+def _is_copied(side: Side, topic: str) -> bool:
+    theirs, ours = side.records(side.source, topic), side.records(side.target, topic)
+    return {p: len(r) for p, r in theirs.items()} == {p: len(r) for p, r in ours.items()}
+
+
+def _has_begun(side: Side, topic: str) -> bool:
+    with StateTopic(side.target, side.source.alias) as state:
+        state.load()
+        return topic in state.all(ReturnRecord)

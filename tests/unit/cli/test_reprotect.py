@@ -1,0 +1,130 @@
+"""``drkit reprotect`` without brokers: what it refuses to parse, what it proposes, and its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drkit.cli.main import run
+from drkit.cli.render import emit
+from drkit.cli.screens.failover import rows_of, shown
+from drkit.cli.screens.reprotect import show_return, verdict_of_return
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.step import StepEffect
+from drkit.failover.interpreter import Planned
+from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.failover.proposal import ReturnProposal
+from drkit.failover.report import report_of
+
+FLOWS = """
+[clusters.a]
+bootstrap_servers = "127.0.0.1:1"
+[clusters.b]
+bootstrap_servers = "127.0.0.1:1"
+[clusters.c]
+bootstrap_servers = "127.0.0.1:1"
+[[flows]]
+source = "a"
+target = "b"
+topics = [".*"]
+[[flows]]
+source = "a"
+target = "c"
+topics = [".*"]
+"""
+PROPOSAL = ReturnProposal("a", "b", "b->a", {"orders": "a.orders", "audit": "audit"}, [
+    Planned(StepName.CONTACT, StepEffect("look at 2 topics", "a", "fenced, and no group has a member")),
+    Planned(StepName.DEMOTE, StepEffect("make 2 topics passive", "a")),
+    Planned(StepName.BEGIN, StepEffect("begin the map of 2 topics", "b->a", "nothing is copied")),
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("reprotect", "--resume", "--abort"), "--resume and --abort exclude each other"),
+        (("reprotect", "--dry-run", "--abort"), "not --abort"),
+        (("reprotect", "--take-over"), "--take-over is for --resume or --abort"),
+        (("reprotect", "--abort", "--clients-cut", "x"), "--clients-cut is not for --abort"),
+        (("failover", "--all", "--clients-cut", "x"), "--clients-cut is for --planned"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+):
+    assert run(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_a_pair_it_asks_for_the_flow_and_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "drkit.toml"
+    file.write_text(FLOWS, encoding="utf-8")
+    assert run(["--config", str(file), "reprotect"]) == 2
+    said = capsys.readouterr().err
+    assert "no topic of them waits for a return, which one do you mean?" in said
+    assert "--flow 'a->b', --flow 'a->c'" in said
+
+
+def test_a_proposal_says_what_would_change(capsys: pytest.CaptureFixture[str]):
+    show_return(PROPOSAL)
+    assert capsys.readouterr().err.splitlines() == [
+        "standby   a, of b: the flow b->a",
+        "topics    a.orders → orders, audit",
+        "changes   make 2 topics passive, a",
+        "          begin the map of 2 topics, b->a (nothing is copied)",
+    ]
+    assert verdict_of_return(PROPOSAL) == (
+        "would begin: 2 topics become passive on a; nothing is copied that both have"
+    )
+    assert [row["step"] for row in rows_of(PROPOSAL.lines)] == ["CONTACT", "DEMOTE", "BEGIN"]
+
+
+def report(*, held: bool = False) -> dict[str, Any]:
+    """The report of a return, made from its journal."""
+    log = RunLog("r1", 4)
+    body: dict[str, Any] = {"holder": {}, "table": RETURN.name, "scope": {"topics": {"orders": "orders"}}}
+    told: list[tuple[EntryKind, StepName | None, dict[str, Any]]] = [(EntryKind.RUN, None, body)]
+    for step in RETURN.order:
+        told.append((EntryKind.INTENT, step, {}))
+        if held and step is StepName.DEMOTE:
+            told.append((EntryKind.HELD, step, {"error": {"error": "it takes writes", "hint": "look"}}))
+            break
+        evidence = {"next": ["drkit replicate --flow 'b->a'"]} if step is StepName.DONE else {}
+        note = f"a note of {step.value}"
+        told.append((EntryKind.RESULT, step, {"evidence": evidence, "notes": [note], "seconds": 0.5}))
+    if not held:
+        told.append((EntryKind.END, None, {"state": "done"}))
+    for number, (kind, step_, more) in enumerate(told):
+        log.take(JournalEntry("r1", number, "t", 4, kind, step_, "", number, more))
+    return report_of(log, "a->b")
+
+
+def lines(shown_: list[dict[str, Any] | str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    for part in shown_:
+        emit(part)
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_return_ends_in_a_few_lines_and_says_nothing_of_a_failover(capsys: pytest.CaptureFixture[str]):
+    assert lines(shown(report()), capsys) == [
+        "return  done: a->b, 1 topic, run r1, term 4",
+        "groups  a note of DEMOTE",
+        "begun   a note of BEGIN",
+        "1. drkit replicate --flow 'b->a'",
+    ]
+    verbose = "\n".join(lines(shown(report(), verbose=True), capsys))
+    assert "a note of CONTACT" in verbose
+    assert "BEGIN 0.50" in verbose
+    assert "groups moved" not in verbose
+
+
+def test_one_that_is_held_names_its_own_command(capsys: pytest.CaptureFixture[str]):
+    said = lines(shown(report(held=True)), capsys)
+    assert "held    DEMOTE it takes writes" in said
+    assert said[-2].startswith(
+        "1. clear the reason, then: drkit reprotect --resume, or drkit reprotect --abort"
+    )

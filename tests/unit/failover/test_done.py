@@ -1,0 +1,52 @@
+"""What DONE tells a person to do next."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from drkit.config import FlowSettings
+from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.machine import StepName
+from drkit.failover.steps.done import next_steps
+
+FLOW = FlowSettings(source="primary", target="standby")
+BACK = FlowSettings(source="standby", target="primary")
+
+
+def said(request: RunRequest, *flows: FlowSettings, **results: dict[str, Any]) -> list[str]:
+    context = SimpleNamespace(
+        flow=FLOW, settings=SimpleNamespace(flows=flows), request=request,
+        result=lambda step: results.get(step.name, {}),
+    )  # fmt: skip
+    return next_steps(cast("Context", context))
+
+
+def test_after_a_switchover_the_way_back_begins_by_itself_or_is_typed() -> None:
+    lines = said(RunRequest(planned=True), FLOW, BACK)
+    assert lines[0].startswith("standby is not protected")
+    (line,) = lines[1:]
+    assert line == (
+        "drkit replicate --flow 'standby->primary' begins by itself where it runs; else: drkit reprotect"
+        " --flow 'primary->standby', then: drkit replicate --flow 'standby->primary'"
+    )
+
+
+def test_after_a_switchover_without_a_flow_back_it_is_to_be_added_first() -> None:
+    (_, line) = said(RunRequest(planned=True), FLOW)
+    table = '[[flows]] source = "standby", target = "primary"'
+    assert line.startswith(f"add the flow back to the configuration ({table}), then: drkit reprotect")
+
+
+@pytest.mark.parametrize("flows", [(FLOW,), (FLOW, BACK)])
+def test_after_a_loss_nothing_is_copied_back_by_hand(flows: tuple[FlowSettings, ...]) -> None:
+    results: dict[str, Any] = {StepName.TRANSLATE.name: {"loss": {"exact": False}}}
+    lines = said(RunRequest(accept_data_loss="it burns"), *flows, **results)
+    assert "drkit divergence says what it has that was not copied" in lines[0]
+    text = " ".join(lines)
+    assert "Keep primary fenced" in text
+    assert "not built yet" in text
+    assert "drkit replicate" not in text
+    assert "drkit reprotect" not in text

@@ -1,0 +1,239 @@
+"""What is said of a pair of clusters, from the facts of both directions. No clusters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drkit.status.faults import with_pair
+from drkit.status.model import Fault, FlowStatus, Loss
+from drkit.status.pair.facts import DirectionFacts, FenceSeen, LeftOutTopic, TopicLag
+from drkit.status.pair.journal import RETURN
+from drkit.status.pair.judge import UNPLANNED, judge
+from drkit.status.pair.model import DeltaBound, PairAlarm, PairState, PairStatus
+from drkit.status.pair.text import pair_lines
+from tests.support.status.pair_facts import (
+    COPIED,
+    NOT_KNOWN,
+    OVER,
+    RPO,
+    RUN,
+    STANDS,
+    TOPIC,
+    back,
+    direction,
+    only,
+    promoted,
+    returned,
+)
+
+
+def test_a_flow_without_an_opposite_protects_until_it_is_promoted():
+    alone = back(configured=False)
+    before = only(direction(), alone)
+    assert (before.state, before.direction, before.records) == (PairState.PROTECTED, "p->s", 0)
+    after = only(OVER, alone)
+    assert (after.state, after.since_ms, after.active) == (PairState.UNPROTECTED, 1000, "s")
+    assert after.why == "no flow s->p is configured"
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        (back(), "the replicator of s->p does not run"),
+        (back(unread="p does not answer"), "p does not answer"),
+        (back(running=True), "s->p leaves it out until drkit reprotect"),
+        (
+            back(running=True, left_out={TOPIC: LeftOutTopic(2000, "group web has members")}),
+            "s->p leaves it out until drkit reprotect: group web has members",
+        ),
+        (
+            back(running=True, left_out={TOPIC: LeftOutTopic(500, "of before")}),
+            "s->p leaves it out until drkit reprotect",
+        ),
+        (
+            back(running=True, returns=returned("f0")),
+            "s->p leaves it out until drkit reprotect",
+        ),
+        (back(running=True, returns=returned()), "s->p has no copy of it"),
+        (
+            back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: TopicLag(9, 31.0)}),
+            "s->p is not in step: more than 30 s behind",
+        ),
+        (
+            back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags=NOT_KNOWN),
+            "the lag of s->p is unknown: x",
+        ),
+    ],
+)  # fmt: skip
+def test_why_a_promoted_topic_is_not_protected(second: DirectionFacts, why: str):
+    found = only(OVER, second)
+    assert (found.state, found.why) == (PairState.UNPROTECTED, why)
+
+
+def test_after_an_unplanned_failover_no_running_replicator_helps():
+    lost = replace(OVER, promoted=promoted(planned=False))
+    assert only(lost, back(running=True)).why == UNPLANNED
+
+
+def test_the_opposite_flow_protects_after_a_turn():
+    second = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: TopicLag(3, 0.2)})
+    found = only(OVER, second)
+    assert (found.state, found.direction, found.records) == (PairState.PROTECTED, "s->p", 3)
+    assert (found.active, found.alarm) == ("s", None)
+    [line] = pair_lines(judge(OVER, second, RPO))
+    assert line == ("PROTECTED", "s->p: 1 topic, lag 3 records")
+
+
+def test_the_newest_promotion_is_told_by_the_turn_and_not_by_clocks():
+    first = direction(promoted=promoted("f1", at_ms=9_000_000), running=False)
+    second = back(
+        running=False, copies={TOPIC: TOPIC}, promoted=promoted("r1", at_ms=1), returns=returned("f1"),
+        **STANDS,
+    )  # fmt: skip
+    found = only(first, second)
+    assert (found.active, found.direction) == ("p", "p->s")
+    turned = replace(first, running=True, returns=returned("r1"), promoted={})
+    assert only(turned, second).state is PairState.PROTECTED
+
+
+def test_parts_of_a_flow_may_be_protected_in_different_directions():
+    names = ("audit", "orders")
+    first = direction(
+        copies={n: n for n in names}, lags=dict.fromkeys(names, COPIED), promoted=promoted(), **STANDS
+    )
+    second = back(running=True, copies={TOPIC: TOPIC}, returns=returned(), lags={TOPIC: TopicLag(5, 0.1)})
+    found = judge(first, second, RPO)
+    assert found.state is PairState.PROTECTED
+    assert [(p.direction, p.records) for p in found.parts] == [("p->s", 0), ("s->p", 5)]
+
+
+def test_prefixed_copies_are_topics_of_their_own():
+    first = direction(copies={"orders": "p.orders"})
+    copies = {"orders": "s.orders", "p.orders": "s.p.orders"}
+    second = back(running=True, copies=copies, lags=dict.fromkeys(copies, COPIED))
+    found = judge(first, second, RPO)
+    assert [(t.topic, t.copy, t.direction) for t in found.topics] == [
+        ("orders", "p.orders", "p->s"), ("s.orders", "orders", "s->p"), ("s.p.orders", "p.orders", "s->p"),
+    ]  # fmt: skip
+
+
+def test_two_active_sides_protect_each_other():
+    found = only(direction(), back(running=True, copies={TOPIC: TOPIC}))
+    assert (found.state, found.direction, found.active) == (PairState.PROTECTED, "p<->s", "")
+
+
+def test_what_does_not_answer_is_unknown():
+    found = only(direction(silent=True), back(unread="p does not answer"))
+    assert found.state is PairState.UNKNOWN
+    assert found.why == "whether p was promoted is unknown: p does not answer"
+    nothing = judge(DirectionFacts("p", "s", unread="x"), back(unread="y"), RPO)
+    assert (nothing.state, nothing.unknown) == (PairState.UNKNOWN, ("p->s: x", "s->p: y"))
+    assert pair_lines(nothing) == [("UNKNOWN", "p->s: x"), ("UNKNOWN", "s->p: y")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state", "way"),
+    [
+        (direction(run=RUN), back(), PairState.FAILING_OVER, "p->s"),
+        (replace(OVER, run=RUN), back(), PairState.FAILING_OVER, "p->s"),
+        (OVER, back(run=RUN), PairState.FAILING_BACK, "s->p"),
+        (replace(OVER, run=RUN._replace(table=RETURN)), back(), PairState.FAILING_BACK, "s->p"),
+        (
+            OVER,
+            back(run=RUN, returns=returned(), promoted=promoted("f9"), copies={TOPIC: TOPIC}),
+            PairState.FAILING_BACK,
+            "s->p",
+        ),
+        (replace(OVER, run=RUN._replace(topics=frozenset({"other"}))), back(), PairState.UNPROTECTED, "s->p"),
+    ],
+)
+def test_a_run_under_way(first: DirectionFacts, second: DirectionFacts, state: PairState, way: str):
+    found = only(first, second)
+    assert (found.state, found.direction) == (state, way)
+    if state is not PairState.UNPROTECTED:
+        assert found.why == "run f9 at DRAIN"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"fences": {TOPIC: FenceSeen.PENDING}}, "p answers, and is not fenced since the failover"),
+        ({"fences": {TOPIC: FenceSeen.PENDING}, "silent": True}, ""),
+        ({"fences": {TOPIC: FenceSeen.GONE}}, "p does not have the fence that is on record"),
+        (
+            {"fences": {}, "fenced_by": {"f1": "stopped"}},
+            "p answers, and its fence (stopped) is not on record any more",
+        ),
+        ({"fences": {}, "fenced_by": {"f1": "stopped"}, "silent": True}, ""),
+        ({"fences": {}, "fenced_by": {"f1": "elsewhere"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_both_open(change: dict[str, Any], why: str):
+    found = only(replace(OVER, **change), back())
+    assert found.alarm_why == why
+    assert (found.alarm is PairAlarm.BOTH_OPEN) is bool(why)
+    assert found.state is PairState.UNPROTECTED, "an alarm does not hide the protection"
+
+
+def test_a_side_that_is_copied_to_again_needs_no_fence():
+    second = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED})
+    lifted = replace(OVER, fences={TOPIC: FenceSeen.GONE})
+    assert only(lifted, second).alarm is None
+    begun = replace(lifted, run=RUN._replace(table=RETURN))
+    assert only(begun, back()).alarm is None, "the return lifts the fence before it writes its record"
+
+
+def test_both_closed():
+    fenced = direction(**STANDS)
+    assert only(fenced, back()).alarm is PairAlarm.BOTH_CLOSED
+    assert only(fenced, back()).alarm_why == "the fence of p->s stands on p, and s is not promoted"
+    assert only(replace(fenced, run=RUN), back()).alarm is None
+    assert only(replace(fenced, runs_unknown="no right"), back()).alarm is None
+    assert only(direction(fences={TOPIC: FenceSeen.GONE}), back()).alarm is None
+    way_back = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED}, **STANDS)
+    assert only(OVER, way_back).alarm is PairAlarm.BOTH_CLOSED
+
+
+def status(role: str, *codes: str) -> FlowStatus:
+    loss = Loss(0, 0, 0.0, exact=True, source_seen_seconds=0.0)
+    return FlowStatus("p->s", "p", "s", 5000, role, tuple(Fault(c, "") for c in codes), loss, None, None)
+
+
+def codes(found: FlowStatus) -> list[str]:
+    return [f.code for f in found.faults]
+
+
+def test_alarms_are_the_first_faults_and_protection_the_last():
+    first = replace(OVER, fences={TOPIC: FenceSeen.PENDING})
+    found = with_pair(status("promoted", "fence_owed"), judge(first, back(), RPO))
+    assert codes(found) == ["both_open", "fence_owed", "unprotected"]
+    assert "since 1970-01-01T00:00:01Z, 1 topic (orders), active on s" in found.faults[-1].text
+    assert found.as_dict()["pair"]["alarms"] == ["both_open"]
+
+
+def test_a_flow_that_the_opposite_one_relieves_has_no_fault():
+    second = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED})
+    still = status("promoted", "not_running", "heartbeat_stale", "source_unreachable")
+    assert codes(with_pair(still, judge(OVER, second, RPO))) == ["source_unreachable"]
+    waiting = with_pair(still, judge(OVER, back(), RPO))
+    assert codes(waiting) == ["not_running", "heartbeat_stale", "source_unreachable", "unprotected"]
+
+
+def test_a_flow_that_never_failed_over_keeps_its_own_faults_only():
+    stopped = judge(direction(running=False), back(configured=False), RPO)
+    assert stopped.state is PairState.UNPROTECTED
+    assert codes(with_pair(status("stopped", "not_running"), stopped)) == ["not_running"]
+
+
+@pytest.mark.parametrize("used", [0.49, 0.5, 1.0])
+def test_half_of_the_time_is_a_fault(used: float):
+    [topic] = judge(OVER, back(), RPO).topics
+    due = replace(topic, delta=DeltaBound(10_000, "retention.ms", used))
+    found = with_pair(status("promoted"), PairStatus(("p", "s"), (due,)))
+    assert ("delta_ends" in codes(found)) is (used >= 0.5)
+    ends = "may not be whole since" if used == 1 else "whole until"
+    assert f"delta {ends} 1970-01-01T00:00:10Z (orders: retention.ms" in found.faults[0].text

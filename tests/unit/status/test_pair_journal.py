@@ -1,0 +1,105 @@
+"""The run that is under way, from records of a journal: of any table, also of a later drkit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from drkit.errors import Failed
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import EntryKind, JournalEntry, parts_of
+from drkit.status.pair.journal import RETURN, JournalRuns
+
+OPENING: dict[str, Any] = {"scope": {"topics": {"orders": "p.orders"}}, "holder": {"token": "t"}}
+
+
+def entry(number: int, kind: str, step: str | None = None, **more: Any) -> bytes:
+    body = more.pop("body", {})
+    return json.dumps({
+        "v": 1, "run_id": "r1", "number": number, "by": "t", "term": 1, "kind": kind, "step": step,
+        "effect": "", "at_ms": 5, "body": body, **more,
+    }).encode()  # fmt: skip
+
+
+def runs(*values: bytes) -> JournalRuns:
+    found = JournalRuns()
+    for value in values:
+        found.take(value)
+    return found
+
+
+def test_the_step_of_a_failover():
+    found = runs(entry(0, "run", body=OPENING), entry(1, "intent", "FENCE")).under_way
+    assert found is not None
+    assert (found.table, found.step, found.topics) == ("failover", "FENCE", frozenset({"orders", "p.orders"}))
+    assert found.in_words == "FENCE"
+
+
+def test_the_steps_of_a_return_are_shown_though_the_failover_does_not_know_them():
+    opening = entry(0, "run", body={**OPENING, "table": "return"})
+    found = runs(
+        opening, entry(1, "intent", "CONTACT"), entry(2, "result", "CONTACT"), entry(3, "intent", "X")
+    ).under_way
+    assert found is not None
+    assert (found.table, found.in_words) == (RETURN, "X")
+
+
+def test_a_held_run_says_why_until_it_is_resumed():
+    held = [
+        entry(0, "run", body=OPENING),
+        entry(1, "held", "DRAIN", body={"error": Failed("late").as_dict()}),
+    ]
+    found = runs(*held).under_way
+    assert found is not None
+    assert found.in_words == "LOCK, held: late"
+    resumed = runs(
+        *held, entry(2, "hold", by="u", body={"holder": {"token": "u"}}), entry(3, "intent", "OPEN", by="u")
+    )
+    assert resumed.under_way is not None
+    assert resumed.under_way.in_words == "OPEN"
+    overtaken = runs(
+        *held, entry(2, "hold", by="u", body={"holder": {"token": "u"}}), entry(3, "intent", "OPEN")
+    )
+    assert overtaken.under_way is not None
+    assert overtaken.under_way.step == "", "an overtaken process does not count"
+
+
+def test_a_run_ends():
+    over = runs(entry(0, "run", body=OPENING), entry(1, "end", body={"state": "done"}))
+    assert over.under_way is None
+    over.take(entry(0, "run", body=OPENING))
+    assert over.under_way is None, "a copy of its first record begins no run"
+
+
+def test_how_the_fence_of_a_run_ended():
+    result = entry(1, "result", "FENCE", body={"evidence": {"how": "stopped", "proven": True}})
+    assert runs(entry(0, "run", body=OPENING), result).fences == {"r1": "stopped"}
+
+
+def test_what_is_no_entry_is_passed_over():
+    found = runs(
+        b"\xff", b"[]", b"{}", b'{"part_of": 3}', entry(0, "run", body=OPENING), b"null", b"[" * 9999
+    )
+    assert found.under_way is not None
+
+
+def test_entries_of_several_records():
+    topics = {f"topic-{n}-{'x' * 200}": f"topic-{n}" for n in range(6000)}
+    large = JournalEntry(
+        "r1",
+        0,
+        "t",
+        1,
+        EntryKind.RUN,
+        None,
+        effect="",
+        at_ms=5,
+        body={**OPENING, "scope": {"topics": topics}},
+    )
+    step = JournalEntry("r1", 1, "t", 1, EntryKind.INTENT, StepName.OPEN, effect="", at_ms=5, body={})
+    records = parts_of(large)
+    assert len(records) > 1
+    found = runs(records[0], *records, *parts_of(step)).under_way
+    assert found is not None
+    assert len(found.topics) == 12_000
+    assert found.step == "OPEN"
