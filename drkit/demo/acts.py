@@ -10,6 +10,7 @@ from drkit.demo.failover_acts import FailOver, GoOn, PrimaryDies
 from drkit.demo.group_acts import ReadSome, ReadTheRest
 from drkit.demo.proof import read_all
 from drkit.demo.stage import TOPICS, Stage
+from drkit.demo.turn_acts import ComeHome, GoOver
 from drkit.errors import Failed
 
 _BACKLOG = 100_000
@@ -228,7 +229,9 @@ def _close(stage: Stage) -> bool:
 
 _BEGINNING: tuple[Act, ...] = (TwoClusters(), OpenShop(), Replicate(), ReadSome(), Kill(), CloseShop())
 _PROOF: tuple[Act, ...] = (VerifyAct(), BothSides())
-ACTS: tuple[Act, ...] = (*_BEGINNING, *_PROOF, PrimaryDies(), FailOver(), GoOn())
+ACTS: tuple[Act, ...] = (
+    *_BEGINNING, *_PROOF, GoOver(), ComeHome(), PrimaryDies(), FailOver(), GoOn(),
+)  # fmt: skip
 """In the order in which they are played."""
 PEACEFUL: tuple[Act, ...] = (*_BEGINNING, ReadTheRest(), *_PROOF)
 """The acts when both clusters are kept running."""

@@ -48,9 +48,9 @@ class FailOver:
             "One command moves everything: drkit's own writers are fenced, every group continues at its next"
             " record, producers may write, clients are repointed. And it says what is lost."
         )
-        stage.screen.command("drkit failover --all")
+        stage.screen.command("drkit failover --flow 'primary->standby' --all")
         begun = time.monotonic()
-        report: dict[str, Any] = stage.ask("failover", "--all", "--yes")
+        report: dict[str, Any] = stage.ask("failover", "--flow", "primary->standby", "--all", "--yes")
         seconds = time.monotonic() - begun
         if report.get("state") != "done":
             raise Failed("the failover was not done", where="drkit failover", evidence=str(report)[:1500])

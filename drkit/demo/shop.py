@@ -20,6 +20,7 @@ _PAYMENT_SECONDS = 0.1
 _DECLINED = 0.25
 _FLUSH_SECONDS = 30.0
 _ABANDON_SECONDS = 0.3
+_ORDERS_PRODUCER = {"linger.ms": 2, "compression.type": "lz4"}
 
 
 class Shop:
@@ -38,7 +39,7 @@ class Shop:
         self._threads: list[threading.Thread] = []
         self._failure: BaseException | None = None
         self._random = random.Random(17)  # noqa: S311  sample data
-        self._producer = self._make(**{"linger.ms": 2, "compression.type": "lz4"})
+        self._producer = self._make(**_ORDERS_PRODUCER)
 
     def _make(self, **settings: Any) -> Producer:
         return Producer(
@@ -82,6 +83,11 @@ class Shop:
         self._flush()
         if self._failure is not None:
             raise Failed("the demo's shop could not write to the primary") from self._failure
+
+    def move(self, bootstrap: str) -> None:
+        """Write to another cluster from now on; the shop is closed."""
+        self._bootstrap = bootstrap
+        self._producer = self._make(**_ORDERS_PRODUCER)
 
     def abandon(self) -> None:
         """Stop a shop whose primary is gone, without waiting for acknowledgements that never come."""

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, Self
 from drkit.clock import wall_ms
 from drkit.config import Settings, load
 from drkit.demo.accounting import Payments
+from drkit.demo.configuration import back, there
 from drkit.demo.observer import StandbyObserver
 from drkit.demo.replicator import ReplicatorProcess, environment
 from drkit.demo.screen import Scene, Screen
@@ -34,31 +35,7 @@ TOPICS = {ORDERS: 6, PAYMENTS: 2}
 """Partitions by topic."""
 _LOOK_SECONDS = 0.1
 _REMOVE_SECONDS = 5.0
-_CONFIG = """\
-[clusters.primary]
-bootstrap_servers = "{primary}"
-
-[clusters.standby]
-bootstrap_servers = "{standby}"
-
-[[flows]]
-source = "primary"
-target = "standby"
-topics = ["orders", "payments"]
-# Short ones, so that the story sees several.
-epoch_seconds = {epoch_seconds}
-refresh_topics_interval_seconds = 2
-checkpoint_interval_seconds = 1
-sync_group_offsets_interval_seconds = 1
-
-[failover]
-rpo_seconds = 60
-# The group starts afterwards.
-verify_seconds = 0.5
-journal_folder = "{journal}"
-repoint = [{{ kind = "file", path = "{endpoint}" }}]
-"""
-EPOCH_SECONDS = 4
+_STATUS_SECONDS = 2.0
 
 
 @dataclass
@@ -77,6 +54,7 @@ class Stage:
     """What the group got before it moved."""
     folder: Path = field(init=False)
     _ending: ExitStack = field(default_factory=ExitStack, init=False)
+    _asked: float = field(default=0.0, init=False)
     _addresses: dict[str, str] = field(default_factory=dict, init=False)
     _primary: LocalCluster | None = field(default=None, init=False)
     _shop: Shop | None = field(default=None, init=False)
@@ -119,12 +97,7 @@ class Stage:
         :raises Refused: with `keep`, when a local pair runs already
         """
         self._addresses = self._start_pair() if self.keep else self._start_own()
-        text = _CONFIG.format(
-            **self._addresses,
-            epoch_seconds=EPOCH_SECONDS,
-            journal=self.folder / "journal",
-            endpoint=self.endpoint,
-        )
+        text = there(self._addresses, journal=self.folder / "journal", endpoint=self.endpoint)
         self.config.write_text(text, encoding="utf-8")
         primary = Cluster.connect(self.settings.cluster("primary"))
         lz4 = {"compression.type": "lz4"}
@@ -171,6 +144,20 @@ class Stage:
     def config(self) -> Path:
         """The configuration that the demo's own commands use."""
         return self.folder / "drkit.toml"
+
+    def add_way_back(self) -> None:
+        """Add the flow in the other direction to the configuration."""
+        with self.config.open("a", encoding="utf-8") as file:
+            file.write(back())
+
+    def protects(self, flow: str) -> bool:
+        """Whether `drkit status` calls the pair protected in this direction; it is not asked all the time."""
+        if time.monotonic() < self._asked + _STATUS_SECONDS:
+            return False
+        found = self.ask("status", "--flow", flow)
+        self._asked = time.monotonic()
+        pair: dict[str, Any] = found["flows"][0].get("pair") or {}
+        return pair.get("state") == "protected" and flow in pair.get("directions", [flow])
 
     @property
     def settings(self) -> Settings:

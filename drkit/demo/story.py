@@ -8,8 +8,9 @@ import time
 from typing import Any
 
 from drkit.demo.acts import ACTS, PEACEFUL, Act
+from drkit.demo.configuration import EPOCH_SECONDS
 from drkit.demo.screen import Screen
-from drkit.demo.stage import EPOCH_SECONDS, Stage
+from drkit.demo.stage import Stage
 
 _PAUSE = f"between two orders: drkit pauses between epochs, here {EPOCH_SECONDS} s long, usually 5 min"
 
@@ -59,6 +60,8 @@ def rows(measured: dict[str, Any]) -> list[tuple[str, str, str]]:
             "{group_after:,} payments",
             "read by the group at the standby, after {group_before} at the primary",
         ),
+        ("switchover", "{switchover_seconds} s", "and {switchback_seconds} s for the way home"),
+        ("", "{turn_lost} lost", "{turn_repeated} repeated, of {turn_records:,} records"),
         ("failover", "{failover_seconds} s", "from its first step until the standby was verified"),
         ("", "{failover_lost:,} records", "acknowledged by the primary in its last moment, and lost with it"),
         ("verify", "{verify[records_per_second]:,} records/s", "compared in {verify[seconds]} s"),

@@ -71,6 +71,8 @@ def test_the_whole_story(tmp_path: Path, place: dict[str, str]) -> None:
     assert measured["group_before"] == 5
     # The shop was open once more before the primary died.
     assert measured["group_after"] >= measured["payments"] - 5
+    assert measured["turn_lost"] == measured["turn_repeated"] == 0
+    assert measured["turn_records"] > measured["records"], "the shop worked on both sides in between"
     assert measured["failover_groups"] == 1
     assert 0 < measured["failover_seconds"] < 60
     assert set(measured["lost_from"]) >= {f"orders-{p}" for p in range(6)}
