@@ -156,8 +156,8 @@ class Stage:
             return False
         found = self.ask("status", "--flow", flow)
         self._asked = time.monotonic()
-        pair: dict[str, Any] = found["flows"][0].get("pair") or {}
-        return pair.get("state") == "protected" and flow in pair.get("directions", [flow])
+        pair: dict[str, Any] = found["flows"][0]["pair"] or {"state": "unknown", "parts": []}
+        return pair["state"] == "protected" and {p["direction"] for p in pair["parts"]} == {flow}
 
     @property
     def settings(self) -> Settings:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
 from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
@@ -23,11 +25,14 @@ from drkit.offset_map.beginning import begin_partitions
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
 from drkit.offset_map.packs import parts
 from drkit.offset_map.topic import new_nonce
+from drkit.offset_map.writer import MapTaken
 from drkit.offsets import History, MapRecord, PartitionMap
 from drkit.offsets.seed import Seed
 from drkit.offsets.takeup import Author
 
 _NEW_ID: Final = "give the flow a new live producer id, then begin the direction again"
+_TRIES: Final = 5
+_PAUSE_SECONDS: Final = 1.0
 
 
 class SeededPartition(NamedTuple):
@@ -44,13 +49,14 @@ def write_seeds(
 
     Where it refuses one of them it writes nothing of any.
 
-    The caller holds the flow's lease, and no copy task of the flow runs. The flow's live producer id on
-    record must be new (:func:`drkit.flow_state.producer_ids.renew_live_id`). Before the map, the flow's state
-    gets the cuts: no task copies from a seed without its cut.
+    No task copies these partitions: the flow leaves them out until their return is on record. The flow's
+    live producer id on record must be new (:func:`drkit.flow_state.producer_ids.renew_live_id`). Before the
+    map, the flow's state gets the cuts: no task copies from a seed without its cut.
 
     :param state: of the flow, loaded
     :raises Refused: a target has another end than its seed, or the producer id is not new
     :raises Failed: a leader does not answer, or the map does not take the records
+    :raises MapTaken: tasks of the flow take its buckets again and again
     :raises ClusterUnreachable: the target does not answer
     """
     some = list(seeds)
@@ -66,7 +72,15 @@ def write_seeds(
         wanted = {w: partial(_records, w.target, seed, looks[w.target], to) for w, seed in some}
         await begin_partitions(cluster, flow, wanted, map_id, lambda: _put_cuts(state, some))
 
-    ask_once(target, "seed", write, what="begin the offset map after a turn")
+    # A task of the flow that begins now may take a bucket, for what it copies beside these partitions.
+    # Written again, the seeds are the same.
+    tries = Retrying(
+        retry=retry_if_exception_type(MapTaken),
+        stop=stop_after_attempt(_TRIES),
+        wait=wait_fixed(_PAUSE_SECONDS),
+        reraise=True,
+    )
+    tries(ask_once, target, "seed", write, what="begin the offset map after a turn")
 
 
 def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:

@@ -100,9 +100,8 @@ class FlowThread:
             except FlowPromoted as error:
                 if not waits_for_return(self.job.flow, once=self._once):
                     raise
-                observe.error(error, flow=self.name)
                 self.job.progress = None  # what looks after a flow that copies does nothing now
-                wait_for_return(self.job.flow, self.job.clusters[1], self._stop)
+                wait_for_return(self.job.flow, self.job.clusters[1], self._stop, error)
                 if self._stop.is_set():
                     return None
             except LeaseTaken as error:

@@ -19,9 +19,14 @@ def waits_for_return(flow: FlowSettings, *, once: bool) -> bool:
     return bool(flow.opposite_flows) and not once
 
 
-def wait_for_return(flow: FlowSettings, target: ClusterSettings, stop: threading.Event) -> None:
-    """Return when the flow may copy again, or `stop` is set."""
-    observe.event("flow_promoted", flow=flow.name, waits=True,
+def wait_for_return(
+    flow: FlowSettings, target: ClusterSettings, stop: threading.Event, why: DrkitError
+) -> None:
+    """Return when the flow may copy again, or `stop` is set.
+
+    :param why: the refusal to copy
+    """
+    observe.event("flow_promoted", flow=flow.name, waits=True, reason=why.what, evidence=why.evidence,
                   hint=f"it copies again after a switchover back: drkit failover --flow"
                   f" '{flow.target}->{flow.source}' --all --planned")  # fmt: skip
     with StateTopic(target.with_client(flow.target_admin), flow.source) as state:

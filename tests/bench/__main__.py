@@ -16,8 +16,10 @@ from tests.bench.failover_session import (
     FAILOVER,
     LOST,
     STANDBY,
+    SWITCH,
     measure_failovers,
     measure_lost_primaries,
+    measure_switchovers,
     measure_takeovers,
 )
 from tests.bench.groups_session import PARTS, GroupSession
@@ -42,7 +44,7 @@ EPOCH_SECONDS: Final = 90.0
 ENDS: Final = 3
 START: Final = "start"
 """Its name in ``--only``."""
-OWN: Final = (FAILOVER, LOST, STANDBY, SCALE, WORKERS)
+OWN: Final = (FAILOVER, SWITCH, LOST, STANDBY, SCALE, WORKERS)
 """Each has clusters of its own."""
 ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", START, *PARTS, *OWN)
 RATES: Final = [str(pace.per_second) for pace in PACES]
@@ -56,10 +58,10 @@ def main(arguments: Sequence[str]) -> int:
     folder = Path(options.keep or tempfile.mkdtemp(prefix="drkit-bench-"))
     folder.mkdir(parents=True, exist_ok=True)
     page = _Page(options, plan, facts(java, classpath), folder)
-    wanted, results = options.only.split(","), Results()
+    wanted, results, at = options.only.split(","), Results(), folder.resolve()
     if set(wanted) - set(OWN):
         with clusters(_tell) as (source, target):
-            session = Session(plan, source, target, folder.resolve(), _tell, results)
+            session = Session(plan, source, target, at, _tell, results)
             session.measure(lambda: page.keep(results))
             if START in wanted:
                 session.measure_starts()
@@ -68,21 +70,20 @@ def main(arguments: Sequence[str]) -> int:
                 if part in PARTS:
                     PARTS[part](GroupSession(session))
                     page.keep(results)
-    if FAILOVER in wanted:
-        measure_failovers(results, folder.resolve(), _tell, rounds=plan.rounds, quick=plan.quick)
-        page.keep(results)
-    if STANDBY in wanted:
-        measure_takeovers(results, folder.resolve(), _tell, rounds=plan.rounds)
-        page.keep(results)
-    if LOST in wanted:
-        measure_lost_primaries(results, _tell, rounds=plan.rounds)
-        page.keep(results)
-    if SCALE in wanted:
-        keep = partial(page.keep, results)
-        measure_scale(results, folder.resolve(), _tell, options.topics, keep, quick=plan.quick)
-    if WORKERS in wanted:
-        measure_workers(results, folder.resolve(), _tell, rounds=plan.rounds, quick=plan.quick)
-        page.keep(results)
+    own = {
+        FAILOVER: lambda: measure_failovers(results, at, _tell, rounds=plan.rounds, quick=plan.quick),
+        SWITCH: lambda: measure_switchovers(results, at, _tell),
+        STANDBY: lambda: measure_takeovers(results, at, _tell, rounds=plan.rounds),
+        LOST: lambda: measure_lost_primaries(results, _tell, rounds=plan.rounds),
+        SCALE: lambda: measure_scale(
+            results, at, _tell, options.topics, partial(page.keep, results), quick=plan.quick
+        ),
+        WORKERS: lambda: measure_workers(results, at, _tell, rounds=plan.rounds, quick=plan.quick),
+    }
+    for part, measure in own.items():
+        if part in wanted:
+            measure()
+            page.keep(results)
     sys.stdout.write(page.tables)
     _tell(f"figures and logs are in {folder}")
     return int(page.failed)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import detection, failovers, lost_primary, repointing, takeovers
+from tests.bench import detection, failovers, lost_primary, repointing, switchback, takeovers
 from tests.bench.results import Results
 from tests.bench.session import FAILURES, clusters
 
@@ -16,6 +16,8 @@ LOST: Final = "lost-primary"
 """The same of a lost primary, from the kill to the first record on the standby."""
 STANDBY: Final = "standby"
 """The same of a replicator that is killed beside its standby."""
+SWITCH: Final = "switch"
+"""The same of a planned switchover there and back, under writes."""
 _FAILURES: Final = (*FAILURES, RuntimeError)
 _STATES: Final = ("killed", "alive, fenced")
 _Part = tuple[str, Callable[[], None]]
@@ -52,6 +54,15 @@ def measure_lost_primaries(results: Results, tell: Callable[[str], None], *, rou
                 results.lost.append(found)
 
     _measured(results, ((LOST, measure),), tell)
+
+
+def measure_switchovers(results: Results, folder: Path, tell: Callable[[str], None]) -> None:
+    """Measure on clusters of its own."""
+    _measured(
+        results,
+        ((SWITCH, lambda: results.switches.extend(switchback.measure(folder / "switch", tell))),),
+        tell,
+    )
 
 
 def measure_takeovers(results: Results, folder: Path, tell: Callable[[str], None], *, rounds: int) -> None:

@@ -11,6 +11,8 @@ from tests.bench.lost_primary import COMMAND_GOAL_SECONDS, START_GOALS, LostPrim
 from tests.bench.lost_primary import GOAL_SECONDS as READ_GOAL
 from tests.bench.repointing import Moved
 from tests.bench.results import Results
+from tests.bench.switchback import GOAL_SECONDS as SWITCH_GOAL
+from tests.bench.switchback import GROUPS, TOPICS, UNAVAILABLE_GOAL_SECONDS, SwitchRun
 from tests.bench.tables import cell, count, seconds, spread, table
 from tests.bench.takeovers import GOAL_SECONDS as TAKEOVER_GOAL
 from tests.bench.takeovers import TakeoverRun
@@ -29,6 +31,9 @@ def failover_tables(results: Results) -> list[str]:
             f"### A failover, LOCK to VERIFY without DRAIN (s; {PARTITIONS} partitions, {BROKERS} brokers)"
         )
         parts += [heading, _failovers(results.failovers)]
+    if results.switches:
+        heading = f"{TOPICS} topics × {PARTITIONS} partitions, {GROUPS:,} groups, {BROKERS} brokers"
+        parts += [f"### A planned switchover there and back (s; {heading})", _switches(results.switches)]
     if results.detections:
         parts += ["### From the loss of the primary to LOST (s)", _detections(results.detections)]
     if results.repoints:
@@ -89,6 +94,23 @@ def _failovers(runs: Sequence[FailoverRun]) -> str:
             str(sum(r.wrong for r in mine)),
         ])  # fmt: skip
     header = ["primary", "groups", "LOCK to VERIFY", "goal", *_SHOWN, "whole command", "wrong positions"]
+    return table(header, rows)
+
+
+def _switches(runs: Sequence[SwitchRun]) -> str:
+    rows = [
+        [
+            run.way, seconds(run.unavailable_seconds), f"< {UNAVAILABLE_GOAL_SECONDS:.0f}",
+            seconds(run.seconds), seconds(run.command_seconds), f"< {SWITCH_GOAL:.0f}",
+            *(seconds(run.steps.get(s, 0.0)) for s in ("SNAPSHOT", "FENCE", "DRAIN", *_SHOWN[1:])),
+            seconds(run.protected_seconds), str(run.wrong),
+        ]
+        for run in runs
+    ]  # fmt: skip
+    header = [
+        "way", "no write acknowledged", "goal", "LOCK to VERIFY", "whole command", "goal", "SNAPSHOT",
+        "FENCE", "DRAIN", *_SHOWN[1:], "until PROTECTED again", "wrong positions",
+    ]  # fmt: skip
     return table(header, rows)
 
 

@@ -15,6 +15,7 @@ from tests.bench.scale import ScaleRun
 from tests.bench.scale_model import ModelRun
 from tests.bench.scenarios import PACES, SCENARIOS, Pace, Scenario
 from tests.bench.starts import ReplicatorStart
+from tests.bench.switchback import SwitchRun
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
 from tests.bench.workers import WorkersRun
@@ -80,6 +81,7 @@ class Results:
     scale: list[ScaleRun] = field(default_factory=list)
     workers: list[WorkersRun] = field(default_factory=list)
     models: list[ModelRun] = field(default_factory=list)
+    switches: list[SwitchRun] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -111,4 +113,5 @@ def joined(old: Results, new: Results) -> Results:
         scale=new.scale or old.scale,
         workers=new.workers or old.workers,
         models=new.models or old.models,
+        switches=new.switches or old.switches,
     )

@@ -20,6 +20,7 @@ from tests.bench.scale import ScaleRun
 from tests.bench.scale_model import ModelRun
 from tests.bench.scenarios import PACES, SCENARIOS
 from tests.bench.starts import ReplicatorStart
+from tests.bench.switchback import SwitchRun
 from tests.bench.takeovers import TakeoverRun
 from tests.bench.throughput import Throughput
 from tests.bench.workers import WorkersRun
@@ -45,6 +46,7 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "scale": _plain(results.scale),
         "workers": _plain(results.workers),
         "models": _plain(results.models),
+        "switches": _plain(results.switches),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -90,4 +92,5 @@ def load(path: Path) -> Results:
         scale=[ScaleRun(**raw) for raw in document.get("scale", ())],
         workers=[WorkersRun(**raw) for raw in document.get("workers", ())],
         models=[ModelRun(**raw) for raw in document.get("models", ())],
+        switches=[SwitchRun(**raw) for raw in document.get("switches", ())],
     )

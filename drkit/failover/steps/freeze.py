@@ -13,8 +13,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
-from drkit.failover.steps.reverse_hold import hold_reverse, release_reverse
-from drkit.flow_state.lease.watch import replicator_of
+from drkit.failover.steps.reverse_hold import ReverseHold, has_left, release_reverse, reverse_held
 from drkit.flow_state.producer_ids import renew_live_id, take_bulk_ids
 from drkit.flow_state.records import (
     BulkProducerRecord,
@@ -63,8 +62,9 @@ class FreezeStep:
         details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
         with context.effect(self.name, STOP, **details) as outcome:
             _leave(context)
-            outcome["reverse"] = hold_reverse(context) if context.request.planned else 0
-            outcome["let_go"] = self._let_go(context)
+            with reverse_held(context) as reverse:
+                outcome["reverse"] = reverse.topics
+                outcome["let_go"] = self._let_go(context, reverse)
         live, bulk = _live(context), self._bulk(context)
         writers = _writers(context, live, bulk)
         told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
@@ -114,22 +114,21 @@ class FreezeStep:
 
     # -- the flow -----------------------------------------------------------------------------------
 
-    def _let_go(self, context: Context) -> bool:
-        """Wait for a running replicator to drop these topics from its plan; return whether it did.
+    def _let_go(self, context: Context, reverse: ReverseHold) -> bool:
+        """Wait for running replicators to drop these topics from their plans; return whether they did.
 
-        Its writers are fenced in any case. While the source is silent, it makes no plan and has nothing to
-        copy, so this does not wait.
+        Their writers are fenced in any case. While the source is silent, they make no plan and have nothing
+        to copy, so this does not wait.
         """
         state = context.state
         before = state.get(ControlRecord)
         deadline = context.clock() + (_NOTICE_SECONDS if context.source() is not None else 0.0)
         while context.clock() < deadline:
-            runner = replicator_of(state.records, context.wall())
-            if runner is None or not runner.alive or _plan(state.get(ControlRecord)) != _plan(before):
+            if has_left(state.records, before, context.wall()) and reverse.is_noticed():
                 return True
             context.pause(_PAUSE_SECONDS)
             state.load()
-        context.tell(StepProgress(self.name, "the replicator did not stop in time: it is fenced now"))
+        context.tell(StepProgress(self.name, "a replicator did not stop in time: it is fenced now"))
         return False
 
     def _bulk(self, context: Context) -> dict[int, ProducerIdentity]:
@@ -179,15 +178,12 @@ def _copied_ms(context: Context) -> int | None:
 
 
 def _leave(context: Context) -> None:
-    role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
+    role, mine = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall()), []
     for topic in context.scope.topics:
         known = context.state.get(RoleRecord, topic)
         if known is None or (known.is_frozen and known.run_id != context.run_id):
-            context.state.put(role, topic)
-
-
-def _plan(control: ControlRecord | None) -> int | None:
-    return None if control is None else control.plan
+            mine.append(topic)
+    context.state.put_all((topic, role) for topic in mine)
 
 
 def _live(context: Context) -> list[ProducerIdentity]:

@@ -5,46 +5,72 @@ After the switchover it may copy only what a return has begun: see :mod:`drkit.f
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from drkit.config import FlowSettings
-from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import state_of
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ControlRecord, GenerationRecord, Role, RoleRecord
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 
-_NOTICE_SECONDS: Final = 2.0
-"""Time for a running replicator to leave the topics out of its plan."""
-_PAUSE_SECONDS: Final = 0.1
 
+class ReverseHold:
+    """The topics of the scope are frozen for the reverse flow; nothing is where it has no state."""
 
-def hold_reverse(context: Context) -> int:
-    """Freeze the topics of the scope for the reverse flow; return how many. Repeated, it does nothing more.
-
-    Nothing happens where no reverse flow is configured or ran, or the source does not answer.
-
-    :raises DrkitError: its state cannot be written
-    """
-    back = _reverse(context)
-    if back is None or context.source() is None:
-        return 0
-    with state_of(context.settings, back) as state:
+    def __init__(self, context: Context, state: StateTopic | None) -> None:
+        self._context, self._state, self.topics = context, state, 0
         if state is None:
-            return 0
+            return
+        self._before = state.get(ControlRecord)
         role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
         roles, known = state.all(RoleRecord), state.all(GenerationRecord)
         mine = [t for t in context.scope.topics.values() if t in known and t not in roles]
-        before = state.get(ControlRecord)
         state.put_all((topic, role) for topic in mine)
-        if mine:
-            _let_go(context, state, before)
-    return len(mine)
+        self.topics = len(mine)
+
+    def is_noticed(self) -> bool:
+        """Whether no replicator copies the topics any more: it has another plan, or there is none."""
+        if self._state is None or not self.topics:
+            return True
+        self._state.load()
+        return has_left(self._state.records, self._before, self._context.wall())
+
+
+def has_left(state: FlowState, before: ControlRecord | None, now_ms: int) -> bool:
+    """Whether the replicator of a flow has another plan than before, or does not run.
+
+    :param state: of the flow, loaded after its topics were frozen
+    """
+    runner, now = replicator_of(state, now_ms), state.get(ControlRecord)
+    return runner is None or not runner.alive or _plan(now) != _plan(before)
+
+
+def _plan(control: ControlRecord | None) -> int | None:
+    return None if control is None else control.plan
+
+
+@contextmanager
+def reverse_held(context: Context) -> Iterator[ReverseHold]:
+    """Freeze the topics of the scope for the reverse flow. Repeated, it does nothing more.
+
+    Nothing happens in a failover that is not planned, where no reverse flow is configured or ran, or while
+    the source does not answer.
+
+    :raises DrkitError: its state cannot be written
+    """
+    back = _reverse(context) if context.request.planned else None
+    if back is None or context.source() is None:
+        yield ReverseHold(context, None)
+        return
+    with state_of(context.settings, back) as state:
+        yield ReverseHold(context, state)
 
 
 def release_reverse(context: Context) -> None:
-    """Undo :func:`hold_reverse`; a source that does not answer keeps its topics frozen, which is told.
+    """Undo :func:`reverse_held`; a source that does not answer keeps its topics frozen, which is told.
 
     :raises DrkitError: the state cannot be written
     """
@@ -63,16 +89,3 @@ def _reverse(context: Context) -> FlowSettings | None:
     flow = context.flow
     pairs = (f for f in context.settings.flows if (f.source, f.target) == (flow.target, flow.source))
     return next(pairs, None)
-
-
-def _let_go(context: Context, state: StateTopic, before: ControlRecord | None) -> None:
-    """Wait until the replicator has another plan, or a moment: the fence refuses its tasks, too."""
-    deadline = context.clock() + _NOTICE_SECONDS
-    while context.clock() < deadline:
-        runner = replicator_of(state.records, context.wall())
-        now = state.get(ControlRecord)
-        if runner is None or not runner.alive or (now and now.plan) != (before and before.plan):
-            return
-        context.pause(_PAUSE_SECONDS)
-        state.load()
-    context.tell(StepProgress(StepName.FREEZE, "the replicator of the reverse flow did not answer in time"))
