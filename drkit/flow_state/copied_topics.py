@@ -29,6 +29,8 @@ class CopiedPartition(NamedTuple):
     target_id: UUID
     skip_from: int | None = None
     """Source offset from which on no batch is left out because of its producer; None: there is none."""
+    until: int | None = None
+    """Target offset at which producers began to write when the copy was promoted; None: it was not."""
 
     def leaves_out(self, offset: int) -> bool:
         """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
@@ -72,6 +74,8 @@ class CopiedTopics(NamedTuple):
     producers: Producers
     cuts: Mapping[TopicPartition, int] = _NO_CUTS
     """Source partition → where copying began after a turn; none where it began at the log start."""
+    ends: Mapping[TopicPartition, int] = _NO_CUTS
+    """Source partition → where the copy ended when it was promoted; none where it was not."""
 
     def without(self, topics: Container[str]) -> CopiedTopics:
         """All but some source topics."""
@@ -91,7 +95,8 @@ class CopiedTopics(NamedTuple):
         """A partition of a source topic and its copy."""
         target, source_id, target_id = self.topics[topic]
         at = TopicPartition(topic, partition)
-        return CopiedPartition(at, TopicPartition(target, partition), source_id, target_id, self.cuts.get(at))
+        to, ends = TopicPartition(target, partition), self.ends.get(at)
+        return CopiedPartition(at, to, source_id, target_id, self.cuts.get(at), ends)
 
 
 def promoted_of(state: FlowState) -> frozenset[str]:
@@ -116,6 +121,20 @@ def cuts_of(state: FlowState) -> dict[TopicPartition, int]:
     }
 
 
+def _ends_of(state: FlowState) -> dict[TopicPartition, int]:
+    """Source partition → where its copy ended when it was promoted.
+
+    :raises Damaged: a record of it was replaced
+    """
+    return {
+        TopicPartition(name, partition): end
+        for name, role in state.all(RoleRecord).items()
+        if role.is_promoted
+        for partition, end in (role.ends or {}).items()
+        if end is not None
+    }
+
+
 def map_id_of(state: FlowState) -> str:
     """The id of the flow's offset map; empty before it is on record."""
     known = state.get(OffsetMapRecord)
@@ -135,4 +154,4 @@ def known_of(state: FlowState) -> CopiedTopics:
         frozenset(skips.ids if skips is not None else ()),
         map_id_of(state),
     )
-    return CopiedTopics(topics, producers, cuts_of(state))
+    return CopiedTopics(topics, producers, cuts_of(state), _ends_of(state))

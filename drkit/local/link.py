@@ -53,6 +53,7 @@ class Link:
         self._stalled_route: int | None = None
         self.swallowing = NOWHERE
         self.flowing = asyncio.Event()
+        self._passed = {Direction.TO_BROKER: 0, Direction.TO_CLIENT: 0}
         self._thread.start()
 
     def add_route(self, host: str, port: int) -> int:
@@ -66,6 +67,14 @@ class Link:
     def connections(self) -> int:
         """How many connections are up."""
         return len(self._connections)
+
+    def passed(self, direction: Direction) -> int:
+        """How many bytes have been delivered that way, since the link began."""
+        return sum(size for way, size in self._passed.items() if way in direction)
+
+    def count(self, direction: Direction, size: int) -> None:
+        """Note that so many bytes were delivered."""
+        self._passed[direction] += size
 
     def cut(self) -> None:
         """Reset every connection, refuse new ones."""
@@ -222,6 +231,7 @@ class _Connection:
             if not data:
                 raise ConnectionResetError
             await self._write(writer, data)
+            link.count(direction, len(data))
 
     async def _write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         while data:

@@ -90,7 +90,7 @@ class PartitionLocator:
             if (why := _gone(self.topics[w.target.topic], w))
         }
         asked = [w for w in wanted if w.source not in out]
-        looks = await self._look([w.target for w in asked], is_copying=is_copying)
+        looks = await self._look(asked, is_copying=is_copying)
         await self.read(asked, undecided=is_copying)
         await self._grown(asked, looks)
         settling = {
@@ -105,9 +105,11 @@ class PartitionLocator:
                 out[w.source] = Located(Unavailable(self._silent(w)))
         return out
 
-    async def _look(self, targets: list[TopicPartition], *, is_copying: bool) -> dict[TopicPartition, Look]:
+    async def _look(self, wanted: list[CopiedPartition], *, is_copying: bool) -> dict[TopicPartition, Look]:
+        targets = [w.target for w in wanted]
         if is_copying:
-            return await look_while_copying(self.target, self.topics, targets)
+            promoted = {w.target for w in wanted if w.until is not None}
+            return await look_while_copying(self.target, self.topics, targets, promoted)
         return await look_at_leaders(self.target, self.topics, map(PartitionQuery, targets))
 
     async def read(self, wanted: Iterable[CopiedPartition], *, undecided: bool = True) -> None:
@@ -161,7 +163,7 @@ class PartitionLocator:
         key = MapKey(w.source_id, w.target_id, w.source.partition)
         if bucket is not None and (doubt := bucket.doubt(key)) is not None:
             return Settled(doubt, 0, look)
-        wanted = Wanted(w.target, self.state(w), own_ids, skip_from=w.skip_from)
+        wanted = Wanted(w.target, self.state(w), own_ids, skip_from=w.skip_from, until=w.until)
         return await settle_one(self.target, self.topics, wanted, look, scan_up_to)
 
     def _located(self, w: CopiedPartition, settled: Settled) -> Located:

@@ -8,7 +8,7 @@ its offset at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -184,18 +184,30 @@ async def _written(
 
 
 async def look_while_copying(
-    cluster: RawCluster, topics: Mapping[str, TopicMetadata], targets: Iterable[TopicPartition]
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    targets: Iterable[TopicPartition],
+    promoted: Container[TopicPartition] = (),
 ) -> dict[TopicPartition, Look]:
-    """Starts and last stable offsets, and the last batch of each log; what has no answer is left out."""
+    """Starts and last stable offsets, and the last batch of each log; what has no answer is left out.
+
+    :param promoted: their last batch is a producer's: it is not read
+    """
     wanted = list(targets)
     starts = await listed(cluster, topics, wanted, EARLIEST)
     ends = await listed(cluster, topics, wanted, LATEST)
+    known = {at: (start, ends[at]) for at, start in starts.items() if at in ends}
     asked = {
-        at: cluster.loop.spawn(_last_batch, cluster, topics[at.topic], at, start, ends[at])
-        for at, start in starts.items()
-        if at in ends
+        at: cluster.loop.spawn(_last_batch, cluster, topics[at.topic], at, *span)
+        for at, span in known.items()
+        if at not in promoted
     }
-    return {at: await future for at, future in asked.items()}
+    still = {
+        at: Look(0, end, start, topics[at.topic].leaders[at.partition].epoch)
+        for at, (start, end) in known.items()
+        if at in promoted
+    }
+    return still | {at: await future for at, future in asked.items()}
 
 
 async def _last_batch(

@@ -13,7 +13,10 @@ from drkit.offsets.resolution import LogBatch
 from drkit.wire import BatchHeader, split
 from drkit.wire.aborted import AbortedTransactions
 
-_SCAN_BYTES: Final = 8 << 20
+_FIRST_BYTES: Final = 64 << 10
+_MOST_BYTES: Final = 8 << 20
+_WIDER: Final = 4
+"""Most ranges are a few markers; what is fetched behind their end is of no use."""
 
 
 async def scan(
@@ -32,12 +35,10 @@ async def scan(
     :raises RawError: the leader stopped answering
     """
     out: list[LogBatch] = []
-    position = start
+    position, size = start, _FIRST_BYTES
     while position < end:
         topic, number = (partition.topic, topic_id), partition.partition
-        answer = await fetch_one(
-            cluster, node, topic, number, position, committed=False, max_bytes=_SCAN_BYTES
-        )
+        answer = await fetch_one(cluster, node, topic, number, position, committed=False, max_bytes=size)
         if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
             earliest = await list_offsets(cluster, node, {partition: EARLIEST}, committed=False)
             if earliest[partition].offset > position:
@@ -45,9 +46,12 @@ async def scan(
                 continue
         if answer.error_code:
             raise RawError(f"scan of {partition} failed with Kafka error code {answer.error_code}")
-        aborted = AbortedTransactions(await _aborted(cluster, node, partition, topic_id, position))
-        before = position
-        for header, batch in split(answer.records or b""):
+        batches = list(split(answer.records or b""))
+        # Which transactions were aborted is in an answer of its own, as long as this one.
+        undecided = any(h.is_transactional and not h.is_control for h, _ in batches)
+        found = await _aborted(cluster, node, partition, topic_id, position, size) if undecided else []
+        aborted, before = AbortedTransactions(found), position
+        for header, batch in batches:
             aborted.advance(header.last_offset)
             if header.is_control:
                 aborted.end(header, batch)
@@ -61,6 +65,7 @@ async def scan(
         if position == before:
             # Half of the log would be taken for all of it.
             raise RawError(f"{partition} gave no records at {position}, before its end {end}")
+        size = min(size * _WIDER, _MOST_BYTES)
     return out
 
 
@@ -78,7 +83,7 @@ def _log_batch(header: BatchHeader, *, gone: bool) -> LogBatch:
 
 
 async def _aborted(
-    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: UUID, start: int
+    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: UUID, start: int, size: int
 ) -> list[tuple[int, int]]:
     answer = await fetch_one(
         cluster,
@@ -87,6 +92,6 @@ async def _aborted(
         partition.partition,
         start,
         committed=True,
-        max_bytes=_SCAN_BYTES,
+        max_bytes=size,
     )
     return aborted_in(answer)

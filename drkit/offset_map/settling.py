@@ -38,6 +38,8 @@ class Wanted:
     """All that the flow's transactions ever had; empty: unknown."""
     skip_from: int | None = None
     """Source offset at which the flow began to copy after a turn: earlier records have any writer."""
+    until: int | None = None
+    """Target offset at which producers began to write when the copy was promoted: what follows is theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ def settling(
         return Settled(None, look.error, look)
     if is_stale(look, wanted.state) or _is_older(look, wanted):
         return Settled(None, codes.LEADER_NOT_AVAILABLE, look)
+    if wanted.until is not None and look.end > wanted.until:
+        look = replace(look, end=wanted.until, last=None, producers={})
     log: list[LogBatch] | None = None
     log_from = 0
     for _ in range(_SCANS):

@@ -11,7 +11,7 @@ from drkit.kafka.requests import aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition
 from drkit.wire import visible
 
-_FETCH_BYTES: Final = 256 * 1024
+_FETCH_BYTES: Final = 64 * 1024
 
 
 async def first_record(cluster: RawCluster, at: TopicPartition, span: tuple[int, int]) -> int | None:

@@ -60,17 +60,19 @@ class FreezeStep:
         """
         context.state.load()
         details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
-        with context.effect(self.name, STOP, **details) as outcome:
-            _leave(context)
-            with reverse_held(context) as reverse:
-                outcome["reverse"] = reverse.topics
-                outcome["let_go"] = self._let_go(context, reverse)
-        live, bulk = _live(context), self._bulk(context)
-        writers = _writers(context, live, bulk)
-        told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
-        with context.effect(self.name, _WRITERS, **told) as outcome:
-            progress = self._fence(context, writers)
-            outcome["fenced"] = len(progress.proven)
+        with reverse_held(context) as reverse:
+            before = context.state.get(ControlRecord)
+            with context.effect(self.name, STOP, **details) as outcome:
+                _leave(context)
+                outcome["reverse"] = reverse.freeze()
+            noticed_by = context.clock() + _NOTICE_SECONDS
+            live, bulk = _live(context), self._bulk(context)
+            writers = _writers(context, live, bulk)
+            told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
+            with context.effect(self.name, _WRITERS, **told) as outcome:
+                progress = self._fence(context, writers)
+                outcome["fenced"] = len(progress.proven)
+                outcome["let_go"] = self._let_go(context, reverse, before, noticed_by)
         _refuse(context, progress)
         evidence: FreezeEvidence = {"proven": True, "details": told}
         fenced = counted(len(progress.proven), "partition")
@@ -114,20 +116,25 @@ class FreezeStep:
 
     # -- the flow -----------------------------------------------------------------------------------
 
-    def _let_go(self, context: Context, reverse: ReverseHold) -> bool:
+    def _let_go(
+        self, context: Context, reverse: ReverseHold, before: ControlRecord | None, deadline: float
+    ) -> bool:
         """Wait for running replicators to drop these topics from their plans; return whether they did.
 
         Their writers are fenced in any case. While the source is silent, they make no plan and have nothing
         to copy, so this does not wait.
+
+        :param before: the replicator's plan before the topics were frozen
         """
         state = context.state
-        before = state.get(ControlRecord)
-        deadline = context.clock() + (_NOTICE_SECONDS if context.source() is not None else 0.0)
-        while context.clock() < deadline:
-            if has_left(state.records, before, context.wall()) and reverse.is_noticed():
-                return True
+        state.load()
+        while not (has_left(state.records, before, context.wall()) and reverse.is_noticed()):
+            if context.clock() >= deadline or context.source() is None:
+                break
             context.pause(_PAUSE_SECONDS)
             state.load()
+        else:
+            return True
         context.tell(StepProgress(self.name, "a replicator did not stop in time: it is fenced now"))
         return False
 

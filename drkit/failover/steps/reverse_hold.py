@@ -18,22 +18,30 @@ from drkit.flow_state.topic import StateTopic
 
 
 class ReverseHold:
-    """The topics of the scope are frozen for the reverse flow; nothing is where it has no state."""
+    """Freezes the topics of the scope for the reverse flow; does nothing where that has no state."""
 
     def __init__(self, context: Context, state: StateTopic | None) -> None:
-        self._context, self._state, self.topics = context, state, 0
+        self._context, self._state, self._topics = context, state, 0
+        self._before = state.get(ControlRecord) if state is not None else None
+
+    def freeze(self) -> int:
+        """Freeze them; return how many. Repeated, it does nothing more.
+
+        :raises DrkitError: its state cannot be written
+        """
+        state, context = self._state, self._context
         if state is None:
-            return
-        self._before = state.get(ControlRecord)
+            return 0
         role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
         roles, known = state.all(RoleRecord), state.all(GenerationRecord)
         mine = [t for t in context.scope.topics.values() if t in known and t not in roles]
         state.put_all((topic, role) for topic in mine)
-        self.topics = len(mine)
+        self._topics = len(mine)
+        return len(mine)
 
     def is_noticed(self) -> bool:
         """Whether no replicator copies the topics any more: it has another plan, or there is none."""
-        if self._state is None or not self.topics:
+        if self._state is None or not self._topics:
             return True
         self._state.load()
         return has_left(self._state.records, self._before, self._context.wall())
@@ -54,12 +62,12 @@ def _plan(control: ControlRecord | None) -> int | None:
 
 @contextmanager
 def reverse_held(context: Context) -> Iterator[ReverseHold]:
-    """Freeze the topics of the scope for the reverse flow. Repeated, it does nothing more.
+    """With the means to freeze the reverse flow.
 
-    Nothing happens in a failover that is not planned, where no reverse flow is configured or ran, or while
+    They do nothing in a failover that is not planned, where no reverse flow is configured or ran, or while
     the source does not answer.
 
-    :raises DrkitError: its state cannot be written
+    :raises DrkitError: its state cannot be read
     """
     back = _reverse(context) if context.request.planned else None
     if back is None or context.source() is None:
@@ -70,7 +78,7 @@ def reverse_held(context: Context) -> Iterator[ReverseHold]:
 
 
 def release_reverse(context: Context) -> None:
-    """Undo :func:`reverse_held`; a source that does not answer keeps its topics frozen, which is told.
+    """Undo :meth:`ReverseHold.freeze`; a source that does not answer keeps its topics frozen, which is told.
 
     :raises DrkitError: the state cannot be written
     """

@@ -68,9 +68,17 @@ def rights(locked: tuple[LocalCluster, LocalCluster]) -> Iterator[Rights]:
     found.close()
 
 
-@pytest.mark.parametrize("canary", [CANARY, {}], ids=["canary", "drkit is fenced, too"])
-def test_two_rounds_with_a_guard(
-    locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path, canary: dict[str, str]
+@pytest.mark.parametrize(
+    ("canary", "turns"),
+    [(CANARY, 2), ({}, 2), pytest.param({}, 6, marks=pytest.mark.soak)],
+    ids=["canary", "drkit is fenced, too", "six"],
+)
+def test_turns_with_a_guard(
+    locked: tuple[LocalCluster, LocalCluster],
+    rights: Rights,
+    tmp_path: Path,
+    canary: dict[str, str],
+    turns: int,
 ) -> None:
     pair = Pair(*locked, tmp_path / "journal", user="drkit")
     first = pair.now
@@ -83,7 +91,7 @@ def test_two_rounds_with_a_guard(
         rights.give(0, *given)
         apps = [as_app(cluster, topic) for cluster in locked]
         eventually(lambda: apps[0].write() == 0, what="writing")
-        for number in range(4):
+        for number in range(turns):
             _turned(pair, topic, apps, number)
     finally:
         pair.close()

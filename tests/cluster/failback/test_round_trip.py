@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from drkit.model import TopicPartition
+from drkit.verify.report import VerifyVerdict
 from tests.support.failback.pair import Pair, Side
 from tests.support.failover.truth import values
-from tests.support.flows.produce import fill, fill_transactions
+from tests.support.flows.produce import fill, fill_transactions, producer, put
 
 
-def test_three_rounds_at_rest(pair: Pair) -> None:
+@pytest.mark.parametrize("turns", [3, pytest.param(6, marks=pytest.mark.soak)])
+def test_turns_at_rest(pair: Pair, turns: int) -> None:
     """Groups idle from before the first turn, a lagging one, one that works; each offset after each turn."""
     first = pair.now
     topic = first.name("orders")
@@ -21,17 +25,18 @@ def test_three_rounds_at_rest(pair: Pair) -> None:
     first.commit(first.source, idle, at_first)
     first.commit(first.source, works, {TopicPartition(topic, p): e // 2 for p, e in ends.items()})
     checked = 0
-    for number in range(6):
+    for number in range(turns):
         side = pair.now
         side.replicate()
         side.copied([topic], dict.fromkeys([idle, works]))
         checked += side.exact([topic])
+        assert side.verified([topic]).verdict is VerifyVerdict.EQUAL
         assert pair.switch()["state"] == "done"
         fill(side.target, topic, 40, first=1000 * (number + 1))
         side.commit(side.target, works, _nearly_at_the_end(side, topic))
         report = pair.reprotect()
         assert report["state"] == "done", report
-    assert checked > 2000
+    assert checked > 300 * turns
     final = pair.now
     final.replicate()
     final.copied([topic], dict.fromkeys([idle, works]))
@@ -42,6 +47,20 @@ def test_three_rounds_at_rest(pair: Pair) -> None:
         p = at.partition
         unread = [s.value for s in theirs[p] if s.offset >= offset]
         assert [s.value for s in ours[p] if s.offset >= stands[at]] == unread, at
+    _differs_by_one_record(final, topic)
+
+
+def _differs_by_one_record(side: Side, topic: str) -> None:
+    """A record that only the standby has is found."""
+    same = side.verified([topic])
+    assert (same.verdict, [f for p in same.partitions for f in p.findings]) == (VerifyVerdict.EQUAL, [])
+    side.stop_replicating()
+    out = producer(side.target)
+    put(out, topic, b"planted", partition=1)
+    assert out.flush(30) == 0
+    report = side.verified([topic])
+    assert report.verdict is VerifyVerdict.DIFFERENT
+    assert [p.partition for p in report.partitions for _ in p.findings] == [1]
 
 
 def _nearly_at_the_end(side: Side, topic: str) -> dict[TopicPartition, int]:

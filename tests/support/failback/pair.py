@@ -8,12 +8,17 @@ from typing import Any
 from drkit.failover.core.context import RunRequest
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import EARLIEST
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets.translation import PartitionPosition
+from drkit.verify import snapshot
+from drkit.verify.ranges import cut
+from drkit.verify.report import FlowReport, join
+from drkit.verify.task import compare_range
 from tests.support.failover.world import World
 from tests.support.flows.exactness import exact_both_ways
 
@@ -50,6 +55,14 @@ class Side(World):
                 p = at.partition
                 checked += exact_both_ways(place, theirs[p], ours[p], starts[p], str(at))
         return checked
+
+    def verified(self, topics: list[str]) -> FlowReport:
+        """What ``drkit verify`` finds, without Spark between."""
+        flow = self.settings.flows[0]
+        taken = snapshot.take(flow, Cluster.connect(self.source), Cluster.connect(self.target), topics)
+        results = [compare_range(r, self.source, self.target) for r in cut(taken.views, 2)]
+        found = join(taken.views, results)
+        return FlowReport(flow.name, found, list(taken.unclear), taken.absent, taken.notes, 1.0)
 
     def all_committed(self, group: str) -> dict[TopicPartition, int]:
         """What the target keeps of a group."""
