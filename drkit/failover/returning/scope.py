@@ -54,9 +54,10 @@ def choose(context: Context, topics: Collection[str] = ()) -> dict[str, str]:
         )
     if unplanned := [name for name, role in waiting.items() if not role.planned]:
         raise Refused(
-            "the old primary was given up while it did not answer: it may have records that only it has",
+            "the old primary may have records that only it has: no switchover is on record",
             where=f"{flow.source}: {first_of(unplanned)}",
-            evidence=f"promoted by the failover {waiting[unplanned[0]].run_id}, which was no switchover",
+            evidence=f"promoted by the failover {waiting[unplanned[0]].run_id}: it was unplanned, or was done"
+            " by a version of drkit that did not record that",
             hint=f"drkit divergence --flow '{flow.name}' says what only {flow.source} has; this version"
             " cannot bring it home",
         )
