@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, NoReturn
 
+from drkit.cli.actions.failover_abort import at_source, check_lost, refuse_answering
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, notes_of, rows_of, show_proposal, shown, verdict_of
 from drkit.cli.session import session, to_type
 from drkit.config import Settings
-from drkit.errors import DrkitError, Usage
+from drkit.errors import ClusterUnreachable, DrkitError, Usage
 from drkit.failover.core.context import RunRequest
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
@@ -31,6 +33,7 @@ def failover(
     without_quorum: str,
     clients_cut: str,
     leave_behind: tuple[str, ...],
+    target_lost: str,
     *,
     whole: bool,
     planned: bool,
@@ -47,6 +50,7 @@ def failover(
 ) -> None:
     """Run ``drkit failover``."""
     _check(quiet=quiet, dry_run=dry_run, clients_cut=clients_cut, planned=planned)
+    check_lost(target_lost, abort=abort)
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
     request = RunRequest(
@@ -55,7 +59,16 @@ def failover(
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum, clients_cut=clients_cut,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
-    with FailoverService(settings, chosen, Progressing()) as service:
+    with ExitStack() as stack:
+        service = FailoverService(settings, chosen, Progressing())
+        try:
+            stack.enter_context(service)
+        except ClusterUnreachable as error:
+            if not abort or dry_run:
+                raise
+            at_source(settings, chosen, error, target_lost, yes=yes)
+            return
+        refuse_answering(target_lost, chosen)
         if dry_run:
             found = service.rehearse(groups, request, topics)
             if quiet:
