@@ -48,6 +48,7 @@ class Stage:
     def __init__(self, world: World, orchestrators: Orchestrators) -> None:
         self.world, self.orchestrators = world, orchestrators
         self.number = -1
+        self.aborted: list[str] = []
         names = [world.name(f"t{i}") for i in range(NUMBER)]
         for i, topic in enumerate(names):
             world.create(world.source, topic, 1, {"retention.ms": "-1", SIZE: "900000"})
@@ -118,7 +119,7 @@ class Stage:
         assert RoleRecord.key(self.topic) not in self.world.state()
         assert self.size == "900000"
         assert not self.is_closed
-        self.world.copied([self.topic])
+        self.aborted.append(self.topic)
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +186,95 @@ def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: St
     assert not stage.is_closed
     assert stage.record.why == "its site burnt down"
     stage.ends_here()
+
+
+def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: Stage) -> None:
+    stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
+    with pytest.raises(Refused, match="about to open its target"):
+        stage.abort()
+    stage.abort(statement="its site burnt down")
+    for verb in ("resume", "abort"):
+        assert stage.again(verb).error is not None
+    request = {"accept_data_loss": "the old primary took test records only"}
+    done = stage.orchestrators.run(stage.world.plain(), "resume", request=request)
+    assert done.error is None, done.error
+    assert stage.world.run_log().state is RunState.DONE
+    assert stage.record.mark is FenceMark.OPENED
+    assert stage.is_closed, "fenced once more before it went on"
+
+
+def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
+    stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after")
+    with pytest.raises(Refused, match="about to open its target"):
+        stage.abort()
+    assert stage.again("resume").error is None
+    assert stage.record.mark is FenceMark.OPENED
+
+
+def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage) -> None:
+    """The orchestrator stands still between its last look and OPEN: whose mark is first in the log counts."""
+    number = next(n for n, e in enumerate(stage.entries) if e.step is StepName.OPEN)
+    stage.number += 1
+    running = Running(
+        {
+            "settings": stage.world.plain(), "verb": "begin", "groups": [stage.group], "request": PLANNED,
+            "freeze": Kill(number - 1, "after"),
+        }
+    )  # fmt: skip
+    eventually(lambda: is_stopped(running), 60, "an orchestrator that stands still")
+    stage.abort()
+    wake(running)
+    error = running.outcome().error
+    assert error is not None
+    assert error["kind"] == AbortedAtSource.__name__, error
+    assert RoleRecord.key(stage.topic) not in stage.world.state() or not _is_promoted(stage)
+    stage.ends_here()
+
+
+def _is_promoted(stage: Stage) -> bool:
+    return bool(stage.world.state()[RoleRecord.key(stage.topic)]["role"] == "promoted")
+
+
+def test_a_run_of_an_older_drkit_is_resumed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no record on the source: it opens, and an abort at the source finds nothing."""
+    monkeypatch.setattr(fence, "write_down", lambda *_: None)
+    stage.number += 1
+    with stage.world.desk() as desk:
+        assert desk.begin([stage.group], RunRequest(**PLANNED))["state"] == "done"
+    with pytest.raises(Refused, match="no way back"):  # by records of runs before
+        stage.abort()
+    assert stage.is_closed
+
+
+def test_a_later_run_takes_over_what_an_earlier_one_has_left(stage: Stage) -> None:
+    """The value before the first fence is given back, and the earlier record lifts nothing any more."""
+    stage.number += 1
+    source, flow = stage.world.source, stage.world.settings.flows[0]
+    kept = FenceTopic(source, flow)
+    kept.append(
+        kept.entry(FenceMark.RAISED, "lost-run", 1, topics=[stage.topic], sizes={stage.topic: "900000"})
+    )
+    assert not alter_topic_configs(Cluster.connect(source), {stage.topic: {SIZE: "0"}})
+    number = next(n for n, e in enumerate(stage.entries) if e.step is StepName.DRAIN)
+    assert stage.orchestrators.run(
+        stage.world.plain(), "begin", groups=[stage.group], request=PLANNED, kill=Kill(number, "after")
+    ).killed  # fmt: skip
+    assert stage.record.sizes == {stage.topic: "900000"}
+    assert [r.run_id for r in kept.read().open][-1] == stage.world.run_log().run_id
+    assert not kept.read().records["lost-run"].is_open
+    assert stage.again("abort").error is None
+    assert stage.size == "900000"
+    assert not [r for r in kept.read().open if stage.topic in r.topics]
+
+
+def test_what_was_aborted_is_copied_on(stage: Stage) -> None:
+    if not stage.aborted:
+        pytest.skip("nothing was aborted before")
+    world = stage.world
+    world.stop_replicating()
+    world.replicate()
+    world.copied(stage.aborted)
+    for topic in stage.aborted:
+        theirs, ours = world.records(world.source, topic), world.records(world.target, topic)
+        assert [s.value for s in ours[0]] == [s.value for s in theirs[0]], topic
+        assert ours[0][-1].value == b"late"
