@@ -11,6 +11,7 @@ until a person resumes or aborts it. A killed process leaves the same state as a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
@@ -18,7 +19,6 @@ from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow, Table
 from drkit.failover.core.stall import Stall, StoodStill
 from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
-from drkit.failover.fencing.source_record import refuse_aborted
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
 from drkit.failover.unexpected import UNEXPECTED, unexpected
@@ -163,7 +163,9 @@ class Interpreter:
             return
 
         def ask(row: StepRow) -> None:
-            self._awake(row.step, lambda: _not_aborted(self._context))
+            for step in self._steps.values():
+                if isinstance(step, Announced):
+                    self._awake(row.step, partial(_not_aborted, step, self._context))
 
         self._guarded(self._table.row[run.last_step], ask)
 
@@ -267,8 +269,8 @@ def _announced(step: Announced, context: Context, *, begun: bool) -> StepResult:
     return StepResult()
 
 
-def _not_aborted(context: Context) -> StepResult:
-    refuse_aborted(context)
+def _not_aborted(step: Announced, context: Context) -> StepResult:
+    step.refuse_aborted(context)
     return StepResult()
 
 

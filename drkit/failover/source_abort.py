@@ -110,7 +110,7 @@ def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> li
         raise Refused(
             f"there is no way back after {FAILOVER.point_of_no_return}",
             where=f"run {opened[-1].run_id}, {topic.where}",
-            evidence="by its record on the source the target was opened, and does not answer now:"
+            evidence="of other runs the source has no fence on record; this one has opened the target:"
             f" {target_error.in_short}",
             hint="bring the target back; what to do without it: runbooks/failover-target-away.md",
         )

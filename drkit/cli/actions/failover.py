@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any, NoReturn
 
-from drkit.cli.actions.failover_abort import at_source, check_lost, refuse_answering
+from drkit.cli.actions.failover_abort import check_lost, connected
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
-from drkit.cli.screens.failover import Progressing, notes_of, rows_of, show_proposal, shown, verdict_of
+from drkit.cli.screens.failover import notes_of, rows_of, show_proposal, shown, verdict_of
 from drkit.cli.session import session, to_type
 from drkit.config import Settings
-from drkit.errors import ClusterUnreachable, DrkitError, Usage
+from drkit.errors import DrkitError, Usage
 from drkit.failover.core.context import RunRequest
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
@@ -59,21 +58,11 @@ def failover(
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum, clients_cut=clients_cut,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
-    with ExitStack() as stack:
-        service = FailoverService(settings, chosen, Progressing())
-        try:
-            stack.enter_context(service)
-        except ClusterUnreachable as error:
-            if not abort or dry_run:
-                raise
-            at_source(settings, chosen, error, target_lost, yes=yes)
+    with connected(settings, chosen, target_lost, aborts=abort and not dry_run, yes=yes) as service:
+        if service is None:
             return
-        refuse_answering(target_lost, chosen)
         if dry_run:
-            found = service.rehearse(groups, request, topics)
-            if quiet:
-                _say_verdict(found)
-            _rehearse(chosen.name, found)
+            _rehearse(chosen.name, service.rehearse(groups, request, topics), quiet=quiet)
             return
 
         def work() -> dict[str, Any]:
@@ -146,7 +135,9 @@ def _say_verdict(found: Rehearsal) -> NoReturn:
     raise SystemExit(found.refusals[0][1].exit_code if found.refusals else 0)
 
 
-def _rehearse(flow: str, found: Rehearsal) -> None:
+def _rehearse(flow: str, found: Rehearsal, *, quiet: bool) -> None:
+    if quiet:
+        _say_verdict(found)
     proposal = Proposal(flow, found.chosen, found.survey)
     rows = rows_of(found.lines)
     refused = [

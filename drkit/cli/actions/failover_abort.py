@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
+from drkit.cli.screens.failover import Progressing
 from drkit.cli.session import session, to_type
 from drkit.cli.talk import say
 from drkit.config import FlowSettings, Settings
-from drkit.errors import DrkitError, Usage
+from drkit.errors import ClusterUnreachable, DrkitError, Usage
+from drkit.failover.service import FailoverService
 from drkit.failover.source_abort import SourceAbortPlan, abort_at_source
 
 _PLACE = "drkit failover"
 
 
-def at_source(
+@contextmanager
+def connected(
+    settings: Settings, flow: FlowSettings, target_lost: str, *, aborts: bool, yes: bool
+) -> Iterator[FailoverService | None]:
+    """With the service of a flow; None: the target does not answer, and the abort was done at the source.
+
+    :param target_lost: how a person knows that the target is lost
+    :param aborts: whether the command is an abort
+    :raises Usage: the target answers, and is said to be lost
+    :raises DrkitError: the target does not answer, or the abort at the source was refused
+    """
+    with ExitStack() as stack:
+        service = FailoverService(settings, flow, Progressing())
+        try:
+            stack.enter_context(service)
+        except ClusterUnreachable as error:
+            if not aborts:
+                raise
+            _at_source(settings, flow, error, target_lost, yes=yes)
+            yield None
+            return
+        _refuse_answering(target_lost, flow)
+        yield service
+
+
+def _at_source(
     settings: Settings, flow: FlowSettings, error: DrkitError, target_lost: str, *, yes: bool
 ) -> None:
     """Abort by the record on the source, and print the report."""
@@ -41,8 +71,7 @@ def check_lost(target_lost: str, *, abort: bool) -> None:
         )
 
 
-def refuse_answering(target_lost: str, flow: FlowSettings) -> None:
-    """Refuse the statement when the target answers. Raises Usage."""
+def _refuse_answering(target_lost: str, flow: FlowSettings) -> None:
     if target_lost:
         raise Usage(
             f"{flow.target} answers: it is not lost, and its journal decides",

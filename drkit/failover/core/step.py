@@ -82,3 +82,9 @@ class Announced(Protocol):
         :param begun: it has begun in an earlier process
         :raises Refused: it must not begin
         """
+
+    def refuse_aborted(self, context: Context) -> None:
+        """Refuse a run that was aborted where the step is announced.
+
+        :raises Refused: it was
+        """

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from drkit.counted import first_of
-from drkit.errors import DrkitError, Refused
+from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
@@ -161,7 +161,11 @@ def note_lifted(context: Context, topics: Collection[str]) -> None:
     if context.source() is None:
         return
     topic = _topic(context)
-    standing = {t for found in topic.read().records.values() for t in found.topics}
+    try:
+        records = topic.read().records.values()
+    except NotAuthorized:
+        return  # then no planned run could write one
+    standing = {t for found in records for t in found.topics}
     if lifted := sorted(standing & set(topics)):
         topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=lifted))
 

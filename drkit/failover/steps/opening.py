@@ -17,7 +17,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.guard import guards, lift_guard
-from drkit.failover.fencing.source_record import mark_opened, mark_opening
+from drkit.failover.fencing.source_record import mark_opened, mark_opening, refuse_aborted
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -71,6 +71,10 @@ class OpenStep:
     def announce(self, context: Context, *, begun: bool) -> None:
         """See :class:`drkit.failover.core.step.Announced`: marked on the source, and not aborted there."""
         mark_opening(context, begun=begun)
+
+    def refuse_aborted(self, context: Context) -> None:
+        """See :class:`drkit.failover.core.step.Announced`."""
+        refuse_aborted(context)
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.

@@ -106,7 +106,7 @@ class Stage:
         log = FenceTopic(self.world.source, settings.flows[0]).read()
         return log.records[self.world.run_log().run_id]
 
-    def ends_here(self) -> None:
+    def ends_here(self, size: str = "900000") -> None:
         """The target is back: the run does not go on there, is rolled back, and the flow copies again."""
         refused = self.again("resume")
         assert refused.error is not None
@@ -117,7 +117,7 @@ class Stage:
         run = self.world.run_log()
         assert run.state is RunState.ABORTED
         assert RoleRecord.key(self.topic) not in self.world.state()
-        assert self.size == "900000"
+        assert self.size == size
         assert not self.is_closed
         self.aborted.append(self.topic)
 
@@ -171,7 +171,7 @@ def test_the_source_alone_is_enough(
 def test_before_the_record_nothing_is_fenced(stage: Stage) -> None:
     stage.killed_at(StepName.FENCE, EntryKind.INTENT, "after", RECORD)
     assert not stage.is_closed
-    with pytest.raises(Refused, match="no fence of a planned run on record"):
+    with pytest.raises(Refused, match="no way back"):  # of the run before
         stage.abort()
     assert stage.again("resume").error is None
 
@@ -185,7 +185,9 @@ def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: St
     stage.abort(statement="its site burnt down")
     assert not stage.is_closed
     assert stage.record.why == "its site burnt down"
-    stage.ends_here()
+    since = {stage.topic: {SIZE: "800000"}}
+    assert not alter_topic_configs(Cluster.connect(stage.world.source), since)
+    stage.ends_here("800000")  # what was set since is kept
 
 
 def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: Stage) -> None:

@@ -15,7 +15,7 @@ DENY = {"acl": ["TOPIC", "LITERAL", "", "User:app", "*", "WRITE", "DENY"], "name
 
 
 def entry(mark: FenceMark, run: str = "one", *topics: str, **more: object) -> FenceEntry:
-    sizes = {t: "7" for t in topics} if mark is RAISED else {}
+    sizes = dict.fromkeys(topics, "7") if mark is RAISED else {}
     raw = {"mark": mark.value, "run_id": run, "token": str(next(_numbers)), "flow": "p->s", "term": 1}
     return FenceEntry.of({**raw, "at_ms": 5, "topics": list(topics), "sizes": sizes, **more})
 
