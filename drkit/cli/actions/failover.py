@@ -21,6 +21,7 @@ from drkit.failover.proposal import Confirm, Proposal, Rehearsal
 from drkit.failover.service import FailoverService
 
 _PLACE = "drkit failover"
+_ASKED = "asked for by --abort"
 
 
 def failover(
@@ -69,8 +70,7 @@ def failover(
             if resume:
                 return _found(settings, flow, lambda: service.resume(request, take_over=take_over))
             if abort:
-                why = "asked for by --abort"
-                return _found(settings, flow, lambda: service.abort(why, take_over=take_over))
+                return _found(settings, flow, lambda: service.abort(_ASKED, take_over=take_over))
             return service.begin(groups, request, _asking(yes=yes), topics=topics)
 
         reported(service, work, verbose=verbose)

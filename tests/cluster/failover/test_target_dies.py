@@ -6,6 +6,9 @@ As a person types it: status names the command, and it needs no other cluster.
 from __future__ import annotations
 
 from pathlib import Path
+import sys
+
+import pytest
 
 from drkit.failover.core.machine import RunState
 from drkit.local.cluster import LocalCluster
@@ -22,11 +25,14 @@ DRAIN = Kill(11, "after")
 
 
 def faults(said: Said) -> dict[str, str]:
-    (flow,) = said.data if isinstance(said.data, list) else [said.data]
+    (flow,) = said.data["flows"]
     return {f["code"]: f["text"] for f in flow["faults"]}
 
 
-def test_the_target_dies_behind_the_fence(source: LocalCluster, tmp_path: Path) -> None:
+def test_the_target_dies_behind_the_fence(
+    source: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # nobody answers a question
     standby = own_cluster("standby").start()
     world = World(source, standby, tmp_path / "journal")
     try:
