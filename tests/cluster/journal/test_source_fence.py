@@ -111,7 +111,9 @@ class Stage:
         refused = self.again("resume")
         assert refused.error is not None
         assert refused.error["kind"] == AbortedAtSource.__name__, refused.error
-        assert self.world.run_log().state is RunState.HELD
+        run = self.world.run_log()
+        assert run.state is RunState.HELD
+        assert [e.kind for e in run.entries[-2:]] == [EntryKind.HOLD, EntryKind.HELD], "nothing is repeated"
         done = self.again("abort")
         assert done.error is None, done.error
         run = self.world.run_log()

@@ -8,6 +8,7 @@ import pytest
 
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceEntry, FenceLog, FenceMark
+from tests.support.flow_state.old_bytes import FENCE_ENTRIES
 
 RAISED, OPENING, OPENED, ABORTED = FenceMark.RAISED, FenceMark.OPENING, FenceMark.OPENED, FenceMark.ABORTED
 _numbers = count()
@@ -85,6 +86,11 @@ def test_only_acls_of_its_own_topics_are_lifted():
     assert len(log.records["one"].own_acls) == 1
     log.take(entry(FenceMark.LIFTED, ANY_RUN, "a"))
     assert not log.records["one"].own_acls
+
+
+@pytest.mark.parametrize("value", FENCE_ENTRIES)
+def test_stored_entries_are_read_and_written_the_same(value: bytes):
+    assert FenceEntry.decode(value).encode() == value
 
 
 def test_it_is_read_as_it_was_written():
