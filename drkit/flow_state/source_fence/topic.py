@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 import uuid
 
@@ -114,9 +115,8 @@ class FenceTopic:
 
     def entry(self, mark: FenceMark, run_id: str, term: int, **more: object) -> FenceEntry:
         """A new entry of this flow; the further fields are those of :class:`FenceEntry`."""
-        return FenceEntry.of(
-            {
-                "mark": mark.value, "run_id": run_id, "token": uuid.uuid4().hex[:12], "flow": self._flow.name,
-                "term": term, "at_ms": wall_ms(), **more,
-            }
-        )  # fmt: skip
+        raw = {
+            "mark": mark.value, "run_id": run_id, "token": uuid.uuid4().hex[:12], "flow": self._flow.name,
+            "term": term, "at_ms": wall_ms(), **more,
+        }  # fmt: skip
+        return FenceEntry.decode(json.dumps(raw).encode())
