@@ -32,7 +32,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("flow_state.codec",),
     ("flow_state.kinds",),
     ("flow_state",),
-    ("flow_state.lease",),
+    ("flow_state.lease", "flow_state.source_fence"),
     ("offset_map",),
     ("repoint", "detect", "client"),
     ("mm2_topics", "copy_task.core"),

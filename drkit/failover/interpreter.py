@@ -11,13 +11,14 @@ until a person resumes or aborts it. A killed process leaves the same state as a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow, Table
 from drkit.failover.core.stall import Stall, StoodStill
-from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
 from drkit.failover.unexpected import UNEXPECTED, unexpected
@@ -62,6 +63,7 @@ class Interpreter:
         :raises DrkitError: a step refused or failed; the error is journalled
         """
         ended = self._kept()
+        self._refuse_aborted_elsewhere()
         at = 0
         while at < len(self._table.rows):
             row, wanted = self._table.rows[at], None
@@ -154,6 +156,19 @@ class Interpreter:
                 hint="stop it or let it run, then: drkit failover --resume; or drkit failover --abort",
             )
 
+    def _refuse_aborted_elsewhere(self) -> None:
+        """Hold a run that was aborted at its source while this target was away."""
+        run = self._journal.run
+        if run.table is not FAILOVER or run.last_step is None:
+            return
+
+        def ask(row: StepRow) -> None:
+            for step in self._steps.values():
+                if isinstance(step, Announced):
+                    self._awake(row.step, partial(_not_aborted, step, self._context))
+
+        self._guarded(self._table.row[run.last_step], ask)
+
     # -- one step -----------------------------------------------------------------------------------
 
     def _guarded(self, row: StepRow, work: Callable[[StepRow], None]) -> None:
@@ -184,7 +199,9 @@ class Interpreter:
             self._journal.write(EntryKind.HELD, step, "", {"error": error.as_dict()})
 
     def _run(self, row: StepRow) -> None:
-        context = self._context
+        context, step = self._context, self._steps[row.step]
+        if isinstance(step, Announced):
+            self._awake(row.step, lambda: _announced(step, context, begun=self._opened))
         began = context.clock()
         self._tell(row.step, row.does)
         self._journal.write(EntryKind.INTENT, row.step, "", {})
@@ -245,6 +262,16 @@ class Interpreter:
 
     def _tell(self, step: StepName, what: str) -> None:
         self._context.tell(StepProgress(step, what))
+
+
+def _announced(step: Announced, context: Context, *, begun: bool) -> StepResult:
+    step.announce(context, begun=begun)
+    return StepResult()
+
+
+def _not_aborted(step: Announced, context: Context) -> StepResult:
+    step.refuse_aborted(context)
+    return StepResult()
 
 
 def refuse_late_abort(run: RunLog) -> None:

@@ -20,6 +20,7 @@ from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
+from drkit.failover.fencing.source_record import overrule_abort
 from drkit.failover.interpreter import Interpreter, refuse_late_abort, rehearse
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.journal.file import JournalFile, folder_of
@@ -252,6 +253,8 @@ class FailoverService:
         context = self._context = replace(context, run_id=run.run_id, term=run.term)
         if run.state is RunState.ABORTING and not abort:
             abort = "the abort continues"
+        if added.accept_data_loss and run.is_final:
+            overrule_abort(context, added.accept_data_loss)
         return self._walked(context, journal, abort=abort)
 
     def _walked(self, context: Context, journal: Journal, *, abort: str) -> dict[str, Any]:

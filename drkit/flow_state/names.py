@@ -34,6 +34,11 @@ def journal_topic(source: str) -> str:
     return f"drkit-failover.{source}.internal"
 
 
+def fence_topic(source: str, target: str) -> str:
+    """Topic on the source with what the planned runs of a flow have fenced there, and how they ended."""
+    return f"drkit-fence.{source}.{target}.internal"
+
+
 def watch_topic(source: str, target: str) -> str:
     """Topic with the notes of the observers and fence agents of a flow."""
     return f"drkit-watch.{source}.{target}.internal"

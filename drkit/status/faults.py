@@ -8,15 +8,19 @@ from typing import Final
 
 from drkit.counted import counted, first_of
 from drkit.flow_state.pending_fence import paid_with
+from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
+from drkit.next_command import typed
 from drkit.status.groups import group_faults
 from drkit.status.lag.hanging import HANGING, fault_text, hanging
 from drkit.status.model import Fault, Findings, FlowStatus, Loss
+from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic, numbered
 from drkit.status.pair.text import delta_text, part_text
 
 BEATS_SECONDS: Final = 10.0
 BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
+ABORTED_AT_SOURCE: Final = "aborted_at_source"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
 
@@ -107,6 +111,43 @@ def with_pair(status: FlowStatus, pair: PairStatus) -> FlowStatus:
     if status.role == "promoted" and pair.topics and all(map(_is_held_by_the_other, pair.topics)):
         faults = tuple(f for f in faults if f.code not in _OF_A_STOPPED_FLOW)
     return replace(status, pair=pair, faults=(*_alarms(pair), *faults, *_unprotected(pair)))
+
+
+def with_source_record(status: FlowStatus, log: FenceLog | None, run: RunUnderWay | None) -> FlowStatus:
+    """The status with what only the source's record of its fences tells: the target is away, or was.
+
+    :param log: None: not read
+    :param run: the run that is under way, by the target's journal
+    """
+    if log is None:
+        return status
+    found = [Fault(*f) for f in _source_faults(status, log, run)]
+    return replace(status, faults=(*found, *status.faults))
+
+
+def _source_faults(status: FlowStatus, log: FenceLog, run: RunUnderWay | None) -> Iterator[tuple[str, str]]:
+    abort = typed("drkit", "failover", "--abort", "--flow", status.flow)
+    for kept in log.open:
+        some = counted(len(kept.topics), "topic")
+        if status.target_answers:
+            if run is not None and kept.run_id == run.run_id and kept.is_aborted:
+                text = f"run {kept.run_id} was aborted at the source, and waits to be ended here: {abort}"
+                yield ABORTED_AT_SOURCE, text
+        elif kept.is_aborted and kept.lifted:
+            text = f"run {kept.run_id} was aborted at the source; when the target is back: {abort}"
+            yield ABORTED_AT_SOURCE, text
+        elif kept.mark is FenceMark.OPENING:
+            text = (
+                f"run {kept.run_id} has fenced {some} of the source, and was about to open the target: if it"
+                f' is lost: {abort} --target-lost "HOW YOU KNOW"'
+            )
+            yield (
+                PairAlarm.BOTH_CLOSED.value,
+                f"{_ALARM_TEXTS[PairAlarm.BOTH_CLOSED]}, or on the target: {text}",
+            )
+        else:
+            text = f"run {kept.run_id} has fenced {some} of the source; without the target: {abort}"
+            yield PairAlarm.BOTH_CLOSED.value, f"{_ALARM_TEXTS[PairAlarm.BOTH_CLOSED]}: {text}"
 
 
 def _is_held_by_the_other(topic: PairTopic) -> bool:

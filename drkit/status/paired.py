@@ -11,12 +11,14 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import ClustersRecord, RoleRecord
+from drkit.flow_state.source_fence.entries import FenceLog
+from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import metadata
 from drkit.status.facts import error_line
-from drkit.status.faults import with_pair
+from drkit.status.faults import with_pair, with_source_record
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
 from drkit.status.pair.delta import RETENTION_BYTES, PartitionDelta, bound_of
@@ -50,7 +52,8 @@ class PairedCollector(StatusCollector):
         first = self._first(status)
         second = self._second(status, first)
         found = judge(first, second, self._settings.failover.rpo_seconds)
-        return with_pair(status, self._with_deltas(found, (first, second), status.at_ms))
+        paired = with_pair(status, self._with_deltas(found, (first, second), status.at_ms))
+        return with_source_record(paired, self._source_record(status, first), first.run)
 
     def close(self) -> None:
         """See :class:`StatusCollector`."""
@@ -168,6 +171,14 @@ class PairedCollector(StatusCollector):
         state, self._reverse_state = self._reverse_state, None
         if state is not None:
             state.close()
+
+    def _source_record(self, status: FlowStatus, first: DirectionFacts) -> FenceLog | None:
+        """The source's record of fences, where it says more than the target; None: it does not."""
+        if not status.source_answers or (status.target_answers and first.run is None):
+            return None
+        with suppress(DrkitError):
+            return FenceTopic(self._sides[self._flow.source], self._flow).read()
+        return None
 
     # -- what the active side keeps -----------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.flow_state.names import (
     CANARY_TOPIC,
+    fence_topic,
     journal_topic,
     offset_map_topic,
     state_topic,
@@ -53,6 +54,7 @@ def _topics(settings: Settings, flow: FlowSettings) -> Iterator[tuple[str, str]]
         yield target, topic
     yield source, HEARTBEATS
     yield source, CANARY_TOPIC
+    yield source, fence_topic(source, target)
     for alias in flow.opposite_flows or ():
         yield source, state_topic(alias)
     if settings.watch.third is not None:

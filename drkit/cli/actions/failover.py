@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from drkit.cli.actions.failover_abort import check_lost, connected
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
-from drkit.cli.screens.failover import Progressing, notes_of, rows_of, show_proposal, shown, verdict_of
+from drkit.cli.screens.failover import notes_of, rows_of, show_proposal, shown, verdict_of
 from drkit.cli.session import session, to_type
 from drkit.config import Settings
 from drkit.errors import DrkitError, Usage
@@ -20,6 +21,7 @@ from drkit.failover.proposal import Confirm, Proposal, Rehearsal
 from drkit.failover.service import FailoverService
 
 _PLACE = "drkit failover"
+_ASKED = "asked for by --abort"
 
 
 def failover(
@@ -31,6 +33,7 @@ def failover(
     without_quorum: str,
     clients_cut: str,
     leave_behind: tuple[str, ...],
+    target_lost: str,
     *,
     whole: bool,
     planned: bool,
@@ -47,6 +50,7 @@ def failover(
 ) -> None:
     """Run ``drkit failover``."""
     _check(quiet=quiet, dry_run=dry_run, clients_cut=clients_cut, planned=planned)
+    check_lost(target_lost, abort=abort)
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
     request = RunRequest(
@@ -55,20 +59,18 @@ def failover(
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum, clients_cut=clients_cut,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
-    with FailoverService(settings, chosen, Progressing()) as service:
+    with connected(settings, chosen, target_lost, aborts=abort and not dry_run, yes=yes) as service:
+        if service is None:
+            return
         if dry_run:
-            found = service.rehearse(groups, request, topics)
-            if quiet:
-                _say_verdict(found)
-            _rehearse(chosen.name, found)
+            _rehearse(chosen.name, service.rehearse(groups, request, topics), quiet=quiet)
             return
 
         def work() -> dict[str, Any]:
             if resume:
                 return _found(settings, flow, lambda: service.resume(request, take_over=take_over))
             if abort:
-                why = "asked for by --abort"
-                return _found(settings, flow, lambda: service.abort(why, take_over=take_over))
+                return _found(settings, flow, lambda: service.abort(_ASKED, take_over=take_over))
             return service.begin(groups, request, _asking(yes=yes), topics=topics)
 
         reported(service, work, verbose=verbose)
@@ -133,7 +135,9 @@ def _say_verdict(found: Rehearsal) -> NoReturn:
     raise SystemExit(found.refusals[0][1].exit_code if found.refusals else 0)
 
 
-def _rehearse(flow: str, found: Rehearsal) -> None:
+def _rehearse(flow: str, found: Rehearsal, *, quiet: bool) -> None:
+    if quiet:
+        _say_verdict(found)
     proposal = Proposal(flow, found.chosen, found.survey)
     rows = rows_of(found.lines)
     refused = [

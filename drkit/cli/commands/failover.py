@@ -20,6 +20,12 @@ from drkit.cli.loading import work
 @click.option("--resume", is_flag=True, help="Continue the failover that is under way.")
 @click.option("--abort", is_flag=True, help="Roll back; only before the step OPEN.")
 @click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
+@click.option(
+    "--target-lost",
+    metavar="HOW",
+    default="",
+    help="With --abort: how you know that the target is lost and takes no writes; on record.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
 @click.option(
@@ -49,6 +55,7 @@ def failover(**given: Any) -> None:
     """Move topics and their consumer groups to the standby: exactly where they were, or refused.
 
     Name what moves by --group, --topic or --all; --resume continues a failover, --abort rolls it back.
+    Of a planned one --abort needs the old primary alone, while the standby does not answer.
 
     At night: docs/how-to/night.md says in ten lines how to decide.
 

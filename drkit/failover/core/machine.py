@@ -77,7 +77,8 @@ class Ground(NamedTuple):
 _B: Final = Belief
 GROUNDS: Final[tuple[Ground, ...]] = (
     Ground(_B.MINE, "another orchestrator that resumes or aborts",
-        "at each entry of the journal: the log refuses an orchestrator that was overtaken"),
+        "at each entry of the journal: the log refuses an orchestrator that was overtaken; an abort of a"
+        " switchover at the source: when the run is resumed, and before OPEN"),
     Ground(_B.SOURCE, "the primary that comes back, a link that heals",
         "asked within a second before FREEZE, COMMIT_OFFSETS and OPEN: an answer leads back to FENCE"),
     Ground(_B.FENCE, "a person who lifts it, a broker that had not heard of it",

@@ -8,7 +8,7 @@ steps, a resumed run, an abort or the report need; nothing is kept in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
@@ -69,4 +69,22 @@ class Step(Protocol):
 
         Must find out which effects exist (`Context.effects` has the intents, perhaps without a result) and
         may be run again. A step without effects returns an empty result.
+        """
+
+
+@runtime_checkable
+class Announced(Protocol):
+    """A step that is announced on a cluster before it begins: what refuses then has changed nothing."""
+
+    def announce(self, context: Context, *, begun: bool) -> None:
+        """Announce the step, or refuse. May be called again.
+
+        :param begun: it has begun in an earlier process
+        :raises Refused: it must not begin
+        """
+
+    def refuse_aborted(self, context: Context) -> None:
+        """Refuse a run that was aborted where the step is announced.
+
+        :raises Refused: it was
         """

@@ -12,6 +12,7 @@ from typing import Any
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.context import Context
 from drkit.failover.fencing.methods import ACL, SIZE, by_name, recorded_acls, recorded_sizes
+from drkit.failover.fencing.source_record import note_lifted
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingLift
 from drkit.topology.acls import to_json
@@ -50,5 +51,6 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
             )
         method.remove(found)
         lifted.append(name)
+    note_lifted(context, topics)
     settle(context.state, PendingLift, topics)
     return lifted

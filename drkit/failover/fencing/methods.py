@@ -124,8 +124,7 @@ class AclFence:
     def remove(self, details: Details) -> None:
         """See :class:`FenceMethod`."""
         gone = from_json(details["acls"])
-        with suppress(NoAuthorizer):  # without an authorizer there are no ACLs
-            _judge(self._settings, delete_acls(self._settings, sorted(gone)), "taken away")
+        lift_acls(self._settings, gone)
         self._record(self._recorded() - gone)
 
     def _recorded(self) -> frozenset[Acl]:
@@ -162,7 +161,7 @@ class SizeFence:
     def apply(self, details: Details) -> None:
         """See :class:`FenceMethod`."""
         self._record({**self._recorded(), **details["sizes"]})
-        self._alter(dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
+        _alter(self._settings, dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
 
     def remove(self, details: Details) -> None:
         """See :class:`FenceMethod`."""
@@ -171,17 +170,7 @@ class SizeFence:
 
     def suspend(self, details: Details) -> None:
         """Restore the previous sizes temporarily; the record of the fence is kept."""
-        self._alter(dict(details["sizes"]), "taken away")
-
-    def _alter(self, sizes: Mapping[str, str | None], done: str) -> None:
-        cluster = Cluster.connect(self._settings)
-        existing = topic_configs(cluster, sizes)
-        changes = {
-            topic: {MAX_MESSAGE_BYTES: value}
-            for topic, value in sizes.items()
-            if topic in existing and not _is(existing[topic][MAX_MESSAGE_BYTES], value)
-        }
-        _judge(self._settings, alter_topic_configs(cluster, changes), done)
+        lift_sizes(self._settings, details["sizes"])
 
     def _recorded(self) -> dict[str, str | None]:
         return recorded_sizes(self._state)
@@ -196,6 +185,36 @@ def _replace(state: StateTopic, record: StateRecord, *, needed: bool) -> None:
         state.put(record)
     else:
         state.delete(type(record))
+
+
+def lift_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
+    """Remove the ACLs of a fence; missing ones are ignored. Raises DrkitError."""
+    with suppress(NoAuthorizer):  # without an authorizer there are no ACLs
+        _judge(settings, delete_acls(settings, sorted(acls)), "taken away")
+
+
+def lift_sizes(settings: ClusterSettings, sizes: Mapping[str, str | None]) -> None:
+    """Give topics their sizes of before the fence back, where it stands. Raises DrkitError."""
+    _alter(settings, sizes, "taken away", only=NOTHING_PASSES)
+
+
+def _alter(
+    settings: ClusterSettings, sizes: Mapping[str, str | None], done: str, *, only: str | None = None
+) -> None:
+    """Set the sizes that differ.
+
+    :param only: topics of another size are left alone: it was set since
+    """
+    cluster = Cluster.connect(settings)
+    existing = topic_configs(cluster, sizes)
+    changes = {
+        topic: {MAX_MESSAGE_BYTES: value}
+        for topic, value in sizes.items()
+        if topic in existing
+        and not _is(existing[topic][MAX_MESSAGE_BYTES], value)
+        and (only is None or _is(existing[topic][MAX_MESSAGE_BYTES], only))
+    }
+    _judge(settings, alter_topic_configs(cluster, changes), done)
 
 
 def _is(found: Any, value: str | None) -> bool:

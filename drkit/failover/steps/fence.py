@@ -18,6 +18,7 @@ from drkit.failover.fencing.lift import fenced, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence, choose
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove
+from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
@@ -53,8 +54,9 @@ class FenceStep:
         if method is None:
             return [StepEffect("look whether producers are refused", alias, 'means = "none"')]
         why = f"proven by {canary_name(context.source_settings, context.settings.failover.fence.canary)}"
-        lines = [StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, why)]
+        fence = StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, why)
         policy = context.settings.failover.fence.open_transactions
+        lines = [*planned_record(context), fence]
         return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
 
     def run(self, context: Context) -> StepResult:
@@ -119,6 +121,7 @@ class FenceStep:
     # -- a primary that answers ---------------------------------------------------------------------
 
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
+        keep_earlier(context)
         try:
             method = _method(context)
         except Refused as error:  # the fence could be applied, but not proven
@@ -131,6 +134,7 @@ class FenceStep:
         if method is not None:
             how = method.name
             resolver.beforehand()
+            write_down(context, method.name, details)
             with context.effect(self.name, method.name, **details) as outcome:
                 method.apply(details)
                 outcome["up"] = True
@@ -198,8 +202,8 @@ class FenceStep:
         return self._owed(context, why, answered=True)
 
     def _proof(self, context: Context, seconds: float) -> Proof:
-        canary = context.settings.failover.fence.canary
-        return prove(context.source_settings, canary, context.scope.topics, seconds, context.clock)
+        fence = context.settings.failover.fence
+        return prove(context.source_settings, fence.canary, context.scope.topics, seconds, context.clock)
 
     def _canary(self, context: Context) -> str:
         return canary_name(context.source_settings, context.settings.failover.fence.canary)
@@ -262,14 +266,8 @@ class FenceStep:
 
 
 def _method(context: Context) -> FenceMethod | None:
-    settings = context.settings.failover.fence
-    return choose(
-        settings.means,
-        context.source_settings,
-        context.state,
-        canary=settings.canary,
-        topics=context.scope.topics,
-    )
+    how, source, topics = context.settings.failover.fence, context.source_settings, context.scope.topics
+    return choose(how.means, source, context.state, canary=how.canary, topics=topics)
 
 
 def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list[str]:

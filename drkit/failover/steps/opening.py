@@ -17,6 +17,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.guard import guards, lift_guard
+from drkit.failover.fencing.source_record import mark_opened, mark_opening, refuse_aborted
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -67,6 +68,14 @@ class OpenStep:
             *(StepEffect(f"leave out acl {acl}", target, OUTSIDE) for acl in sorted(left_out)),
         ]
 
+    def announce(self, context: Context, *, begun: bool) -> None:
+        """See :class:`drkit.failover.core.step.Announced`: marked on the source, and not aborted there."""
+        mark_opening(context, begun=begun)
+
+    def refuse_aborted(self, context: Context) -> None:
+        """See :class:`drkit.failover.core.step.Announced`."""
+        refuse_aborted(context)
+
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
@@ -91,6 +100,8 @@ class OpenStep:
                 outcome["lifted"] = lift_guard(context)
             notes.append(f"the guard of the passive side was lifted: {counted(len(guard), 'ACL')}")
         _wait_until_heard(context)
+        if why := mark_opened(context):
+            notes.append(f"{context.flow.source} does not know yet that it is open: {why}")
         notes += [f"not given or lifted: {acl}: {OUTSIDE}" for acl in sorted(left_out)[:_SHOWN]]
         acls = {
             "granted": _texts(given.grant), "lifted": _texts(given.lift), "left_out": _texts(left_out),

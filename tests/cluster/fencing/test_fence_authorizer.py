@@ -13,6 +13,7 @@ from drkit.failover import pending_fences
 from drkit.failover.core.context import RunRequest
 from drkit.failover.fencing.methods import ACL, SIZE, AclFence, FenceMethod, choose
 from drkit.failover.fencing.proof import Proof, prove
+from drkit.failover.source_abort import abort_at_source
 from drkit.flow_state.records import FenceAclsRecord, PendingFence
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -231,6 +232,20 @@ def test_a_failover_is_held_and_rolled_back_when_a_super_user_passes_every_acl(m
     assert moving.denied() == set()
     assert there.write() == 0
     assert here.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_switchovers_fence_by_acl_is_lifted_by_its_record_on_the_source_alone(moving: Moving):
+    world, settings = moving.world, moving.world.settings
+    with Orchestrators() as others:  # held in FENCE, as before
+        held = others.run(
+            world.plain(), "begin", groups=[world.name("shop")], request={"planned": True}
+        ).error
+        assert held is not None
+        assert moving.denied(), held
+        abort_at_source(settings, settings.flows[0], Refused("the target is away"))
+        assert moving.denied() == set()
+        assert others.run(world.plain(), "abort").error is None
+    assert moving.denied() == set()
 
 
 def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):

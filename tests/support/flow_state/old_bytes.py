@@ -116,3 +116,21 @@ MORE: Final = (
     ("checkpoints", FIRST_CHECKPOINTS),
 )
 """Other shapes of records in :data:`RECORDS`."""
+FENCE_ENTRIES: Final = (
+    (
+        b'{"mark": "raised", "run_id": "7d1f0a2b", "token": "5ab0c3d9", "flow": "primary->standby", "term"'
+        b': 2, "at_ms": 1763826448123, "topics": ["orders", "payments"], "method": "max.message.bytes", "s'
+        b'izes": {"orders": null, "payments": "1048588"}, "acls": [], "why": ""}'
+    ),
+    (
+        b'{"mark": "raised", "run_id": "7d1f0a2c", "token": "5ab0c3da", "flow": "primary->standby", "term"'
+        b': 3, "at_ms": 1763826448123, "topics": ["orders"], "method": "acl", "sizes": {}, "acls": [{"acl"'
+        b': ["TOPIC", "LITERAL", "", "User:*", "*", "WRITE", "DENY"], "names": ["orders"]}], "why": ""}'
+    ),
+    (
+        b'{"mark": "aborted", "run_id": "7d1f0a2c", "token": "5ab0c3db", "flow": "primary->standby", "term'
+        b'": 3, "at_ms": 1763826448123, "topics": [], "method": "", "sizes": {}, "acls": [], "why": "it bu'
+        b'rnt down"}'
+    ),
+)
+"""Entries of a fence's record on the source."""

@@ -7,6 +7,7 @@ from drkit.flow_state import names
 
 def test_the_names_of_internal_topics():
     assert names.state_topic("primary") == "drkit-state.primary.internal"
+    assert names.fence_topic("primary", "standby") == "drkit-fence.primary.standby.internal"
     assert names.offset_map_topic("primary") == "drkit-offset-map.primary.internal"
     assert names.journal_topic("primary") == "drkit-failover.primary.internal"
     assert names.watch_topic("primary", "standby") == "drkit-watch.primary.standby.internal"

@@ -1,0 +1,223 @@
+"""The record of a planned run's fence on the source: written before the fence, marked before OPEN.
+
+Where the target dies with its journal, the source alone tells what to lift, and whether that is safe. A run
+that is not planned keeps no record: its source may die, and could then not be told that the target opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any, Final
+
+from drkit.counted import first_of
+from drkit.errors import DrkitError, NotAuthorized, Refused
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import StepEffect
+from drkit.failover.fencing.methods import NOTHING_PASSES, recorded_acls, recorded_sizes
+from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord
+from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
+from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.kafka.access.acls import NoAuthorizer, list_acls
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_configs
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+
+RECORD: Final = "record"
+"""The effect of FENCE in the journal."""
+
+
+class AbortedAtSource(Refused):
+    """The run was aborted at its source while its target was away."""
+
+
+def planned_record(context: Context) -> list[StepEffect]:
+    """Return what a dry run says of the record."""
+    if not context.request.planned:
+        return []
+    return [
+        StepEffect("write down what the fence replaces", _topic(context).where, "an abort needs no target")
+    ]
+
+
+def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
+    """Write down on the source what a planned run is about to fence there, and read it back.
+
+    :raises AbortedAtSource: it was aborted there
+    :raises DrkitError: the source does not accept the record: nothing may be fenced
+    """
+    if not context.request.planned:
+        return
+    topic, names = _topic(context), sorted(context.scope.topics)
+    with context.effect(StepName.FENCE, RECORD, method=method, **details):
+        entry = topic.entry(
+            FenceMark.RAISED, context.run_id, context.term, topics=names, method=method, **details
+        )
+        found = topic.append(entry).records[context.run_id]
+    _refuse(context, found)
+
+
+def keep_earlier(context: Context) -> None:
+    """Take over what earlier runs have left on the source: the flow's state gets what their fences replaced.
+
+    :raises DrkitError: the source does not answer, or refuses; only of a planned run
+    """
+    try:
+        _keep_earlier(context)
+    except DrkitError:
+        if context.request.planned:
+            raise
+
+
+def _keep_earlier(context: Context) -> None:
+    topic, wanted = _topic(context), set(context.scope.topics)
+    earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
+    if not earlier:
+        return
+    for found in earlier:
+        _keep(context, found.without(tuple(found.topics - wanted)))
+    if not context.request.planned:  # a planned run's own record says the same
+        names = sorted(wanted)
+        topic.append(topic.entry(FenceMark.TAKEN, context.run_id or ANY_RUN, context.term, topics=names))
+
+
+def _keep(context: Context, found: FenceRecord) -> None:
+    """Enter what still stands of a fence and is not in the flow's state."""
+    state, settings = context.state, context.source_settings
+    known, sizes = recorded_sizes(state), found.own_sizes
+    existing = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
+    fenced = {t for t, c in existing.items() if c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES}
+    if missing := {t: v for t, v in sizes.items() if t in fenced and t not in known}:
+        state.put(FenceSizesRecord({**known, **missing}))
+    acls = recorded_acls(state)
+    left = found.own_acls - acls
+    with suppress(NoAuthorizer):
+        if left and (standing := left & list_acls(settings).acls):
+            state.put(FenceAclsRecord(acls | standing))
+
+
+def mark_opening(context: Context, *, begun: bool) -> None:
+    """Mark on the source that the run is about to open its target: an abort at the source is too late then.
+
+    :param begun: OPEN has begun in an earlier process: then a silent source does not hold the run
+    :raises Refused: the run was aborted at the source, or the source does not answer
+    :raises DrkitError: the source does not accept the mark
+    """
+    if not _has_record(context):
+        return
+    if context.look_at_source() is None:
+        if begun:
+            return
+        raise Refused(
+            "the old primary does not answer: that the target opens cannot be written down there",
+            where=context.flow.source,
+            evidence=f"{context.source_error}; its record of the fence would let an abort open it once more",
+            hint="when it answers: drkit failover --resume; if it is gone: drkit failover --abort, then a"
+            " failover without --planned",
+        )
+    try:
+        _mark_opening(context)
+    except DrkitError as error:
+        if not begun or isinstance(error, AbortedAtSource):
+            raise
+
+
+def _mark_opening(context: Context) -> None:
+    topic = _topic(context)
+    found = topic.read().records.get(context.run_id)
+    if found is None:
+        return  # its topic was deleted: no abort can go by it
+    if found.mark is FenceMark.RAISED:
+        entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
+        found = topic.append(entry).records[context.run_id]
+    _refuse(context, found)
+
+
+def mark_opened(context: Context) -> str:
+    """Mark on the source that the target is open; return why that failed, empty: it did not.
+
+    The mark before OPEN says enough to be safe, so a source that is silent by now does not matter.
+    """
+    if not _has_record(context):
+        return ""
+    if context.source() is None:
+        return context.source_error
+    topic = _topic(context)
+    try:
+        found = topic.read().records.get(context.run_id)
+        if found is not None and found.mark is FenceMark.OPENING:
+            topic.append(topic.entry(FenceMark.OPENED, context.run_id, context.term))
+    except DrkitError as error:
+        return error.in_short
+    return ""
+
+
+def note_lifted(context: Context, topics: Collection[str]) -> None:
+    """Note on the source that the fences of these topics were lifted. Nothing where it has no record of them.
+
+    :raises DrkitError: the source does not answer, or refuses
+    """
+    if context.source() is None:
+        return
+    topic = _topic(context)
+    try:
+        records = topic.read().records.values()
+    except NotAuthorized:
+        return  # then no planned run could write one
+    standing = {t for found in records for t in found.topics}
+    if lifted := sorted(standing & set(topics)):
+        topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=lifted))
+
+
+def refuse_aborted(context: Context) -> None:
+    """Refuse to continue a run that was aborted at the source while its target was away.
+
+    A source that does not tell is asked again before OPEN.
+
+    :raises AbortedAtSource: it was
+    """
+    if not _has_record(context) or context.source() is None:
+        return
+    found = None
+    with suppress(DrkitError):
+        found = _topic(context).read().records.get(context.run_id)
+    if found is not None:
+        _refuse(context, found)
+
+
+def overrule_abort(context: Context, reason: str) -> None:
+    """Let a run whose OPEN has begun go on although it was aborted at the source: a person says why.
+
+    :raises DrkitError: the source does not answer, or refuses
+    """
+    if not _has_record(context) or context.source() is None:
+        return
+    topic = _topic(context)
+    found = topic.read().records.get(context.run_id)
+    if found is not None and found.is_aborted:
+        topic.append(topic.entry(FenceMark.RAISED, context.run_id, context.term, why=reason))
+
+
+def _topic(context: Context) -> FenceTopic:
+    return FenceTopic(context.source_settings, context.flow)
+
+
+def _has_record(context: Context) -> bool:
+    """Whether the run has written a record; one of an older drkit has none."""
+    return context.request.planned and RECORD in context.effects(StepName.FENCE)
+
+
+def _refuse(context: Context, found: FenceRecord) -> None:
+    if not found.is_aborted:
+        return
+    why = f': "{found.why}"' if found.why else ""
+    raise AbortedAtSource(
+        "the run was aborted at its source while the target was away",
+        where=f"run {found.run_id}, {context.flow.source}",
+        evidence=f"the abort{why} lifted the fence of {first_of(sorted(found.topics))}: clients write there"
+        if found.lifted
+        else f"the abort{why} was begun there: clients may write to the old primary",
+        hint="end it here as well: drkit failover --abort; where OPEN has begun:"
+        ' drkit failover --resume --accept-data-loss "REASON"',
+    )

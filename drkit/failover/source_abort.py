@@ -1,0 +1,189 @@
+"""The abort of a planned run by its record on the source, while the target with the journal is away.
+
+The record lifts exactly the run's fence. It is safe while the run has not marked there that it opens its
+target; after that mark a person must say how the target is known to be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from drkit import observe
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.counted import counted, first_of
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.failover.core.machine import FAILOVER
+from drkit.failover.core.stall import Stall, StoodStill
+from drkit.failover.fencing.methods import lift_acls, lift_sizes
+from drkit.failover.journal.entries import RunLog, read_history
+from drkit.failover.journal.file import JournalFile, folder_of
+from drkit.failover.journal.shape import RUN_ID
+from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
+from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.kafka.permit import permitted_by
+
+_STATEMENT: Final = 'drkit failover --abort --target-lost "HOW YOU KNOW"'
+
+
+class SourceAbortPlan(NamedTuple):
+    """What an abort at the source would do, for the question."""
+
+    source: str
+    target: str
+    target_error: str
+    records: tuple[FenceRecord, ...]
+
+    def in_words(self) -> str:
+        """Return what is known, and what cannot be known."""
+        runs = ", ".join(r.run_id for r in self.records)
+        topics = sorted({t for r in self.records for t in r.topics})
+        return (
+            f"{self.target} does not answer. By its record on {self.source}, run {runs} fenced"
+            f" {counted(len(topics), 'topic')} there ({first_of(topics)}). The abort lifts that fence."
+            f" Whether a later failover has opened {self.target} without {self.source} cannot be known here:"
+            " then both would take writes"
+        )
+
+
+def abort_at_source(
+    settings: Settings,
+    flow: FlowSettings,
+    target_error: DrkitError,
+    *,
+    statement: str = "",
+    confirm: Callable[[SourceAbortPlan], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Abort the planned runs whose fences the source has on record; return the report. May be repeated.
+
+    :param target_error: why the target cannot be asked
+    :param statement: how a person knows that the target is lost; on record
+    :param confirm: called before anything is changed
+    :raises Refused: nothing is on record, or the target may be open
+    :raises DrkitError: the source does not answer, or refuses
+    """
+    source = settings.cluster(flow.source).with_client(flow.source_admin)
+    topic = FenceTopic(source, flow)
+    log = topic.read()
+    found = _abortable(log, topic, target_error)
+    if not statement:
+        _refuse_opening(found, topic)
+        _refuse_later(settings, flow, found)
+    confirm(SourceAbortPlan(flow.source, flow.target, target_error.in_short, tuple(found)))
+    try:
+        with Stall() as stall, permitted_by(stall.ask):
+            for record in found:
+                _abort(topic, source, record, statement)
+    except StoodStill:
+        raise Failed(
+            "this process was suspended in the middle of the abort",
+            where=topic.where,
+            evidence="what it knew of the record may be old",
+            hint="repeat it: drkit failover --abort",
+        ) from None
+    runs, topics = [r.run_id for r in found], sorted({t for r in found for t in r.topics})
+    observe.event("aborted_at_source", level="warning", flow=flow.name, runs=runs, topics=topics,
+                  reason=statement or target_error.in_short)  # fmt: skip
+    return {
+        "state": "aborted at the source", "flow": flow.name, "runs": runs, "lifted": topics,
+        "target": target_error.in_short, "target_lost": statement,
+        "next": [f"when {flow.target} is back: drkit failover --abort --flow '{flow.name}'"],
+    }  # fmt: skip
+
+
+def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> list[FenceRecord]:
+    """Return the records of fences to lift.
+
+    :raises Refused: there are none, or a part of the record cannot be read
+    """
+    if log.unreadable:
+        raise Refused(
+            "the record of the fence on the source cannot be trusted",
+            where=topic.where,
+            evidence=first_of(log.unreadable),
+            hint="find out who writes there besides drkit; with the target: drkit failover --abort",
+        )
+    if log.open:
+        return log.open
+    opened = [r for r in log.records.values() if r.mark is FenceMark.OPENED and r.topics]
+    if opened:
+        raise Refused(
+            f"there is no way back after {FAILOVER.point_of_no_return}",
+            where=f"run {opened[-1].run_id}, {topic.where}",
+            evidence="of other runs the source has no fence on record; this one has opened the target:"
+            f" {target_error.in_short}",
+            hint="bring the target back; what to do without it: runbooks/failover-target-away.md",
+        )
+    raise Refused(
+        "the target does not answer, and the source has no fence of a planned run on record",
+        where=topic.where,
+        evidence=target_error.in_short,
+        hint="bring the target back, then: drkit failover --abort",
+    )
+
+
+def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
+    """Refuse to lift a fence whose run may have opened its target.
+
+    :raises Refused: one has marked that it opens it
+    """
+    opening = [r for r in found if r.mark is FenceMark.OPENING]
+    if opening:
+        raise Refused(
+            "the run was about to open its target: whether it did cannot be known without the target",
+            where=f"run {opening[-1].run_id}, {topic.where}",
+            evidence="if it did, clients may write there, and lifting the fence would open both sides",
+            hint="bring the target back, then: drkit failover --resume, or --abort; if the target"
+            f" is lost and stays away from all clients: {_STATEMENT}",
+        )
+
+
+def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecord]) -> None:
+    """Refuse when this machine's journals have a later run of the flow, which the source does not know.
+
+    :raises Refused: there is one
+    """
+    term = max(r.term for r in found)
+    known = {r.run_id for r in found}
+    folder = folder_of(settings.failover.journal_folder)
+    for path in sorted(path for path in folder.glob("*.jsonl") if RUN_ID.fullmatch(path.stem)):
+        for run in read_history(JournalFile(folder, path.stem).entries()).runs.values():
+            if run.run_id in known or run.term <= term or not _opened(run, found):
+                continue
+            raise Refused(
+                "a later failover of these topics has opened the target",
+                where=f"run {run.run_id}, {path}",
+                evidence=f"term {run.term}, {run.state} at {run.last_step}; the record on the source is of"
+                f" term {term}",
+                hint=f"bring the target back, then: drkit status --flow '{flow.name}'; if it is lost:"
+                f" {_STATEMENT}",
+            )
+
+
+def _opened(run: RunLog, found: list[FenceRecord]) -> bool:
+    topics = {t for r in found for t in r.topics}
+    moved = run.opening.get("scope", {}).get("topics", {})
+    return run.table is FAILOVER and run.is_final and not topics.isdisjoint(moved)
+
+
+def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, statement: str) -> None:
+    """Write the abort down, see that nothing was before it, and lift the fence.
+
+    :raises Refused: the run has marked meanwhile that it opens its target
+    """
+    if not record.is_aborted:
+        entry = topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=statement)
+        record = topic.append(entry).records[record.run_id]
+        if not record.is_aborted:
+            _refuse_opening([record], topic)
+            raise Refused(
+                "the run has opened its target meanwhile",
+                where=f"run {record.run_id}, {topic.where}",
+                evidence=f"its record is marked {record.mark}",
+                hint="see drkit status; to move back, protect the new primary first: drkit reprotect",
+            )
+    if record.own_sizes:
+        lift_sizes(source, record.own_sizes)
+    if record.own_acls:
+        lift_acls(source, record.own_acls)
+    topic.append(topic.entry(FenceMark.LIFTED, record.run_id, record.term, topics=sorted(record.topics)))

@@ -1,0 +1,290 @@
+"""A planned run's fence is on record on the source: an abort needs the source alone while the target is away.
+
+The target is away where the abort is called with no service for it; once its broker is killed indeed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from drkit.errors import ClusterUnreachable, Refused
+from drkit.failover.core.context import RunRequest
+from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.fencing.source_record import RECORD, AbortedAtSource
+from drkit.failover.journal.entries import EntryKind
+from drkit.failover.source_abort import abort_at_source
+from drkit.failover.steps import fence
+from drkit.flow_state.records import RoleRecord
+from drkit.flow_state.source_fence.entries import FenceMark, FenceRecord
+from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from tests.support.failover.orchestrator import (
+    Kill,
+    Orchestrators,
+    Outcome,
+    Running,
+    is_stopped,
+    wake,
+)
+from tests.support.failover.world import World
+from tests.support.flows.produce import answers, fill
+from tests.support.waiting import eventually
+
+SIZE = "max.message.bytes"
+PLANNED = {"planned": True}
+SILENT = ClusterUnreachable("the target does not answer", where="b")
+NUMBER = 13
+
+
+class Stage:
+    """A world with a topic and a group for each switchover."""
+
+    def __init__(self, world: World, orchestrators: Orchestrators) -> None:
+        self.world, self.orchestrators = world, orchestrators
+        self.number = -1
+        self.aborted: list[str] = []
+        names = [world.name(f"t{i}") for i in range(NUMBER)]
+        for i, topic in enumerate(names):
+            world.create(world.source, topic, 1, {"retention.ms": "-1", SIZE: "900000"})
+            fill(world.source, topic, 20)
+            world.commit(world.source, world.name(f"g{i}"), {TopicPartition(topic, 0): 5})
+        world.replicate()
+        world.copied(names, {world.name(f"g{i}"): None for i in range(NUMBER)})
+        assert self.run(None).error is None
+        self.entries = world.run_log().entries
+
+    def run(self, kill: Kill | None) -> Outcome:
+        """Begin the next switchover, and kill its orchestrator."""
+        self.number += 1
+        return self.orchestrators.run(
+            self.world.plain(), "begin", groups=[self.group], kill=kill, request=PLANNED
+        )
+
+    def killed_at(self, step: StepName, kind: EntryKind, when: str, effect: str = "") -> None:
+        """Begin the next one, which dies at such an entry."""
+        found = [n for n, e in enumerate(self.entries) if (e.step, e.kind, e.effect) == (step, kind, effect)]
+        assert self.run(Kill(found[-1], when)).killed
+
+    def abort(self, **more: Any) -> dict[str, Any]:
+        """The abort without the target."""
+        settings = self.world.settings
+        return abort_at_source(settings, settings.flows[0], SILENT, **more)
+
+    def again(self, verb: str) -> Outcome:
+        """Another orchestrator, with the target."""
+        return self.orchestrators.run(self.world.plain(), verb)
+
+    @property
+    def topic(self) -> str:
+        return self.world.name(f"t{self.number}")
+
+    @property
+    def group(self) -> str:
+        return self.world.name(f"g{self.number}")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a producer of the source is refused."""
+        return answers(self.world.source, self.topic, [b"late"])[0] is not None
+
+    @property
+    def size(self) -> str | None:
+        """The topic's setting on the source."""
+        found = topic_configs(Cluster.connect(self.world.source), [self.topic])[self.topic][SIZE]
+        return found.value if found.is_set_on_topic else None
+
+    @property
+    def record(self) -> FenceRecord:
+        """The record of the newest run on the source."""
+        settings = self.world.settings
+        log = FenceTopic(self.world.source, settings.flows[0]).read()
+        return log.records[self.world.run_log().run_id]
+
+    def ends_here(self, size: str = "900000") -> None:
+        """The target is back: the run does not go on there, is rolled back, and the flow copies again."""
+        refused = self.again("resume")
+        assert refused.error is not None
+        assert refused.error["kind"] == AbortedAtSource.__name__, refused.error
+        run = self.world.run_log()
+        assert run.state is RunState.HELD
+        assert [e.kind for e in run.entries[-2:]] == [EntryKind.HOLD, EntryKind.HELD], "nothing is repeated"
+        done = self.again("abort")
+        assert done.error is None, done.error
+        run = self.world.run_log()
+        assert run.state is RunState.ABORTED
+        assert RoleRecord.key(self.topic) not in self.world.state()
+        assert self.size == size
+        assert not self.is_closed
+        self.aborted.append(self.topic)
+
+
+@pytest.fixture(scope="module")
+def stage(
+    source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    world = World(source, target, tmp_path_factory.mktemp("journal"))
+    try:
+        with Orchestrators() as orchestrators:
+            yield Stage(world, orchestrators)
+    finally:
+        world.close()
+
+
+def test_the_record_is_before_the_fence_and_done_with_open(stage: Stage) -> None:
+    names = [(e.effect, e.kind) for e in stage.entries if e.step is StepName.FENCE and e.effect]
+    assert names[:3] == [(RECORD, EntryKind.INTENT), (RECORD, EntryKind.RESULT), (SIZE, EntryKind.INTENT)]
+    assert stage.record.mark is FenceMark.OPENED
+    assert stage.record.sizes == {stage.topic: "900000"}
+    with pytest.raises(Refused, match="no way back"):
+        stage.abort()
+    with pytest.raises(Refused, match="no way back"):
+        stage.abort(statement="it burnt down")
+    assert stage.is_closed
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "when", "effect"),
+    [
+        (StepName.FENCE, EntryKind.RESULT, "before", RECORD),
+        (StepName.FENCE, EntryKind.RESULT, "before", SIZE),
+        (StepName.COMMIT_OFFSETS, EntryKind.RESULT, "after", ""),
+    ],
+)
+def test_the_source_alone_is_enough(
+    stage: Stage, step: StepName, kind: EntryKind, when: str, effect: str
+) -> None:
+    """Killed between record and fence, after the fence, and right before OPEN."""
+    stage.killed_at(step, kind, when, effect)
+    assert stage.is_closed is (effect != RECORD)
+    report = stage.abort()
+    assert report["lifted"] == [stage.topic]
+    assert (stage.size, stage.is_closed) == ("900000", False)
+    assert (stage.record.mark, stage.record.lifted) == (FenceMark.ABORTED, True)
+    assert stage.abort()["lifted"] == [stage.topic], "it may be repeated"
+    stage.ends_here()
+
+
+def test_before_the_record_nothing_is_fenced(stage: Stage) -> None:
+    stage.killed_at(StepName.FENCE, EntryKind.INTENT, "after", RECORD)
+    assert not stage.is_closed
+    with pytest.raises(Refused, match="no way back"):  # of the run before
+        stage.abort()
+    assert stage.again("resume").error is None
+
+
+def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: Stage) -> None:
+    stage.killed_at(StepName.OPEN, EntryKind.INTENT, "before")
+    assert stage.record.mark is FenceMark.OPENING
+    with pytest.raises(Refused, match="about to open its target"):
+        stage.abort()
+    assert stage.is_closed
+    stage.abort(statement="its site burnt down")
+    assert not stage.is_closed
+    assert stage.record.why == "its site burnt down"
+    since = {stage.topic: {SIZE: "800000"}}
+    assert not alter_topic_configs(Cluster.connect(stage.world.source), since)
+    stage.ends_here("800000")  # what was set since is kept
+
+
+def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: Stage) -> None:
+    stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
+    with pytest.raises(Refused, match="about to open its target"):
+        stage.abort()
+    stage.abort(statement="its site burnt down")
+    for verb in ("resume", "abort"):
+        assert stage.again(verb).error is not None
+    request = {"accept_data_loss": "the old primary took test records only"}
+    done = stage.orchestrators.run(stage.world.plain(), "resume", request=request)
+    assert done.error is None, done.error
+    assert stage.world.run_log().state is RunState.DONE
+    assert stage.record.mark is FenceMark.OPENED
+    assert stage.is_closed, "fenced once more before it went on"
+
+
+def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
+    stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after")
+    with pytest.raises(Refused, match="about to open its target"):
+        stage.abort()
+    assert stage.again("resume").error is None
+    assert stage.record.mark is FenceMark.OPENED
+
+
+@pytest.mark.parametrize("lifts", [True, False])
+def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts: bool) -> None:
+    """The orchestrator stands still right before OPEN: whose mark is first in the log counts.
+
+    An abort that dies behind its mark leaves the fence up, so only the mark holds the run.
+    """
+    number = next(n for n, e in enumerate(stage.entries) if e.step is StepName.OPEN)
+    stage.number += 1
+    running = Running(
+        {
+            "settings": stage.world.plain(), "verb": "begin", "groups": [stage.group], "request": PLANNED,
+            "freeze": Kill(number - 1, "after"),
+        }
+    )  # fmt: skip
+    eventually(lambda: is_stopped(running), 60, "an orchestrator that stands still")
+    if lifts:
+        stage.abort()
+    else:
+        run, kept = stage.world.run_log(), FenceTopic(stage.world.source, stage.world.settings.flows[0])
+        kept.append(kept.entry(FenceMark.ABORTED, run.run_id, run.term))
+    wake(running)
+    error = running.outcome().error
+    assert error is not None
+    assert error["kind"] == AbortedAtSource.__name__, error
+    assert stage.world.state().get(RoleRecord.key(stage.topic), {}).get("role") != "promoted"
+    assert stage.is_closed is not lifts
+    stage.abort()
+    stage.ends_here()
+
+
+def test_a_run_of_an_older_drkit_is_resumed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no record on the source: it opens, and an abort at the source finds nothing."""
+    monkeypatch.setattr(fence, "write_down", lambda *_: None)
+    stage.number += 1
+    with stage.world.desk() as desk:
+        assert desk.begin([stage.group], RunRequest(**PLANNED))["state"] == "done"
+    with pytest.raises(Refused, match="no way back"):  # by records of runs before
+        stage.abort()
+    assert stage.is_closed
+
+
+def test_a_later_run_takes_over_what_an_earlier_one_has_left(stage: Stage) -> None:
+    """The value before the first fence is given back, and the earlier record lifts nothing any more."""
+    stage.number += 1
+    source, flow = stage.world.source, stage.world.settings.flows[0]
+    kept = FenceTopic(source, flow)
+    kept.append(
+        kept.entry(FenceMark.RAISED, "lost-run", 1, topics=[stage.topic], sizes={stage.topic: "900000"})
+    )
+    assert not alter_topic_configs(Cluster.connect(source), {stage.topic: {SIZE: "0"}})
+    number = next(n for n, e in enumerate(stage.entries) if e.step is StepName.DRAIN)
+    assert stage.orchestrators.run(
+        stage.world.plain(), "begin", groups=[stage.group], request=PLANNED, kill=Kill(number, "after")
+    ).killed  # fmt: skip
+    assert stage.record.sizes == {stage.topic: "900000"}
+    assert [r.run_id for r in kept.read().open][-1] == stage.world.run_log().run_id
+    assert not kept.read().records["lost-run"].is_open
+    assert stage.again("abort").error is None
+    assert stage.size == "900000"
+    assert not [r for r in kept.read().open if stage.topic in r.topics]
+
+
+def test_what_was_aborted_is_copied_on(stage: Stage) -> None:
+    if not stage.aborted:
+        pytest.skip("nothing was aborted before")
+    world = stage.world
+    world.stop_replicating()
+    world.replicate()
+    world.copied(stage.aborted)
+    for topic in stage.aborted:
+        theirs, ours = world.records(world.source, topic), world.records(world.target, topic)
+        assert [s.value for s in ours[0]] == [s.value for s in theirs[0]], topic
+        assert ours[0][-1].value == b"late"
