@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from drkit.flow_state.codec.fields import partition_of
 from drkit.flow_state.records import (
     CutRecord,
     GenerationRecord,
@@ -13,6 +14,7 @@ from drkit.flow_state.records import (
     ProducerIdsRecord,
     RoleRecord,
     SkipsRecord,
+    WrittenRecord,
 )
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
@@ -119,6 +121,24 @@ def cuts_of(state: FlowState) -> dict[TopicPartition, int]:
         if name in topics
         for partition, offset in cut.between(topics[name].source_id, topics[name].target_id).items()
     }
+
+
+def written_of(state: FlowState) -> dict[TopicPartition, WrittenRecord]:
+    """Source partition → the foreign record after which nothing is copied to its copy, since the last turn.
+
+    A record of an earlier turn, or of an earlier topic of the same name, does not count.
+
+    :raises Damaged: a record of them was replaced
+    """
+    topics, cuts = state.all(GenerationRecord), cuts_of(state)
+    out = {}
+    for name, found in state.all(WrittenRecord).items():
+        at = partition_of(name)
+        entry = topics.get(at.topic)
+        same = entry is not None and (entry.source_id, entry.target_id) == (found.source_id, found.target_id)
+        if same and cuts.get(at) == found.began_at:
+            out[at] = found
+    return out
 
 
 def _ends_of(state: FlowState) -> dict[TopicPartition, int]:

@@ -41,6 +41,7 @@ from drkit.flow_state.kinds.topics import (
     TakenOverPartition,
     TakeoverRecord,
     VerifiedRecord,
+    WrittenRecord,
 )
 
 __all__ = [
@@ -78,15 +79,16 @@ __all__ = [
     "TakenOverPartition",
     "TakeoverRecord",
     "VerifiedRecord",
+    "WrittenRecord",
     "kind_of",
 ]  # fmt: skip
 
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
-    TakeoverRecord, CutRecord, ReturnRecord, VerifiedRecord, EventRecord, PromotionRecord, PendingFence,
-    FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift, ControlKeyRecord,
-    StandbyRecord,
+    TakeoverRecord, CutRecord, ReturnRecord, WrittenRecord, VerifiedRecord, EventRecord, PromotionRecord,
+    PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift,
+    ControlKeyRecord, StandbyRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

@@ -14,7 +14,7 @@ from drkit.kafka import codes
 from drkit.model import TopicPartition
 from drkit.offset_map.look import Look
 from drkit.offsets import PartitionMap, Unavailable
-from drkit.offsets.resolution import LogBatch, NeedLog, Resolution
+from drkit.offsets.resolution import Foreign, LogBatch, NeedLog, Resolution
 from drkit.offsets.resolve import resolve
 
 _ROUNDS: Final = 4
@@ -134,7 +134,9 @@ def settling(
         if isinstance(answer, Resolution) and answer.first_foreign:
             # Aborted batches of this flow at the beginning are not foreign records.
             first: list[LogBatch] = yield Scan(0, look.end, first_visible=True)
-            answer.first_foreign = any(not (batch.control or batch.aborted) for batch in first)
+            seen = [b for b in first if not (b.control or b.aborted)]
+            answer.first_foreign = bool(seen)
+            answer.foreign = [Foreign(b.base, b.records, b.producer_id, b.transactional) for b in seen]
         if not isinstance(answer, NeedLog):
             return Settled(answer, 0, look)
         if look.start < 0:

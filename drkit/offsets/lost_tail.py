@@ -138,7 +138,7 @@ def truncated(
     out.repair_from, out.live, out.anchored = end, tail.live, anchored
     state.segments.close(end)
     out.foreign = [
-        Foreign(b.base, b.records, b.producer_id)
+        Foreign(b.base, b.records, b.producer_id, b.transactional)
         for b in log or ()
         if b.base >= left.end and not b.control and not b.aborted
     ]

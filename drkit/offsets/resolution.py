@@ -35,6 +35,8 @@ class Foreign(NamedTuple):
     base: int
     records: int
     producer_id: int
+    transactional: bool = False
+    """In a transaction; one that was not aborted when the log was read."""
 
 
 class NeedLog(NamedTuple):

@@ -172,7 +172,7 @@ def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch], log_fro
             lost = lost or removed is None
             found = said.pieces(at, at + batch.records, batch.base) if not lost else None
         if found is None:
-            foreign.append(Foreign(batch.base, batch.records, batch.producer_id))
+            foreign.append(Foreign(batch.base, batch.records, batch.producer_id, batch.transactional))
             continue
         expected = at + batch.records
         pieces += [*(removed or ()), *found]

@@ -11,6 +11,7 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids, own_on_record
@@ -181,7 +182,8 @@ class FlowRun:
         self._acls.look_when_due({*job.found.copied, *job.found.left_out})
         if self._takeover is not None:
             self._takeover.take(job.found)
-        placed = list(placed_of(job.found, job.flow.buckets, self._state.all(CutRecord)))
+        cuts, written = self._state.all(CutRecord), written_of(self._state.records)
+        placed = list(placed_of(job.found, job.flow.buckets, cuts, written))
         if job.once:
             placed = self._bounded(placed)
         if not placed and not self._nothing_reported:

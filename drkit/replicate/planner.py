@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.copy_task.core.assignment import PartitionAssignment
-from drkit.flow_state.records import CutRecord
+from drkit.flow_state.records import CutRecord, WrittenRecord
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
@@ -33,21 +34,32 @@ class PlacedPartition(NamedTuple):
 
 
 def placed_of(
-    found: TopicSyncResult, buckets: int, cuts: Mapping[str, CutRecord]
+    found: TopicSyncResult,
+    buckets: int,
+    cuts: Mapping[str, CutRecord],
+    written: Mapping[TopicPartition, WrittenRecord] = MappingProxyType({}),
 ) -> Iterator[PlacedPartition]:
     """All partitions of the topics that can be copied.
 
     :param cuts: where topics began to be copied after a turn, by their names on the source
+    :param written: source partitions to whose copies somebody else wrote since then
     """
     for topic in found.copied.values():
         cut = cuts.get(topic.source.name)
         skip_from = cut.between(topic.source.topic_id, UUID(topic.target_id)) if cut is not None else {}
         for partition, at in topic.source.partitions.items():
             leader = at.leader if at.leader is not None else -1
-            yield PlacedPartition(_lease(topic, partition, buckets, skip_from.get(partition)), leader)
+            stranger = written.get(TopicPartition(topic.source.name, partition))
+            yield PlacedPartition(_lease(topic, partition, buckets, skip_from, stranger), leader)
 
 
-def _lease(topic: CopiedTopic, partition: int, buckets: int, skip_from: int | None) -> PartitionAssignment:
+def _lease(
+    topic: CopiedTopic,
+    partition: int,
+    buckets: int,
+    skip_from: Mapping[int, int],
+    stranger: WrittenRecord | None,
+) -> PartitionAssignment:
     return PartitionAssignment(
         topic.source.name,
         str(topic.source.topic_id),
@@ -57,7 +69,9 @@ def _lease(topic: CopiedTopic, partition: int, buckets: int, skip_from: int | No
         bucket_of(topic.source.name, partition, buckets),
         compacted=topic.compacted,
         max_message_bytes=topic.max_message_bytes,
-        skip_from=skip_from,
+        skip_from=skip_from.get(partition),
+        returning=bool(skip_from),
+        written_at=stranger.offset if stranger is not None else None,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import astuple
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, error_text
-from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.copied_topics import promoted_of, written_of
 from drkit.flow_state.records import (
     CutRecord,
     EventRecord,
@@ -40,6 +40,15 @@ def why_not_copied(state: FlowState, topic: str) -> str:
     event = state.readable(EventRecord).get(EventRecord.name_of("topic_left_out", topic))
     told = "" if event is None else str(event.fields.get("reason", ""))
     return f"not copied: {told or 'the target has no copy of this topic'}"
+
+
+def written_in(state: FlowState) -> tuple[str, ...]:
+    """Partitions of the passive side to which somebody else wrote since a turn, and where.
+
+    Not of topics that a failover has promoted since: there clients write.
+    """
+    found = sorted(written_of(state).items())
+    return tuple(f"{at} at offset {r.offset}" for at, r in found if at.topic not in promoted_of(state))
 
 
 def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:

@@ -25,6 +25,10 @@ OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
 
 
+WRITTEN: Final = "returning_side_written"
+"""The code of both the fault and the event."""
+
+
 def faults_of(
     found: Findings,
     loss: Loss,
@@ -65,6 +69,9 @@ def faults_of(
     if found.left_out:
         text = f"of the source are not copied: {first_of(found.left_out, 3)}"
         faults.append(Fault("topics_left_out", text))
+    if found.written:
+        text = f"the copy to {counted(len(found.written), 'partition')} has stopped: since the turn another"
+        faults.append(Fault(WRITTEN, f"{text} producer has written there: {first_of(found.written, 3)}"))
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
 
 

@@ -31,6 +31,7 @@ from drkit.status.facts import (
     status_of,
     term_of,
     why_not_copied,
+    written_in,
 )
 from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
@@ -38,13 +39,7 @@ from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.held_back import HeldInPartition, held_by_others
 from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords, waiting
 from drkit.status.lag.target import Copied, CopyLocator, CopyPosition
-from drkit.status.model import (
-    SHOWN_EVENTS,
-    Findings,
-    FlowStatus,
-    PartitionStatus,
-    role_of,
-)
+from drkit.status.model import SHOWN_EVENTS, Findings, FlowStatus, PartitionStatus, role_of
 from drkit.status.runners import runner_of, standbys_of
 from drkit.status.source_look import (
     SourceLook,
@@ -160,7 +155,7 @@ class StatusCollector:
         found.runner, found.standbys = runner_of(state, found.at_ms), standbys_of(state, found.at_ms)
         found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
-        found.lift = state.get(PendingLift)
+        found.lift, found.written = state.get(PendingLift), written_in(state)
         found.taken_over = is_taken_over(state, self._flow)
         found.left_out_producers = tuple(sorted(left_out(state).ids))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]

@@ -205,6 +205,8 @@ class Findings:
     lift: PendingLift | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    """Partitions of the target to which somebody else wrote since a turn, and where."""
     source_seen_ms: int | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
     left_out_producers: tuple[int, ...] = ()

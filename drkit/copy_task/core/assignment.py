@@ -34,6 +34,10 @@ class PartitionAssignment:
     skip_from: int | None = None
     """Where copying began after a turn: only before it are batches of the flow in the other direction left
     out. One at or after it should not exist: it stops the partition. None: all are left out."""
+    returning: bool = False
+    """The topic began with a turn: a record of another producer on the target stops the partition."""
+    written_at: int | None = None
+    """Target offset of such a record, found since the turn: nothing more is copied."""
 
     @property
     def source_id(self) -> UUID:

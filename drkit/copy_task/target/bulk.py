@@ -12,13 +12,22 @@ from typing import Any
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.target.bulk_progress import Sent, acknowledge, gaps_of, intents_of
+from drkit.copy_task.target.bulk_progress import (
+    GAP,
+    ForeignOffsets,
+    Placed,
+    Sent,
+    acknowledge,
+    gaps_of,
+    intents_of,
+    moved,
+)
 from drkit.copy_task.target.live import refused
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
 from drkit.kafka import codes
 from drkit.kafka.raw import Future, RawError
-from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions.producer import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
@@ -122,7 +131,7 @@ class BulkAppender:
                     self._task.deviate(p, "old records are copied in transactions")
                     continue
                 p.state = CopyState.BULK
-                self._ends.pop(p.target, None)
+                self._ends[p.target] = p.acked_downstream
 
     def _leave(self) -> None:
         """Partitions whose next chunk is young go back to live mode through a look at the target."""
@@ -228,7 +237,7 @@ class BulkAppender:
     async def _commit(self) -> None:
         if not self._sent:
             return
-        placed: list[tuple[Sent, int]] = []
+        placed: list[Placed] = []
         refusal = None
         for sent in self._sent:
             answer = await sent.answer
@@ -241,37 +250,27 @@ class BulkAppender:
                 raise BucketFenced
             refused(self._task, sent.partition, answer.error_code, len(sent.chunk.data), answer.error_message)
             raise BulkRefused
-        if await self._moved():
+        if await moved(self._task, {s.partition for s in self._sent}):
             raise BulkRefused
+        gaps, ends = gaps_of(placed, self._ends)
+        if any(gap.partition.lease.returning for gap in gaps):
+            raise BulkRefused(GAP)  # nothing may be committed behind what the log must show first
         await self._write_progress(placed)
         if self._task.expired or not all(s.current for s, _ in placed):
             raise BulkRefused
         await self._transactions.end(commit=True)
-        self._committed(placed)
+        self._ends = ends
+        self._committed(placed, gaps)
 
-    def _committed(self, placed: list[tuple[Sent, int]]) -> None:
+    def _committed(self, placed: list[Placed], gaps: list[ForeignOffsets]) -> None:
         now = wall_ms()
         acknowledge(placed)
         for sent, _ in placed:
             sent.partition.latency_ms.add(now - sent.chunk.max_timestamp)
-        for gap in gaps_of(placed, self._ends):
+        for gap in gaps:
             self._task.emit("foreign_writer", gap.partition, offset=gap.offset, records=gap.offsets)
 
-    async def _moved(self) -> bool:
-        """Whether a partition of the transaction has another leader than the one it was settled with.
-
-        Appends of transactions are not compared with the log: after an unclean election they would take the
-        offsets of lost records.
-        """
-        partitions = {s.partition for s in self._sent}
-        topics = await metadata(self._task.links.target, sorted({p.target.topic for p in partitions}))
-        return any(
-            (leader := topics[p.target.topic].leaders.get(p.target.partition)) is None
-            or leader.epoch != p.target_epoch
-            for p in partitions
-        )
-
-    async def _write_progress(self, placed: list[tuple[Sent, int]]) -> None:
+    async def _write_progress(self, placed: list[Placed]) -> None:
         """The map records of the transaction, inside it."""
         task, target = self._task, self._task.links.target
         where = TopicPartition(task.lease.map_topic, self._bucket)

@@ -1,16 +1,20 @@
-"""The map records of one bulk transaction: which records have which offsets, committed together with it."""
+"""What one bulk transaction has written: its map records, committed together with it, and what it missed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.core.runs import extend_runs
+from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets import Intent, MapKey
 from drkit.offsets.map_record import Mode
 from drkit.wire import Chunk
+
+GAP: Final = "another producer took offsets of the target"
 
 
 class Sent(NamedTuple):
@@ -60,14 +64,32 @@ class ForeignOffsets(NamedTuple):
     offsets: int
 
 
-def gaps_of(placed: Sequence[Placed], ends: dict[TopicPartition, int]) -> list[ForeignOffsets]:
-    """Where others wrote between the chunks of a committed transaction, or since the one before it.
+async def moved(task: TaskContext, partitions: Collection[PartitionCopy]) -> bool:
+    """Whether a partition of a transaction has another leader than the one it was settled with.
+
+    Appends of transactions are not compared with the log: after an unclean election they would take the
+    offsets of lost records.
+    """
+    topics = await metadata(task.links.target, sorted({p.target.topic for p in partitions}))
+    return any(
+        (leader := topics[p.target.topic].leaders.get(p.target.partition)) is None
+        or leader.epoch != p.target_epoch
+        for p in partitions
+    )
+
+
+def gaps_of(
+    placed: Sequence[Placed], known: Mapping[TopicPartition, int]
+) -> tuple[list[ForeignOffsets], dict[TopicPartition, int]]:
+    """Where others wrote between the chunks of a transaction, or since the one before it.
 
     The transaction's own marker takes one offset, after its last chunk and nowhere else.
 
-    :param ends: target offset that the next chunk of a partition must get; moved past this transaction
+    :param known: target offset that the next chunk of a partition must get
+    :returns: also what is known once the transaction is committed
     """
     found: list[ForeignOffsets] = []
+    ends = dict(known)
     for sent, base in placed:
         wanted = ends.get(sent.partition.target, base)
         if base > wanted:
@@ -75,7 +97,7 @@ def gaps_of(placed: Sequence[Placed], ends: dict[TopicPartition, int]) -> list[F
         ends[sent.partition.target] = base + sent.chunk.count
     for target in {sent.partition.target for sent, _ in placed}:
         ends[target] += 1
-    return found
+    return found, ends
 
 
 def _stretches(items: list[Placed]) -> list[list[Placed]]:

@@ -8,6 +8,7 @@ import time
 
 from drkit.copy_task.core.context import TaskContext, error_name, reason_of
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
+from drkit.copy_task.target import foreign
 from drkit.copy_task.target.left_open import end_on_targets
 from drkit.copy_task.target.packing import pack
 from drkit.copy_task.target.take_up import TakeUp, take_up
@@ -28,7 +29,6 @@ from drkit.offset_map.settle import settle
 from drkit.offset_map.settling import Settled, Wanted
 from drkit.offset_map.topic import new_nonce
 from drkit.offsets import History, MapKey, MapRecord, PartitionMap, Unavailable
-from drkit.offsets.resolution import Resolution
 from drkit.offsets.takeup import Author, Fence, Frozen, Go, TurnTo
 
 _IDLE_SECONDS = 0.25
@@ -59,10 +59,12 @@ class PartitionResolver:
 
         :raises Failed: the offset map cannot be read
         """
+        foreign.stop_written(self._task)
+        rest = [p for p in self._task.partitions if p.state is not CopyState.STOPPED]
         try:
-            await self.resolve(self._task.partitions)
+            await self.resolve(rest)
         except RawError as error:
-            self._again(self._task.partitions, error)
+            self._again(rest, error)
 
     def _again(self, to_resolve: Sequence[PartitionCopy], error: BaseException) -> None:
         for p in to_resolve:
@@ -84,6 +86,7 @@ class PartitionResolver:
             await task.loop.together(partial(read_on, task.links.target, topic), some)
 
         wanted = [self._wanted(p) for p in to_resolve]
+        stable = await foreign.stable_ends(task, to_resolve)
         settled = await settle(task.links.target, task.targets, wanted, read_map)
         if not all(task.maps[bucket].holds for bucket in buckets):
             task.finish("fenced")
@@ -92,6 +95,7 @@ class PartitionResolver:
         if stuck:
             await end_on_targets(task, stuck)
         to_resolve = [p for p in to_resolve if self._is_sure(p, settled[p.target])]
+        to_resolve = await foreign.without_written(task, to_resolve, settled, stable)
         starts = await self._source_starts([p for p in to_resolve if _needs_start(p, settled[p.target])])
         found = [t for p in to_resolve if (t := self._take_up(p, settled[p.target], starts)) is not None]
         for taken in found:
@@ -247,7 +251,7 @@ class PartitionResolver:
     def _begin(self, taken: TakeUp) -> None:
         if taken.p.state is not CopyState.RESOLVING or not taken.may_begin:
             return
-        self._report(taken.p, taken.found)
+        foreign.report(self._task, taken.p, taken.found)
         taken.begin()
         self._task.offer(taken.p)
 
@@ -264,24 +268,6 @@ class PartitionResolver:
             resumed_at=found.upstream,
         )
         p.named_loss = found.truncated_from
-
-    def _report(self, p: PartitionCopy, found: Resolution) -> None:
-        if found.first_foreign:
-            self._task.emit(
-                "foreign_writer",
-                p,
-                target_end=found.downstream,
-                reason="the target partition held records before the first copy",
-            )
-        elif found.foreign:
-            first = found.foreign[0]
-            self._task.emit(
-                "foreign_writer",
-                p,
-                offset=first.base,
-                producer_id=first.producer_id,
-                records=sum(f.records for f in found.foreign),
-            )
 
 
 def _must_be_resolved(p: PartitionCopy) -> bool:

@@ -14,6 +14,7 @@ from drkit.detect.reasons import Reason
 from drkit.errors import Refused
 from drkit.failover.checks.against import PreconditionInput, by_the_table
 from drkit.failover.checks.survey import ClusterIdentity
+from drkit.failover.checks.written import refusal
 from drkit.next_command import leave_behind
 
 
@@ -176,6 +177,11 @@ def _hanging(q: PreconditionInput) -> Iterator[Refused]:
         )
 
 
+def _written(q: PreconditionInput) -> Iterator[Refused]:
+    if q.request.planned and q.survey.written:
+        yield refusal(q.flow, q.survey.target.alias, q.survey.written)
+
+
 def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
     if q.scope.whole_flow or q.request.repoint_others:
         return
@@ -235,6 +241,11 @@ GATES: Final = (
         "failover-hanging-transactions",
         _hanging,
         "`--planned`, and transactions hang on the target since it was fenced by size",
+    ),
+    Precondition(
+        "failover-written-standby",
+        _written,
+        "`--planned`, and somebody else wrote to the standby since a turn; no flag overrules it",
     ),
     Precondition(
         "failover-repoint-others",

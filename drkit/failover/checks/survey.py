@@ -15,6 +15,7 @@ from drkit.failover.checks.outside import Outside, look_outside
 from drkit.failover.checks.reach import Reach, look_reach
 from drkit.failover.checks.ready import unready_topics
 from drkit.failover.checks.signs import facts_of
+from drkit.failover.checks.written import places_of, written
 from drkit.failover.core.asking import asked
 from drkit.failover.core.context import Context
 from drkit.failover.groups.look import (
@@ -29,7 +30,7 @@ from drkit.failover.groups.look import (
 )
 from drkit.failover.loss.risk import held_total
 from drkit.failover.loss.silent import silent_risk
-from drkit.flow_state.copied_topics import CopiedTopics, promoted_of
+from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import (
     CheckpointsRecord,
@@ -44,7 +45,7 @@ from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, waiting
-from drkit.status.lag.target import Copied, CopyPosition
+from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus, oldest_of
 from drkit.status.source_look import gaps_of
 
@@ -91,6 +92,8 @@ class Survey:
 
     hanging: Mapping[str, int] = field(default_factory=dict)
     """Transactional ids that hang at brokers of the target, since it was fenced by size as a primary."""
+    written: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions to which somebody else wrote on the target since a turn, and where."""
 
     @property
     def risk(self) -> Risk:
@@ -138,8 +141,8 @@ def survey(context: Context) -> Survey:
 def _look(context: Context, source: RawCluster | None) -> Survey:
     state, now, scope = context.state, context.wall(), context.scope
     identities = _identities(context, source)
-    copied = [_copied(context.known, topic) for topic in context.known.topics if topic in scope.topics]
-    partitions = _partitions(context, copied, source, now)
+    places = places_of(context)
+    partitions = _partitions(context, places, source, now)
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
     positions, origin = positions_of(context, source, scope.groups if source is not None else None)
     outside = look_outside(context, source, positions)
@@ -169,13 +172,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         reach=look_reach(context, outside),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
+        written=written(context, places),
     )
-
-
-def _copied(known: CopiedTopics, topic: str) -> Copied:
-    target, source_id, target_id = known.topics[topic]
-    cuts = {at.partition: offset for at, offset in known.cuts.items() if at.topic == topic}
-    return Copied(topic, source_id, target, target_id, cuts)
 
 
 def positions_of(
@@ -226,11 +224,13 @@ async def cluster_id(cluster: RawCluster) -> str:
 
 
 def _partitions(
-    context: Context, copied: list[Copied], source: RawCluster | None, now: int
+    context: Context,
+    places: Mapping[TopicPartition, CopyPosition],
+    source: RawCluster | None,
+    now: int,
 ) -> list[PartitionStatus]:
-    places = _places(context, copied)
-    ends, records = _waiting(context, copied, places, source)
-    names = {c.topic: c.target_topic for c in copied}
+    names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
+    ends, records = _waiting(context, set(names), places, source)
     gone = {at.topic: p for at, p in places.items() if at.partition < 0}
     known = {at for at in places if at.partition >= 0} | {at for at in ends if at.topic in names}
     nowhere = CopyPosition(None, None, reason=_NO_PARTITION)
@@ -243,27 +243,20 @@ def _partitions(
     ]  # fmt: skip
 
 
-def _places(context: Context, copied: list[Copied]) -> dict[TopicPartition, CopyPosition]:
-    side, producers = context.kept.side_of(context.target, context.flow.source), context.known.producers
-    found: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, producers.own)
-    return found
-
-
 def _waiting(
     context: Context,
-    copied: list[Copied],
+    names: set[str],
     places: Mapping[TopicPartition, CopyPosition],
     source: RawCluster | None,
 ) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
     """Return the source's current or last recorded ends, and the records that are not copied."""
-    names = {c.topic for c in copied}
     if source is None:
         seen = context.state.get(SourceSeenRecord)
         noted = {at: e for at, e in ends_from(seen).items() if at.topic in names} if seen else {}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
         return noted, {at: UncopiedRecords(n, None, None, exact=False) for at, n in missing.items()}
     topics = context.run(metadata, source, sorted(names))
-    same = {c.topic for c in copied if topics[c.topic].topic_id == c.source_id}
+    same = {n for n in names if topics[n].topic_id == context.known.topics[n][1]}
     ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
     left_out = context.known.left_out
     ends = with_held(ends, context.run(held_back, source, topics, ends, left_out))

@@ -14,6 +14,7 @@ from drkit.failover.loss.divergence import DivergenceState, divergence
 from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.returning.first_record import first_record, has_record
 from drkit.failover.returning.scope import pairs
+from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import EventRecord, ReturnRecord, RoleRecord
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.requests import LATEST, metadata
@@ -124,6 +125,8 @@ def _refuse_strangers(context: Context, wanted: set[TopicPartition]) -> None:
     ]
     places: ScopePositions = scope_positions(context, None)
     found = [f"{e.topic}-{e.partition}" for e in strange]
+    seen = {at: r.offset for at, r in written_of(context.state.records).items() if at in wanted}
+    found += [f"{at} at {offset}" for at, offset in seen.items() if offset < cuts[at]]
     for at, place in places.items():
         if isinstance(place, Unavailable):
             raise Failed(

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from drkit.counted import counted
 from drkit.errors import Refused
+from drkit.failover.checks.written import refuse_written
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.core.machine import StepName
@@ -50,8 +51,12 @@ class DrainStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: more is missing than was accepted
+        :raises Refused: more is missing than was accepted; or a switchover would open a standby to which
+            somebody else wrote since a turn
         """
+        if context.request.planned:
+            context.state.load()
+            refuse_written(context)
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
         loss = self._waited(context, deadline, fenced=fenced)

@@ -178,6 +178,37 @@ class ReturnRecord(TopicRecord):
 
 
 @record
+class WrittenRecord(StateRecord):
+    """Somebody else wrote to a partition of the passive side after a turn: nothing more is copied to it.
+
+    It holds for these topics since that turn; see :func:`drkit.flow_state.copied_topics.written_of`.
+    """
+
+    KEY: ClassVar[str] = "written/"
+
+    source_id: UUID = stored(uuid)
+    target_id: UUID = stored(uuid)
+    offset: int = stored(whole())
+    """Target offset of the first of these records."""
+    producer_id: int = stored(whole(-1))
+    """Of that record; −1: a producer without an id wrote it."""
+    at_ms: int = stored(whole())
+    """When a copy task found it."""
+    began_at: int | None = stored(optional(whole()), default=None, omit_none=True)
+    """The partition's cut at that time; None: the partition is younger than the turn, and has none."""
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """See :class:`StateRecord`."""
+        partition_of(name)
+
+    @staticmethod
+    def name_of(partition: TopicPartition) -> str:
+        """The name in the key for a source partition."""
+        return f"{partition.topic}/{partition.partition}"
+
+
+@record
 class VerifiedRecord(StateRecord):
     """The offsets up to which a verification found a source partition and its copy equal."""
 

@@ -13,7 +13,7 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.locate import Located, PartitionLocator
-from drkit.offsets.resolution import Resolution
+from drkit.offsets.resolution import Foreign, Resolution
 
 
 class Copied(NamedTuple):
@@ -36,6 +36,8 @@ class CopyPosition(NamedTuple):
     exact: bool = True
     segments: int = 0
     reason: str = ""
+    foreign: tuple[Foreign, ...] = ()
+    """Records in the log that the flow did not write, after all that the map leads around."""
 
 
 @dataclass(slots=True)
@@ -81,12 +83,13 @@ class CopyLocator:
 def _place(found: Located) -> CopyPosition:
     state, end = found.state, found.end
     tail, size = state.tail, len(state.segments)
+    foreign = tuple(found.answer.foreign) if isinstance(found.answer, Resolution) else ()
     if tail is None and not state.pending and end is not None:
-        return CopyPosition(
-            None if end else 0, end, reason="the offset map knows nothing of it" if end else ""
-        )
+        reason = "the offset map knows nothing of it" if end else ""
+        return CopyPosition(None if end else 0, end, reason=reason, foreign=foreign)
     if isinstance(found.answer, Resolution):
-        return CopyPosition(found.answer.upstream or 0, end, segments=len(found.answer.segments))
+        size = len(found.answer.segments)
+        return CopyPosition(found.answer.upstream or 0, end, segments=size, foreign=foreign)
     committed = found.sound and tail is not None and not tail.live and not state.pending
     if committed and tail is not None and end is not None and tail.downstream <= end:
         return CopyPosition(tail.upstream, end, segments=size)  # committed together with its records

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple, Self
 
+from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import (
     EventRecord,
     FenceAclsRecord,
@@ -80,6 +81,8 @@ class DirectionFacts:
     run: RunUnderWay | None = None
     runs_unknown: str = ""
     """Why its journal could not be read; empty: it was read, or there is none."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Source topic → a partition to whose copy somebody else wrote since a turn, and where."""
     fenced_by: Mapping[str, str] = field(default_factory=dict)
     """Run → how its step FENCE ended."""
 
@@ -130,6 +133,7 @@ class DirectionFacts:
                 if e.kind == _LEFT_OUT
             },
             fences=fences,
+            written={at.topic: f"{at} at offset {r.offset}" for at, r in written_of(state).items()},
             lags=lags,
             run=None if isinstance(runs, str) else runs.under_way,
             runs_unknown=runs if isinstance(runs, str) else "",

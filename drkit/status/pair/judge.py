@@ -186,6 +186,9 @@ def _returning(back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[Pair
 def _copying(side: OneWay, rpo_seconds: float) -> tuple[PairState, str]:
     """Whether a flow that may copy a topic copies it, and is in step."""
     flow = side.flow
+    if (where := flow.written.get(side.name)) is not None:
+        why = f"{flow.name} has stopped before a record of another producer on {flow.target}: {where}"
+        return PairState.UNPROTECTED, why
     if not flow.running:
         return PairState.UNPROTECTED, f"the replicator of {flow.name} does not run"
     if flow.silent:

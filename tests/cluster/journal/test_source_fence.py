@@ -88,7 +88,6 @@ class Stage:
     def group(self) -> str:
         return self.world.name(f"g{self.number}")
 
-    @property
     def is_closed(self) -> bool:
         """Whether a producer of the source is refused."""
         return answers(self.world.source, self.topic, [b"late"])[0] is not None
@@ -120,7 +119,7 @@ class Stage:
         assert run.state is RunState.ABORTED
         assert RoleRecord.key(self.topic) not in self.world.state()
         assert self.size == size
-        assert not self.is_closed
+        assert not self.is_closed()
         self.aborted.append(self.topic)
 
 
@@ -145,7 +144,7 @@ def test_the_record_is_before_the_fence_and_done_with_open(stage: Stage) -> None
         stage.abort()
     with pytest.raises(Refused, match="no way back"):
         stage.abort(statement="it burnt down")
-    assert stage.is_closed
+    assert stage.is_closed()
 
 
 @pytest.mark.parametrize(
@@ -161,10 +160,10 @@ def test_the_source_alone_is_enough(
 ) -> None:
     """Killed between record and fence, after the fence, and right before OPEN."""
     stage.killed_at(step, kind, when, effect)
-    assert stage.is_closed is (effect != RECORD)
+    assert stage.is_closed() is (effect != RECORD)
     report = stage.abort()
     assert report["lifted"] == [stage.topic]
-    assert (stage.size, stage.is_closed) == ("900000", False)
+    assert (stage.size, stage.is_closed()) == ("900000", False)
     assert (stage.record.mark, stage.record.lifted) == (FenceMark.ABORTED, True)
     assert stage.abort()["lifted"] == [stage.topic], "it may be repeated"
     stage.ends_here()
@@ -172,7 +171,7 @@ def test_the_source_alone_is_enough(
 
 def test_before_the_record_nothing_is_fenced(stage: Stage) -> None:
     stage.killed_at(StepName.FENCE, EntryKind.INTENT, "after", RECORD)
-    assert not stage.is_closed
+    assert not stage.is_closed()
     with pytest.raises(Refused, match="no way back"):  # of the run before
         stage.abort()
     assert stage.again("resume").error is None
@@ -183,9 +182,9 @@ def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: St
     assert stage.record.mark is FenceMark.OPENING
     with pytest.raises(Refused, match="about to open its target"):
         stage.abort()
-    assert stage.is_closed
+    assert stage.is_closed()
     stage.abort(statement="its site burnt down")
-    assert not stage.is_closed
+    assert not stage.is_closed()
     assert stage.record.why == "its site burnt down"
     since = {stage.topic: {SIZE: "800000"}}
     assert not alter_topic_configs(Cluster.connect(stage.world.source), since)
@@ -204,7 +203,7 @@ def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: S
     assert done.error is None, done.error
     assert stage.world.run_log().state is RunState.DONE
     assert stage.record.mark is FenceMark.OPENED
-    assert stage.is_closed, "fenced once more before it went on"
+    assert stage.is_closed(), "fenced once more before it went on"
 
 
 def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
@@ -240,7 +239,7 @@ def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts:
     assert error is not None
     assert error["kind"] == AbortedAtSource.__name__, error
     assert stage.world.state().get(RoleRecord.key(stage.topic), {}).get("role") != "promoted"
-    assert stage.is_closed is not lifts
+    assert stage.is_closed() is not lifts
     stage.abort()
     stage.ends_here()
 
@@ -250,10 +249,10 @@ def test_a_run_of_an_older_drkit_is_resumed(stage: Stage, monkeypatch: pytest.Mo
     monkeypatch.setattr(fence, "write_down", lambda *_: None)
     stage.number += 1
     with stage.world.desk() as desk:
-        assert desk.begin([stage.group], RunRequest(**PLANNED))["state"] == "done"
+        assert desk.begin([stage.group], RunRequest(planned=True))["state"] == "done"
     with pytest.raises(Refused, match="no way back"):  # by records of runs before
         stage.abort()
-    assert stage.is_closed
+    assert stage.is_closed()
 
 
 def test_a_later_run_takes_over_what_an_earlier_one_has_left(stage: Stage) -> None:

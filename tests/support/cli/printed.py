@@ -51,6 +51,8 @@ D, W, A = State.DONE, State.PENDING, State.ANY
 FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --resume": (H, P),
     "drkit failover --abort": (H,),
+    "drkit failover --abort --flow '{}'": (H,),
+    'drkit failover --abort --target-lost "HOW YOU KNOW"': (H,),
     'drkit failover --resume --accept-data-loss "REASON"': (H,),
     "drkit failover --resume --evict-members": (H,),
     "drkit failover --resume --keep-positions": (H,),
@@ -94,6 +96,7 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit reprotect --resume": (D,),
     "drkit status": (A,),
     "drkit status --all-groups": (A,),
+    "drkit status --flow '{}'": (A,),
     "drkit status --partitions": (A,),
     "drkit translate --group G": (A,),
     "drkit translate --topic T --partition P --offset N": (A,),

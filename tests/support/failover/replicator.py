@@ -22,7 +22,7 @@ from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.copied_topics import LeftOut, known_of
+from drkit.flow_state.copied_topics import LeftOut, known_of, written_of
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
@@ -82,7 +82,8 @@ class Replicator:
             self.flow, self.run_id, self.target, self.state,
             own_ids(self.target.settings, self.flow, self.state),
         )  # fmt: skip
-        partitions = tuple(p.lease for p in placed_of(found, self.flow.buckets, self.state.all(CutRecord)))
+        cuts, written = self.state.all(CutRecord), written_of(self.state.records)
+        partitions = tuple(p.lease for p in placed_of(found, self.flow.buckets, cuts, written))
         lease = replace(frame, plan=1, epoch_seconds=3600.0, partitions=partitions)
         self.state.put(ControlRecord(lease.run_id, 1, "run"))
         for work in (self._checkpoints, self._ends):

@@ -11,7 +11,7 @@ from typing import Any
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.report import TaskReport
 from drkit.failover.fencing.own_writers import Writer, fence
-from drkit.flow_state.copied_topics import CopiedPartition, cuts_of
+from drkit.flow_state.copied_topics import CopiedPartition, cuts_of, written_of
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import on_record, renew_live_id
 from drkit.flow_state.records import OffsetMapRecord
@@ -58,10 +58,18 @@ class Direction:
     def lease(self, opposite: Direction, **more: Any) -> TaskAssignment:
         """What the driver would hand to a task: with the cuts, and the ids of the opposite flow."""
         self.is_new = False
+        self.state.load()
         lease, cuts = self.flow.lease(self.topic, **more), cuts_of(self.state.records)
+        written = written_of(self.state.records)
+        places = ((p, TopicPartition(p.source_topic, p.partition)) for p in lease.partitions)
         partitions = (
-            replace(p, skip_from=cuts.get(TopicPartition(p.source_topic, p.partition)))
-            for p in lease.partitions
+            replace(
+                p,
+                skip_from=cuts.get(at),
+                returning=bool(cuts),
+                written_at=written[at].offset if at in written else None,
+            )
+            for p, at in places
         )
         return replace(
             lease, partitions=tuple(partitions), skip_producer_ids=opposite.ids, own_producer_ids=self.ids

@@ -96,3 +96,15 @@ def test_a_commit_after_the_gates_is_judged_in_the_same_way(*, returns: bool):
         _decided(cast("Context", context), own)
     assert "a turn has made passive" in caught.value.what
     assert "--keep-positions" not in caught.value.hint
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_standby_that_somebody_else_wrote_to_waits_for_a_person(*, planned: bool):
+    """A failover without its old primary is not held up: what is missing counts as loss."""
+    written = {TopicPartition("orders", 1): "at 70 by producer id 17"}
+    found = refused(SHOP, RunRequest(planned=planned), written=written)
+    assert ("failover-written-standby" in found) is planned
+    if planned:
+        error = found["failover-written-standby"]
+        assert "1 partition has records on the standby" in error.what
+        assert error.evidence == "orders-1 at 70 by producer id 17"

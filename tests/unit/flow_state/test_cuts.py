@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 from drkit.checkpoints.plan import Terms
 from drkit.checkpoints.shard import Shard
-from drkit.flow_state.copied_topics import CopiedTopics, LeftOut, Producers, cuts_of, known_of
-from drkit.flow_state.records import CutRecord, GenerationRecord
+from drkit.flow_state.copied_topics import CopiedTopics, LeftOut, Producers, cuts_of, known_of, written_of
+from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
 
@@ -42,6 +43,24 @@ def test_ids_of_the_other_flow_count_from_the_cut_on() -> None:
 def test_of_a_later_topic_of_the_same_name_a_cut_says_nothing() -> None:
     assert cuts_of(state(CutRecord(UUID(int=9), IDS[1], {0: 1003}))) == {}
     assert cuts_of(state(CutRecord(IDS[0], UUID(int=9), {0: 1003}))) == {}
+
+
+def test_a_foreign_record_counts_for_its_topics_and_its_turn() -> None:
+    """One of an earlier turn, or of an earlier topic of the same name, stops nothing."""
+    other = TopicPartition("orders", 2)
+
+    def written(cut: CutRecord, *records: tuple[TopicPartition, WrittenRecord]) -> set[TopicPartition]:
+        found = state(cut)
+        for at, record in records:
+            found.take(record.key(WrittenRecord.name_of(at)).encode(), record.encode())
+        return set(written_of(found))
+
+    cut = CutRecord(*IDS, {0: 1003})
+    hit, young = WrittenRecord(*IDS, 70, 17, 1, 1003), WrittenRecord(*IDS, 0, -1, 1)
+    assert written(cut, (AT, hit), (other, young)) == {AT, other}
+    assert written(cut.with_cut(0, 2000).with_cut(2, 50), (AT, hit), (other, young)) == set()
+    assert written(cut, (AT, replace(hit, target_id=UUID(int=9)))) == set()
+    assert written(cut, (TopicPartition("gone", 0), hit)) == set()
 
 
 def test_a_later_cut_replaces_the_one_before() -> None:

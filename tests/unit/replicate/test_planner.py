@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drkit.copy_task.core.assignment import PartitionAssignment
-from drkit.flow_state.records import CutRecord
+from drkit.flow_state.records import CutRecord, WrittenRecord
 from drkit.kafka.topics import Partition, Topic
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
@@ -146,3 +146,17 @@ def test_a_topic_that_began_at_a_cut_is_leased_with_it() -> None:
     assert cuts(*ids) == [None, 7]
     assert cuts(UUID(int=9), ids[1]) == cuts(ids[0], UUID(int=9)) == [None, None]
     assert [p.lease.skip_from for p in placed_of(found, BUCKETS, {})] == [None, None]
+
+
+def test_what_somebody_else_wrote_since_a_turn_goes_with_the_lease() -> None:
+    """Also of a partition that is younger than the turn; a topic that never turned has no such thing."""
+    ids = UUID(int=1), UUID(int=2)
+    topic = Topic("orders", ids[0], {p: Partition(3, (3,), (3,)) for p in range(3)})
+    found = TopicSyncResult(
+        copied={"orders": CopiedTopic(topic, "orders", str(ids[1]), compacted=False, max_message_bytes=1)}
+    )
+    cut = {"orders": CutRecord(*ids, {0: 7, 1: 7})}
+    written = {TopicPartition("orders", 1): WrittenRecord(*ids, 70, -1, 1, 7)}
+    leases = [p.lease for p in placed_of(found, BUCKETS, cut, written)]
+    assert [(x.returning, x.written_at) for x in leases] == [(True, None), (True, 70), (True, None)]
+    assert not any(p.lease.returning for p in placed_of(found, BUCKETS, {}))

@@ -87,6 +87,20 @@ def test_the_opposite_flow_protects_after_a_turn():
     assert line == ("PROTECTED", "s->p: 1 topic, lag 3 records")
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_flow_that_somebody_else_has_stopped_protects_nothing(*, running: bool):
+    """The lag may be small, or the replicator away: the reason is the same."""
+    way_back = back(
+        running=running, copies={TOPIC: TOPIC}, returns=returned(), lags={TOPIC: COPIED},
+        written={TOPIC: "orders-1 at offset 70"},
+    )  # fmt: skip
+    found = only(OVER, way_back)
+    assert found.state is PairState.UNPROTECTED
+    assert found.why == "s->p has stopped before a record of another producer on p: orders-1 at offset 70"
+    forth = direction(written={TOPIC: "orders-1 at offset 70"})
+    assert only(forth, back()).state is PairState.UNPROTECTED
+
+
 def test_the_newest_promotion_is_told_by_the_turn_and_not_by_clocks():
     first = direction(promoted=promoted("f1", at_ms=9_000_000), running=False)
     second = back(

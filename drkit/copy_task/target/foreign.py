@@ -1,0 +1,156 @@
+"""Records on the target that this flow did not write: named, or, since a turn, the end of a partition's copy.
+
+On a side that was a primary before, such a record is one of a client that nobody has cut off. The map never
+leads around it: its partition stops in front of it (decision 32). A transaction that is still open may be
+aborted, and then nobody ever sees its records; so the partition waits for its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from drkit.clock import wall_ms
+from drkit.copy_task.core.context import TaskContext
+from drkit.copy_task.core.partition import PartitionCopy
+from drkit.flow_state.records import WrittenRecord
+from drkit.kafka.requests import LATEST, ProducerState, describe_producers, list_offsets
+from drkit.model import TopicPartition
+from drkit.offset_map.settling import Settled
+from drkit.offsets.resolution import Foreign, Resolution
+from drkit.offsets.takeup import FROZEN_EPOCH
+
+KIND: Final = "returning_side_written"
+REASON: Final = "another producer has written to the passive side since the turn"
+_PAUSE_SECONDS: Final = 0.1
+_UNKNOWN: Final = -1
+
+
+class Fate(Enum):
+    """Whether a consumer sees a foreign record."""
+
+    VISIBLE = auto()
+    UNDECIDED = auto()
+    """Its transaction may still be aborted."""
+
+
+class Stranger(NamedTuple):
+    """The first foreign record of a partition, and what becomes of it."""
+
+    record: Foreign
+    fate: Fate
+
+
+def stranger_in(found: Resolution, own: frozenset[int], stable: int) -> Stranger | None:
+    """The foreign record that stops a partition, or for whose end it waits; None: there is none.
+
+    A visible one counts before one that is undecided.
+
+    :param own: every producer id of this flow
+    :param stable: the last stable offset, asked before the log was read; negative: unknown
+    """
+    theirs = [f for f in found.foreign if f.producer_id not in own]
+    visible = [f for f in theirs if not f.transactional or f.base < stable]
+    if visible:
+        return Stranger(visible[0], Fate.VISIBLE)
+    return Stranger(theirs[0], Fate.UNDECIDED) if theirs else None
+
+
+def stop_written(task: TaskContext) -> None:
+    """Stop the partitions of which the lease says that somebody else wrote to them."""
+    for p in task.partitions:
+        if p.lease.written_at is not None:
+            task.stop(p, KIND, REASON, offset=p.lease.written_at, began_at=p.lease.skip_from)
+
+
+async def stable_ends(task: TaskContext, partitions: Iterable[PartitionCopy]) -> dict[TopicPartition, int]:
+    """The last stable offsets of those that began with a turn; one that is not told is left out.
+
+    :raises RawError: a broker does not answer
+    """
+    by_node: dict[int, list[TopicPartition]] = {}
+    for p in partitions:
+        if p.lease.returning:
+            by_node.setdefault(p.target_leader, []).append(p.target)
+    out: dict[TopicPartition, int] = {}
+    for node, some in by_node.items():
+        answers = await list_offsets(task.links.target, node, dict.fromkeys(some, LATEST), committed=True)
+        out |= {at: a.offset for at, a in answers.items() if not a.error}
+    return out
+
+
+async def without_written(
+    task: TaskContext,
+    partitions: Sequence[PartitionCopy],
+    settled: Mapping[TopicPartition, Settled],
+    stable: Mapping[TopicPartition, int],
+) -> list[PartitionCopy]:
+    """The partitions that continue; one with a foreign record stops, and one with an undecided waits.
+
+    The stop is durable before anything else is written: retention may remove the record some day.
+
+    :param stable: of :func:`stable_ends`, asked before they were settled
+    :raises Failed: the flow's state does not take the stop
+    """
+    out = []
+    for p in partitions:
+        found, look = settled[p.target].resolution, settled[p.target].look
+        stranger = None
+        if p.lease.returning and found is not None and not _is_frozen(task, look.producers):
+            stranger = stranger_in(found, _own(task, p), stable.get(p.target, _UNKNOWN))
+        if stranger is None:
+            out.append(p)
+        elif stranger.fate is Fate.UNDECIDED:
+            p.reason = f"a transaction of producer id {stranger.record.producer_id} is open on the target"
+            task.trouble(p, pause=_PAUSE_SECONDS)
+        elif await _was_passive(task, p):
+            await _stop(task, p, stranger.record)
+        else:
+            p.reason = "the target does not say whether it was promoted"
+            task.trouble(p, pause=_PAUSE_SECONDS)
+    return out
+
+
+def _is_frozen(task: TaskContext, producers: Mapping[int, ProducerState]) -> bool:
+    """Whether a failover has fenced the flow on a partition: from then on clients may write there."""
+    known = producers.get(task.lease.producer_id)
+    return known is not None and known.epoch >= FROZEN_EPOCH
+
+
+async def _was_passive(task: TaskContext, p: PartitionCopy) -> bool:
+    """Whether the partition was passive when its log was read: a task may be paused between two requests.
+
+    :raises RawError: a broker does not answer
+    """
+    answers = await describe_producers(task.links.target, p.target_leader, [p.target])
+    error, producers = answers[p.target]
+    return not error and not task.expired and not _is_frozen(task, producers)
+
+
+async def _stop(task: TaskContext, p: PartitionCopy, first: Foreign) -> None:
+    written = WrittenRecord(
+        p.source_id, p.target_id, first.base, first.producer_id, wall_ms(), p.lease.skip_from
+    )
+    await task.write_state(written, WrittenRecord.name_of(p.source))
+    task.stop(
+        p, KIND, REASON, offset=first.base, producer_id=first.producer_id, began_at=p.lease.skip_from
+    )  # fmt: skip
+
+
+def _own(task: TaskContext, p: PartitionCopy) -> frozenset[int]:
+    bulk = task.transactions[p.lease.bucket].identity.id
+    return frozenset({bulk, *task.lease.own_producer_ids, *(task.lease.bulk_producer_ids or ())})
+
+
+def report(task: TaskContext, p: PartitionCopy, found: Resolution) -> None:
+    """Report what the flow did not write, and what the map leads around."""
+    if found.first_foreign:
+        reason = "the target partition held records before the first copy"
+        task.emit("foreign_writer", p, target_end=found.downstream, reason=reason)
+    elif found.foreign:
+        first = found.foreign[0]
+        records = sum(f.records for f in found.foreign)
+        task.emit(
+            "foreign_writer", p, offset=first.base, producer_id=first.producer_id, records=records
+        )  # fmt: skip

@@ -1,0 +1,76 @@
+"""Records of somebody else on the standby since a turn: a switchover waits for a person's decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from drkit.counted import counted, first_of
+from drkit.errors import Refused
+from drkit.failover.core.context import Context
+from drkit.flow_state.copied_topics import written_of
+from drkit.flow_state.producer_ids import on_record
+from drkit.model import TopicPartition
+from drkit.status.lag.target import Copied, CopyPosition
+
+
+def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
+    """Return the copied position of every partition of the scope, by its name on the source.
+
+    :raises RawError: the target does not answer
+    :raises Failed: the offset map cannot be read
+    """
+    known, scope = context.known, context.scope
+    copied = []
+    for name, (target, source_id, target_id) in known.topics.items():
+        if name in scope.topics:
+            cuts = {at.partition: offset for at, offset in known.cuts.items() if at.topic == name}
+            copied.append(Copied(name, source_id, target, target_id, cuts))
+    side = context.kept.side_of(context.target, context.flow.source)
+    found: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, known.producers.own)
+    return found
+
+
+def written(context: Context, places: Mapping[TopicPartition, CopyPosition]) -> dict[TopicPartition, str]:
+    """Return partitions of the scope to which somebody else wrote since a turn → what is known of it.
+
+    What a copy task has found is on record. The log is read as well: no task looks at an idle partition
+    between two epochs. A transaction that is open may be aborted, and counts until then.
+
+    :param places: of the partitions, by their names on the source
+    """
+    own, turned = frozenset(on_record(context.state.records)), {at.topic for at in context.known.cuts}
+    seen = written_of(context.state.records).items()
+    out = {}
+    for at, place in places.items():
+        theirs = [f for f in place.foreign if f.producer_id not in own]
+        if at.topic in turned and theirs:
+            out[at] = _text(theirs[0].base, theirs[0].producer_id)
+    return out | {at: _text(r.offset, r.producer_id) for at, r in seen if at.topic in context.scope.topics}
+
+
+def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refused:
+    """Return the refusal of a switchover to a cluster that has such records."""
+    return Refused(
+        f"{counted(len(found), 'partition', 'has')} records on the standby that another producer wrote there"
+        " since the turn",
+        where=f"{flow}: {target}",
+        evidence=first_of(f"{at} {why}" for at, why in sorted(found.items())),
+        hint="cut that client off; this version neither removes these records nor goes on behind them, see"
+        " drkit explain failover-written-standby",
+    )
+
+
+def refuse_written(context: Context) -> None:
+    """Refuse to open a standby to which somebody else wrote since a turn.
+
+    :raises Refused: somebody did
+    """
+    turned = {at.topic for at in context.known.cuts}
+    if turned.isdisjoint(context.scope.topics):
+        return
+    if found := written(context, places_of(context)):
+        raise refusal(context.flow.name, context.flow.target, found)
+
+
+def _text(offset: int, producer_id: int) -> str:
+    return f"at {offset}" + (f" by producer id {producer_id}" if producer_id >= 0 else "")
