@@ -63,24 +63,24 @@ def abort_at_source(
     :raises DrkitError: the source does not answer, or refuses
     """
     source = settings.cluster(flow.source).with_client(flow.source_admin)
-    topic = FenceTopic(source, flow)
-    log = topic.read()
-    found = _abortable(log, topic, target_error)
-    if not statement:
-        _refuse_opening(found, topic)
-        _refuse_later(settings, flow, found)
-    confirm(SourceAbortPlan(flow.source, flow.target, target_error.in_short, tuple(found)))
-    try:
-        with Stall() as stall, permitted_by(stall.ask):
-            for record in found:
-                _abort(topic, source, record, statement)
-    except StoodStill:
-        raise Failed(
-            "this process was suspended in the middle of the abort",
-            where=topic.where,
-            evidence="what it knew of the record may be old",
-            hint="repeat it: drkit failover --abort",
-        ) from None
+    with FenceTopic(source, flow) as topic:
+        log = topic.read()
+        found = _abortable(log, topic, target_error)
+        if not statement:
+            _refuse_opening(found, topic)
+            _refuse_later(settings, flow, found)
+        confirm(SourceAbortPlan(flow.source, flow.target, target_error.in_short, tuple(found)))
+        try:
+            with Stall() as stall, permitted_by(stall.ask):
+                for record in found:
+                    _abort(topic, source, record, statement)
+        except StoodStill:
+            raise Failed(
+                "this process was suspended in the middle of the abort",
+                where=topic.where,
+                evidence="what it knew of the record may be old",
+                hint="repeat it: drkit failover --abort",
+            ) from None
     runs, topics = [r.run_id for r in found], sorted({t for r in found for t in r.topics})
     observe.event("aborted_at_source", level="warning", flow=flow.name, runs=runs, topics=topics,
                   reason=statement or target_error.in_short)  # fmt: skip

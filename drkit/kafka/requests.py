@@ -256,3 +256,21 @@ def produce_request(
             for (name, topic_id), data in by_topic.items()
         ],
     )
+
+
+async def produced(
+    cluster: RawCluster, node: int, appends: Iterable[Append], *, timeout_ms: int
+) -> dict[TopicPartition, int]:
+    """Send batches for partitions of one leader in one request; return the error code of each.
+
+    :raises RawError: no answer
+    """
+    some = list(appends)
+    answer = await cluster.send(produce_request(some), node, timeout_ms=timeout_ms)
+    # Since version 13 a topic is named by its id alone (KIP-516).
+    names = {a.topic_id: a.topic for a in some}
+    return {
+        TopicPartition(topic.name or names[topic.topic_id], r.index): int(r.error_code)
+        for topic in answer.responses
+        for r in topic.partition_responses
+    }

@@ -112,4 +112,7 @@ def _place(found: Located) -> PartitionPosition | Unavailable:
     if isinstance(found.answer, Unavailable):
         return found.answer
     answer = found.answer
-    return PartitionPosition(answer.segments, answer.upstream, found.start, found.end or 0, answer.copied_end)
+    return PartitionPosition(
+        answer.segments, answer.upstream, found.start, found.end or 0, answer.copied_end,
+        foreign=tuple(answer.foreign),
+    )  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from drkit.model import SourceOffset, TargetOffset
+from drkit.offsets.resolution import Foreign
 from drkit.offsets.segments import SegmentMap, Unavailable
 
 AT_END: Final = "at the end"
@@ -46,6 +47,8 @@ class PartitionPosition:
     source_end: int | None = None
     frozen: bool = False
     """Nothing more will be copied: the source is gone, or the flow was stopped for good."""
+    foreign: tuple[Foreign, ...] = ()
+    """Batches of others on the target that the map does not know yet."""
 
     def forward(self, upstream: int) -> Translation:
         """The target offset at which a group continues that has committed `upstream` on the source.

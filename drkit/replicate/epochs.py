@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 import threading
 from typing import Any
@@ -85,6 +85,12 @@ class Epochs:
             self._rates.forget_all_but(TopicPartition(p.source_topic, p.partition) for p in self._placed)
             self._write()
             return bool(before)
+
+    def leave(self, topics: Container[str]) -> bool:
+        """Copy these source topics no more; True when running tasks must end for it."""
+        with self._changed:
+            kept = [(p, leader) for p, leader in self._placed.items() if p.source_topic not in topics]
+            return self.update(PlacedPartition(*each) for each in kept)
 
     def fit(self, slots: Slots) -> bool:
         """Plan no more tasks than those slots take; True when running ones must end for it.

@@ -15,7 +15,7 @@ from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids, own_on_record
-from drkit.flow_state.records import AclsRecord, ControlRecord, CutRecord
+from drkit.flow_state.records import AclsRecord, ControlRecord, CutRecord, RoleRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -232,7 +232,10 @@ class FlowRun:
                 self._plan_unreported = True
                 survives(self._tell_plan, flow.name)
             due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
-            due |= self._frozen.changed(self._state.records) or self._promoted != self._waiting
+            if self._frozen.changed(self._state.records):
+                survives(self._leave_frozen, flow.name)
+                due = True
+            due |= self._promoted != self._waiting
             if due or flow is not self._job.flow:
                 flow = self._job.flow
                 survives(self._refresh, flow.name)
@@ -240,6 +243,12 @@ class FlowRun:
             if monotonic() >= opposite:
                 known = survives(self._follow_opposite, flow.name)
                 opposite = monotonic() + (_OPPOSITE_SECONDS if known else _RETRY_SECONDS)
+
+    def _leave_frozen(self) -> None:
+        """Drop topics that a failover holds from the plan: it waits, and the look that follows takes time."""
+        if self._epochs.leave(self._state.records.readable(RoleRecord)):
+            self._plan_unreported = True
+        self._tell_plan()
 
     def _refresh(self) -> None:
         self._internal.check()

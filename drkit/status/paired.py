@@ -176,8 +176,8 @@ class PairedCollector(StatusCollector):
         """The source's record of fences, where it says more than the target; None: it does not."""
         if not status.source_answers or (status.target_answers and first.run is None):
             return None
-        with suppress(DrkitError):
-            return FenceTopic(self._sides[self._flow.source], self._flow).read()
+        with suppress(DrkitError), FenceTopic(self._sides[self._flow.source], self._flow) as fences:
+            return fences.read()
         return None
 
     # -- what the active side keeps -----------------------------------------------------------------

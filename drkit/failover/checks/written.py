@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.core.context import Context
+from drkit.failover.loss.positions import ScopePositions
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.producer_ids import on_record
 from drkit.model import TopicPartition
+from drkit.offsets.resolution import Foreign
+from drkit.offsets.translation import PartitionPosition
 from drkit.status.lag.target import Copied, CopyPosition
 
 
@@ -30,7 +34,15 @@ def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
     return found
 
 
-def written(context: Context, places: Mapping[TopicPartition, CopyPosition]) -> dict[TopicPartition, str]:
+class Placed(Protocol):
+    """What is known of a copy at one moment."""
+
+    @property
+    def foreign(self) -> tuple[Foreign, ...]:
+        """Batches of others that the map does not know yet."""
+
+
+def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[TopicPartition, str]:
     """Return partitions of the scope to which somebody else wrote since a turn → what is known of it.
 
     What a copy task has found is on record. The log is read as well: no task looks at an idle partition
@@ -60,15 +72,14 @@ def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refu
     )
 
 
-def refuse_written(context: Context) -> None:
+def refuse_written(context: Context, places: ScopePositions) -> None:
     """Refuse to open a standby to which somebody else wrote since a turn.
 
+    :param places: of the partitions of the scope, by their names on the source
     :raises Refused: somebody did
     """
-    turned = {at.topic for at in context.known.cuts}
-    if turned.isdisjoint(context.scope.topics):
-        return
-    if found := written(context, places_of(context)):
+    known = {at: place for at, place in places.items() if isinstance(place, PartitionPosition)}
+    if found := written(context, known):
         raise refusal(context.flow.name, context.flow.target, found)
 
 

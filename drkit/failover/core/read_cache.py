@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -10,6 +12,8 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.failover.core.checkpoint_log import CheckpointLog
 from drkit.flow_state.lease.watch import LeaseWatch
 from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawCluster
 from drkit.offset_map.places import PositionReader
 from drkit.status.heartbeat_tail import HeartbeatTail
@@ -46,7 +50,11 @@ class ReadCache:
     _side: CopyLocator | None = None
     _checkpoints: CheckpointLog | None = None
     _beats: HeartbeatTail | None = None
+    _fences: FenceTopic | None = None
     lease: LeaseWatch = field(default_factory=LeaseWatch)
+    until_end: ExitStack = field(default_factory=ExitStack)
+    """What is closed when the run ends: closing a client takes a moment in which nothing takes writes."""
+    _reverse: StateTopic | None = None
     quiet: tuple[float, int] | None = None
     """When replication last made no progress while the source was silent, and the number of heartbeats that
     had arrived by then."""
@@ -73,6 +81,22 @@ class ReadCache:
         self._checkpoints = self._checkpoints or CheckpointLog(target, topic)
         return self._checkpoints
 
+    def reverse_of(
+        self, opened: Callable[[], AbstractContextManager[StateTopic | None]]
+    ) -> StateTopic | None:
+        """Return the state of the reverse flow, loaded when it was opened; None: it never ran.
+
+        :param opened: opens it
+        """
+        if self._reverse is None:
+            self._reverse = self.until_end.enter_context(opened())
+        return self._reverse
+
+    def fences_of(self, source: ClusterSettings, flow: FlowSettings) -> FenceTopic:
+        """Return the record of the flow's fences on its source."""
+        self._fences = self._fences or FenceTopic(source, flow)
+        return self._fences
+
     def beats_of(self, asking: Asking) -> HeartbeatTail:
         """Return the reader of heartbeats on the target; those from the future do not count."""
         if self._beats is None:
@@ -82,6 +106,11 @@ class ReadCache:
 
     def close(self) -> None:
         """Close the connections."""
+        self.until_end.close()
+        self._reverse = None
         if self._beats is not None:
             self._beats.close()
             self._beats = None
+        if self._fences is not None:
+            self._fences.close()
+            self._fences = None

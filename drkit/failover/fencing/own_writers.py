@@ -7,7 +7,7 @@ and refuses a batch of the old epoch, whose sequence could never be appended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from drkit.clock import monotonic, wall_ms
 from drkit.errors import NotAuthorized
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED, error_name
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produce_request
+from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produced
 from drkit.kafka.transactions.markers import Marker, write_markers
 from drkit.model import TopicPartition
 from drkit.wire import Record, encode, stamp
@@ -125,9 +125,7 @@ async def _node(
             await _mark(cluster, node, behind)
             behind = await _behind(cluster, node, writers)
         found = {at: f"producer {w.producer_id} is not fenced" for w, some in behind.items() for at in some}
-        for at, own in writers.items():
-            if at not in found:
-                found[at] = await _sing(cluster, node, topics, at, own)
+        found |= await _sing(cluster, node, topics, {at: w for at, w in writers.items() if at not in found})
     except RawError as error:
         return dict.fromkeys(writers, f"broker {node} does not answer ({type(error).__name__})")
     return found
@@ -158,22 +156,36 @@ async def _mark(cluster: RawCluster, node: int, behind: _Behind) -> None:
 
 
 async def _sing(
-    cluster: RawCluster,
-    node: int,
-    topics: Topics,
-    at: TopicPartition,
-    writers: Iterable[Writer],
-) -> str:
-    """Send a batch of each old epoch; return why the fence is not proven, empty when all are refused."""
-    topic_id = topics[at.topic].topic_id
-    for writer in writers:
-        if writer.epoch < 1:
-            continue  # there is no older epoch
-        batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
-        stamp(batch, writer.producer_id, writer.epoch - 1, _GAP, transactional=False)
-        request = produce_request([Append(at.topic, topic_id, at.partition, batch)])
-        answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
-        code = int(answer.responses[0].partition_responses[0].error_code)
-        if code not in FENCED:
-            return f"the canary of producer {writer.producer_id} was answered {error_name(code)}"
-    return ""
+    cluster: RawCluster, node: int, topics: Topics, writers: Writers
+) -> dict[TopicPartition, str]:
+    """Send a batch of each old epoch; return why the fence is not proven, empty when all are refused.
+
+    One request holds the batches of all partitions, so there are as many as a partition has writers.
+    """
+    found = dict.fromkeys(writers, "")
+    for number in range(max(map(len, writers.values()), default=0)):
+        # Of epoch 0 there is no older one.
+        sung = {
+            at: own[number]
+            for at, own in writers.items()
+            if len(own) > number and own[number].epoch >= 1 and not found[at]
+        }
+        if not sung:
+            continue
+        appends = [
+            Append(at.topic, topics[at.topic].topic_id, at.partition, _old(w)) for at, w in sung.items()
+        ]
+        codes = await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS)
+        for at, writer in sung.items():
+            code = codes.get(at)
+            if code is None:
+                found[at] = "no answer"
+            elif code not in FENCED:
+                found[at] = f"the canary of producer {writer.producer_id} was answered {error_name(code)}"
+    return found
+
+
+def _old(writer: Writer) -> bytearray:
+    """A batch of the epoch before the fence's."""
+    batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
+    return stamp(batch, writer.producer_id, writer.epoch - 1, _GAP, transactional=False)

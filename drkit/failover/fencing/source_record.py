@@ -200,7 +200,7 @@ def overrule_abort(context: Context, reason: str) -> None:
 
 
 def _topic(context: Context) -> FenceTopic:
-    return FenceTopic(context.source_settings, context.flow)
+    return context.kept.fences_of(context.source_settings, context.flow)
 
 
 def _has_record(context: Context) -> bool:

@@ -8,12 +8,13 @@ fine. Nothing is appended.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from drkit.clock import wall_ms
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.kafka.requests import Append, metadata, produced
 from drkit.model import TopicPartition
 from drkit.wire import Record, encode, stamp
 
@@ -32,28 +33,29 @@ async def write_codes(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicP
     wanted = sorted(topics)
     for _ in range(2):
         found = await metadata(cluster, wanted)
-        asked = {}
+        by_node: dict[int, list[Append]] = {}
         for name, topic in found.items():
             for number, leader in topic.leaders.items():
-                at = TopicPartition(name, number)
-                if out.get(at, -1) in _AGAIN:
+                if out.get(TopicPartition(name, number), -1) in _AGAIN:
                     append = Append(name, topic.topic_id, number, _impossible())
-                    asked[at] = cluster.loop.spawn(_ask, cluster, leader.node, append)
-        for at, future in asked.items():
-            out[at] = await future
+                    by_node.setdefault(leader.node, []).append(append)
+        for codes_of_node in await cluster.loop.together(partial(_ask, cluster), by_node.items()):
+            out |= codes_of_node
         if not any(code in _AGAIN for code in out.values()):
             break
     return out
 
 
-async def _ask(cluster: RawCluster, node: int, append: Append) -> int:
+async def _ask(cluster: RawCluster, asked: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
+    """The codes of one leader's partitions, in one request."""
+    node, appends = asked
+    silent = {TopicPartition(a.topic, a.partition): -1 for a in appends}
     if node < 0:
-        return -1
+        return silent
     try:
-        answer = await cluster.send(produce_request([append]), node, timeout_ms=_TIMEOUT_MS)
+        return silent | await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS)
     except RawError:
-        return -1
-    return int(answer.responses[0].partition_responses[0].error_code)
+        return silent
 
 
 def _impossible() -> bytearray:

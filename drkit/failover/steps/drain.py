@@ -14,7 +14,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.groups.wait_idle import wait_for_groups
 from drkit.failover.loss.count import Lost, evidence_of, held_of, is_drained, known_records, lost_partitions
-from drkit.failover.loss.positions import scope_positions
+from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.loss.risk import held_text
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.records import RoleRecord
@@ -54,12 +54,12 @@ class DrainStep:
         :raises Refused: more is missing than was accepted; or a switchover would open a standby to which
             somebody else wrote since a turn
         """
-        if context.request.planned:
-            context.state.load()
-            refuse_written(context)
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
-        loss = self._waited(context, deadline, fenced=fenced)
+        loss, places = self._waited(context, deadline, fenced=fenced)
+        if context.request.planned:
+            context.state.load()
+            refuse_written(context, places)
         _refuse(context, loss, fenced=fenced)
         evidence: dict[str, Any] = {**loss}
         notes = [loss["statement"]]
@@ -69,24 +69,26 @@ class DrainStep:
             notes += [f"{g} still reads on {context.flow.source}: {why}" for g, why in behind.items()]
         return StepResult(evidence, tuple(notes))
 
-    def _waited(self, context: Context, deadline: float, *, fenced: bool) -> LossEvidence:
+    def _waited(
+        self, context: Context, deadline: float, *, fenced: bool
+    ) -> tuple[LossEvidence, ScopePositions]:
         told, until = float("-inf"), context.clock() + _RETURN_SECONDS
         while True:
             source = context.source()
             try:
-                lost = lost_partitions(context, scope_positions(context, source), source)
+                places = scope_positions(context, source)
+                lost = lost_partitions(context, places, source)
             except RawError as error:
                 if source is None:
                     raise  # the target
                 context.lose_source(error)
                 continue
             if source is None:
-                return evidence_of(
-                    context, lost, silent_risk(context, known_records(lost), held_of(lost)), fenced=fenced
-                )
+                risk = silent_risk(context, known_records(lost), held_of(lost))
+                return evidence_of(context, lost, risk, fenced=fenced), places
             now = context.clock()
             if is_drained(lost) or now > deadline or not _is_copied(context, until):
-                return evidence_of(context, lost, None, fenced=fenced)
+                return evidence_of(context, lost, None, fenced=fenced), places
             if now - told > _TELL_SECONDS:
                 told = now
                 context.tell(StepProgress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))

@@ -20,6 +20,7 @@ from drkit.failover.fencing.open_transactions import Resolved, TransactionResolv
 from drkit.failover.fencing.proof import Proof, canary_name, prove
 from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
+from drkit.failover.steps.reverse_hold import reverse_hold
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
@@ -134,6 +135,7 @@ class FenceStep:
         if method is not None:
             how = method.name
             resolver.beforehand()
+            reverse_hold(context)  # FREEZE needs its state, and opens nothing new while writes are refused
             write_down(context, method.name, details)
             with context.effect(self.name, method.name, **details) as outcome:
                 method.apply(details)

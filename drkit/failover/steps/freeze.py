@@ -13,7 +13,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
-from drkit.failover.steps.reverse_hold import ReverseHold, has_left, release_reverse, reverse_held
+from drkit.failover.steps.reverse_hold import ReverseHold, has_left, release_reverse, reverse_hold
 from drkit.flow_state.producer_ids import renew_live_id, take_bulk_ids
 from drkit.flow_state.records import (
     BulkProducerRecord,
@@ -60,19 +60,18 @@ class FreezeStep:
         """
         context.state.load()
         details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
-        with reverse_held(context) as reverse:
-            before = context.state.get(ControlRecord)
-            with context.effect(self.name, STOP, **details) as outcome:
-                _leave(context)
-                outcome["reverse"] = reverse.freeze()
-            noticed_by = context.clock() + _NOTICE_SECONDS
-            live, bulk = _live(context), self._bulk(context)
-            writers = _writers(context, live, bulk)
-            told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
-            with context.effect(self.name, _WRITERS, **told) as outcome:
-                progress = self._fence(context, writers)
-                outcome["fenced"] = len(progress.proven)
-                outcome["let_go"] = self._let_go(context, reverse, before, noticed_by)
+        before, reverse = context.state.get(ControlRecord), reverse_hold(context)
+        with context.effect(self.name, STOP, **details) as outcome:
+            _leave(context)
+            outcome["reverse"] = reverse.freeze()
+            # Fenced while it still copies, a task would take its buckets again, and be fenced again.
+            outcome["let_go"] = self._let_go(context, reverse, before)
+        live, bulk = _live(context), self._bulk(context)
+        writers = _writers(context, live, bulk)
+        told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
+        with context.effect(self.name, _WRITERS, **told) as outcome:
+            progress = self._fence(context, writers)
+            outcome["fenced"] = len(progress.proven)
         _refuse(context, progress)
         evidence: FreezeEvidence = {"proven": True, "details": told}
         fenced = counted(len(progress.proven), "partition")
@@ -116,9 +115,7 @@ class FreezeStep:
 
     # -- the flow -----------------------------------------------------------------------------------
 
-    def _let_go(
-        self, context: Context, reverse: ReverseHold, before: ControlRecord | None, deadline: float
-    ) -> bool:
+    def _let_go(self, context: Context, reverse: ReverseHold, before: ControlRecord | None) -> bool:
         """Wait for running replicators to drop these topics from their plans; return whether they did.
 
         Their writers are fenced in any case. While the source is silent, they make no plan and have nothing
@@ -126,7 +123,7 @@ class FreezeStep:
 
         :param before: the replicator's plan before the topics were frozen
         """
-        state = context.state
+        state, deadline = context.state, context.clock() + _NOTICE_SECONDS
         state.load()
         while not (has_left(state.records, before, context.wall()) and reverse.is_noticed()):
             if context.clock() >= deadline or context.source() is None:

@@ -5,9 +5,6 @@ After the switchover it may copy only what a return has begun: see :mod:`drkit.f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from drkit.config import FlowSettings
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import state_of
@@ -60,9 +57,8 @@ def _plan(control: ControlRecord | None) -> int | None:
     return None if control is None else control.plan
 
 
-@contextmanager
-def reverse_held(context: Context) -> Iterator[ReverseHold]:
-    """With the means to freeze the reverse flow.
+def reverse_hold(context: Context) -> ReverseHold:
+    """Return the means to freeze the reverse flow; its state stays open until the run ends.
 
     They do nothing in a failover that is not planned, where no reverse flow is configured or ran, or while
     the source does not answer.
@@ -71,10 +67,11 @@ def reverse_held(context: Context) -> Iterator[ReverseHold]:
     """
     back = _reverse(context) if context.request.planned else None
     if back is None or context.source() is None:
-        yield ReverseHold(context, None)
-        return
-    with state_of(context.settings, back) as state:
-        yield ReverseHold(context, state)
+        return ReverseHold(context, None)
+    state = context.kept.reverse_of(lambda: state_of(context.settings, back))
+    if state is not None:
+        state.load()
+    return ReverseHold(context, state)
 
 
 def release_reverse(context: Context) -> None:
