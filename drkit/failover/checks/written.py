@@ -11,9 +11,11 @@ from drkit.failover.core.context import Context
 from drkit.failover.loss.positions import ScopePositions
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.producer_ids import on_record
+from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Foreign
 from drkit.offsets.translation import PartitionPosition
+from drkit.status.lag.source import ends_of
 from drkit.status.lag.target import Copied, CopyPosition
 
 
@@ -79,8 +81,22 @@ def refuse_written(context: Context, places: ScopePositions) -> None:
     :raises Refused: somebody did
     """
     known = {at: place for at, place in places.items() if isinstance(place, PartitionPosition)}
-    if found := written(context, known):
+    found = written(context, known)
+    if not found and _is_undecided(context):
+        # Those places end at the last stable offset: a transaction that is open there may still commit.
+        found = written(context, places_of(context))
+    if found:
         raise refusal(context.flow.name, context.flow.target, found)
+
+
+def _is_undecided(context: Context) -> bool:
+    """Whether a transaction is open on a copy of the scope that began with a turn."""
+    turned = {at.topic for at in context.known.cuts} & context.scope.topics.keys()
+    if not turned:
+        return False
+    topics = context.run(metadata, context.target, sorted(context.scope.topics[t] for t in turned))
+    ends = context.run(ends_of, context.target, topics, topics)
+    return any(e.held_offsets for e in ends.values())
 
 
 def _text(offset: int, producer_id: int) -> str:

@@ -161,3 +161,30 @@ def test_a_switchover_under_way_is_held_and_a_later_return_refuses_it(pair: Pair
         pair.reprotect()
     assert "records of somebody else from when it was the standby" in refused.value.what
     assert f"{later}-0 at 5" in refused.value.evidence
+
+
+class OpenTransaction(DrainStep):
+    """While the copy drains, a transaction of the client is open on the standby."""
+
+    def __init__(self, side: Side, topic: str) -> None:
+        self._topic = topic
+        self.out = producer(side.target, transactional_id=side.name("stray"))
+
+    def run(self, context: Context) -> StepResult:
+        self.out.init_transactions(30)
+        self.out.begin_transaction()
+        put(self.out, self._topic, b"stray", b"stray", partition=0)
+        assert self.out.flush(30) == 0
+        return super().run(context)
+
+
+def test_a_transaction_that_is_open_while_the_copy_drains_counts(pair: Pair) -> None:
+    topic = pair.now.name("orders")
+    side = _returned(pair, [topic])
+    drain = OpenTransaction(side, topic)
+    with side.desk(steps={**all_steps(), StepName.DRAIN: drain}) as desk, pytest.raises(Refused, match=SAID):
+        desk.begin([], PLANNED, topics=[topic])
+    drain.out.commit_transaction(30)
+    with side.desk() as desk:
+        assert desk.abort("for the test")["state"] == "aborted"
+    assert SAID in _refused(side).what
