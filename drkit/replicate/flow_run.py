@@ -246,6 +246,8 @@ class FlowRun:
 
     def _leave_frozen(self) -> None:
         """Drop topics that a failover holds from the plan: it waits, and the look that follows takes time."""
+        if self._job.once:
+            return  # such a copy ends when all of its plan is copied
         if self._epochs.leave(self._state.records.readable(RoleRecord)):
             self._plan_unreported = True
         self._tell_plan()

@@ -78,7 +78,9 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     counted: dict[TopicPartition, Counted] = {}
     if gaps:
         counted = context.run(count_gaps, source, gaps, skip)
-    return [_of_answering(at, p, counted.get(at), ends.get(at)) for at, p in sorted(places.items())]
+    found = [_of_answering(at, p, counted.get(at), ends.get(at)) for at, p in sorted(places.items())]
+    # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
+    return found + [_of_added(at, e) for at, e in sorted(ends.items()) if at not in places]
 
 
 async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict[TopicPartition, Ends]:
@@ -137,6 +139,13 @@ def _of_answering(
         exact=counted.next_offset >= end,
     )
     return found.held(ends, place.frontier)
+
+
+def _of_added(at: TopicPartition, ends: Ends) -> Lost:
+    """What is missing of a partition that the target does not have; how old it is, is not read."""
+    if ends.end == ends.start and not ends.held_offsets:
+        return Lost(*at, ends.start, ends.end, records=0, bytes=0, exact=True)
+    return Lost(*at, ends.start, ends.end, reason="the target has no such partition").held(ends, None)
 
 
 def is_drained(lost: Sequence[Lost]) -> bool:
