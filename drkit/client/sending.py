@@ -69,6 +69,10 @@ class Sending:
             if self.outbox.add(record):
                 try:
                     self._send(record)
+                except KafkaException as error:
+                    # librdkafka has learned of a fence by ACL, and refuses at once instead of in a report.
+                    if self.outbox.settle(record, error.args[0], monotonic()).final:
+                        raise
                 except BaseException:
                     self.outbox.drop(record)
                     raise

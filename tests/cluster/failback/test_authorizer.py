@@ -16,20 +16,31 @@ from confluent_kafka.admin import (
 )
 import pytest
 
+from drkit.config import ClusterSettings
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
+from drkit.repoint import endpoint_of
+from drkit.repoint.file import EndpointFile
 from drkit.topology.acls import Acl
 from tests.support.failback.pair import Pair, Side
+from tests.support.failback.rounds import Rounds, is_whole
 from tests.support.failover.application import CANARY, App, as_app
+from tests.support.failover.followers import Writer
+from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
 from tests.support.topic_sync.acl_world import World as Rights
 from tests.support.topic_sync.applied import acls_applied
 from tests.support.waiting import eventually
 
 DENIED = int(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+CLIENT = {
+    "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
+    "sasl_username": "app", "sasl_password": "app-password",
+}  # fmt: skip
 _EVERYTHING = (
     (ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.TRANSACTIONAL_ID, "*"),
     (ResourceType.BROKER, "kafka-cluster"),
@@ -53,19 +64,24 @@ def rights(locked: tuple[LocalCluster, LocalCluster]) -> Iterator[Rights]:
     """drkit is no super user: it has rights on everything by ACLs."""
     found = Rights(*locked)
     for side in (0, 1):
-        admin = AdminClient(confluent_config(found.admins[side].settings))
-        done = admin.create_acls(
-            [
-                AclBinding(kind, name, ResourcePatternType.LITERAL, "User:drkit", "*",
-                           AclOperation.ALL, AclPermissionType.ALLOW)
-                for kind, name in _EVERYTHING
-            ]
-        )  # fmt: skip
-        for future in done.values():
-            future.result(30)
-        acls_applied(found.admins[side].settings)
+        _allow(found.admins[side].settings, "User:drkit", [(*what, AclOperation.ALL) for what in _EVERYTHING])
     yield found
     found.close()
+
+
+def _allow(
+    cluster: ClusterSettings, principal: str, what: list[tuple[ResourceType, str, AclOperation]]
+) -> None:
+    admin = AdminClient(confluent_config(cluster))
+    done = admin.create_acls(
+        [
+            AclBinding(kind, name, ResourcePatternType.LITERAL, principal, "*", do, AclPermissionType.ALLOW)
+            for kind, name, do in what
+        ]
+    )
+    for future in done.values():
+        future.result(30)
+    acls_applied(cluster)
 
 
 @pytest.mark.parametrize(
@@ -91,22 +107,67 @@ def test_turns_with_a_guard(
         rights.give(0, *given)
         apps = [as_app(cluster, topic) for cluster in locked]
         eventually(lambda: apps[0].write() == 0, what="writing")
+        file = _endpoint(pair, tmp_path)
         for number in range(turns):
-            _turned(pair, topic, apps, number)
+            _turned(pair, topic, apps, number, file)
     finally:
         pair.close()
     own = "User:drkit"
     assert {a for a in rights.has(0) if a.name == topic and a.principal != own} == given, "it is active again"
 
 
-def _turned(pair: Pair, topic: str, apps: list[App], number: int) -> None:
+@pytest.mark.soak
+@pytest.mark.timeout(1500)
+def test_six_switchovers_under_load(
+    locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path
+) -> None:
+    """As without an authorizer; nobody says how clients are cut off: the ACLs are the guard."""
+    pair = Pair(*locked, tmp_path / "journal", user="drkit")
+    for side in (pair.now, pair.other):
+        side.failover_fields["fence"] = {"means": "acl", "canary": CANARY}
+    rights.tag = pair.now.tag
+    everywhere = [(ResourceType.GROUP, AclOperation.READ), (ResourceType.TRANSACTIONAL_ID, AclOperation.ALL)]
+    for number in (0, 1):
+        _allow(rights.admins[number].settings, "User:app", [(kind, "*", do) for kind, do in everywhere])
+
+    def give(topics: list[str]) -> None:
+        rights.give(0, *(acl for t in topics for acl in (rights.acl(t, "WRITE"), rights.acl(t))))
+
+    try:
+        is_whole(Rounds(pair, tmp_path, groups=34, cut="", give=give, **CLIENT).run(6))
+    finally:
+        pair.close()
+
+
+def _endpoint(pair: Pair, folder: Path) -> Path:
+    """The endpoint file, which leads to the first primary, and which switchovers write."""
+    file, first = folder / "endpoint.json", pair.now.source
+    EndpointFile(file).tell(endpoint_of(first, term=0, cluster_id=Cluster.connect(first).cluster_id))
+    for side in (pair.now, pair.other):
+        side.failover_fields["repoint"] = [{"kind": "file", "path": str(file)}]
+    return file
+
+
+def _turned(pair: Pair, topic: str, apps: list[App], number: int, file: Path) -> None:
     side, here, there = pair.now, number % 2, (number + 1) % 2
     fill(side.source, topic, 50, first=1000 * number)
     side.replicate()
     side.copied([topic])
     assert side.exact([topic]) > 0
     assert apps[there].write() == DENIED
-    assert pair.switch()["state"] == "done"
+    with Writer(f"follows{number}", topic, file, **CLIENT) as writer:
+        eventually(lambda: len(writer.acked) > 20, what="records before the switchover")
+        assert pair.switch()["state"] == "done"
+        before = len(writer.acked)
+        eventually(lambda: len(writer.acked) > before + 20, what="records after it")
+    assert (writer.trouble, writer.failed) == ([], []), "a fence by ACL holds its records, and fails none"
+    mine = [
+        v
+        for r in side.records(side.target, topic).values()
+        for v in values(r)
+        if v.startswith(writer.name.encode())
+    ]
+    assert sorted(mine) == sorted(writer.acked)
     assert apps[here].write() == DENIED
     eventually(lambda: apps[there].write() == 0, what="writing on the new primary")
     assert pair.reprotect(cut="")["state"] == "done"

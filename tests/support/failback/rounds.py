@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,8 @@ OLD_MS = 2 * 86_400_000
 _STEPS = 7
 """Records that a lagging group reads between two turns."""
 Log = dict[int, list[Seen]]
+Give = Callable[[list[str]], None]
+"""Gives the applications their rights on these topics."""
 
 
 class Standing:
@@ -67,9 +70,21 @@ def _offset(records: list[Seen], read: int) -> int:
 
 
 class Rounds:
-    """A pair with a load that follows, and groups of every kind."""
+    """A pair with a load that follows, and groups of every kind.
 
-    def __init__(self, pair: Pair, folder: Path, *, groups: int, cut: str = CUT) -> None:
+    :param client: settings of the applications' clients, Kafka's names with underscores
+    """
+
+    def __init__(
+        self,
+        pair: Pair,
+        folder: Path,
+        *,
+        groups: int,
+        cut: str = CUT,
+        give: Give = lambda _: None,
+        **client: Any,
+    ) -> None:
         self.cut = cut
         self.pair, self._chance = pair, random.Random(7)
         self.standing, self.turns, self.places = Standing(), 0, 0
@@ -79,13 +94,14 @@ class Rounds:
         for topic, more in ((self.orders, {}), (self.old, {}), (self.keys, {"cleanup.policy": "compact"})):
             side.create(side.source, topic, PARTITIONS, {"retention.ms": "-1", **more})
             fill(side.source, topic, 150, timestamp=aged(OLD_MS) if topic == self.old else None)
+        give(self.topics)
         self.file = folder / "endpoint.json"
         cluster_id = Cluster.connect(side.source).cluster_id
         EndpointFile(self.file).tell(endpoint_of(side.source, term=0, cluster_id=cluster_id))
         for each in (pair.now, pair.other):
+            fence = {"transaction_wait_seconds": 0.5, **each.failover_fields.get("fence", {})}
             each.failover_fields |= {
-                "repoint": [{"kind": "file", "path": str(self.file)}], "drain_seconds": 30.0,
-                "fence": {"transaction_wait_seconds": 0.5},
+                "repoint": [{"kind": "file", "path": str(self.file)}], "drain_seconds": 30.0, "fence": fence,
             }  # fmt: skip
         for number in range(groups):
             self._group(f"idle{number}")
@@ -93,12 +109,12 @@ class Rounds:
         for group in self.lagging:
             self.standing.put(side, group, {TopicPartition(self.orders, p): 0 for p in range(PARTITIONS)})
         self.writers = [
-            Writer("plain", self.orders, self.file),
-            Writer("idempotent", self.orders, self.file, enable_idempotence=True),
-            Writer("keys", self.keys, self.file),
+            Writer("plain", self.orders, self.file, **client),
+            Writer("idempotent", self.orders, self.file, enable_idempotence=True, **client),
+            Writer("keys", self.keys, self.file, **client),
         ]
-        self.transactor = Transactor("tx", self.orders, self.file)
-        self.reader = Reader(side.name("works"), self.orders, self.file)
+        self.transactor = Transactor("tx", self.orders, self.file, **client)
+        self.reader = Reader(side.name("works"), self.orders, self.file, **client)
 
     def _group(self, name: str) -> None:
         """A group that stands somewhere in one topic, from now on."""
@@ -218,3 +234,12 @@ class Rounds:
         assert not trouble
         assert not [e for w in self.writers for e in w.failed]
         return found
+
+
+def is_whole(found: dict[str, int]) -> None:
+    """Check a balance: nothing lost, repeated or skipped, of enough records and places."""
+    assert {k: found[k] for k in ("lost", "repeated", "skipped", "read twice")} == dict.fromkeys(
+        ("lost", "repeated", "skipped", "read twice"), 0
+    ), found
+    assert found["acknowledged"] > 500
+    assert found["places"] > 2000

@@ -14,6 +14,11 @@ from tests.support.kafka.commits import COORDINATOR_MOVES
 _TICK_SECONDS = 0.01
 
 
+def _dotted(config: dict[str, Any]) -> dict[str, Any]:
+    """Kafka's names, which have underscores here."""
+    return {k.replace("_", "."): v for k, v in config.items()}
+
+
 class _Application:
     """Works in a thread until stopped."""
 
@@ -60,7 +65,7 @@ class Writer(_Application):
         self.failed: list[KafkaError] = []
         self.written = 0
         self._out = FailoverProducer(
-            {"log_level": 0, "linger.ms": 2, **{k.replace("_", "."): v for k, v in config.items()}},
+            {"log_level": 0, "linger.ms": 2, **_dotted(config)},
             endpoint=endpoint,
             on_switch=self.switches.append,
         )
@@ -93,13 +98,13 @@ class Writer(_Application):
 class Transactor(_Application):
     """Transactions of five records; one that is cut is repeated with the same records."""
 
-    def __init__(self, name: str, topic: str, endpoint: Path) -> None:
+    def __init__(self, name: str, topic: str, endpoint: Path, **config: Any) -> None:
         super().__init__()
         self.name, self._topic = name, topic
         self.committed: list[bytes] = []
         self.again = 0
         self._out = FailoverProducer(
-            {"log_level": 0, "transactional.id": f"{topic}-{name}"},
+            {"log_level": 0, "transactional.id": f"{topic}-{name}", **_dotted(config)},
             endpoint=endpoint,
             on_switch=self.switches.append,
         )
@@ -141,11 +146,12 @@ class Transactor(_Application):
 class Reader(_Application):
     """A member of a group that commits what it has processed."""
 
-    def __init__(self, group: str, topic: str, endpoint: Path) -> None:
+    def __init__(self, group: str, topic: str, endpoint: Path, **config: Any) -> None:
         super().__init__()
         self.processed: list[bytes] = []
         self._in = FailoverConsumer(
-            {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0},
+            {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
+            | _dotted(config),
             endpoint=endpoint,
             on_switch=self.switches.append,
         )
