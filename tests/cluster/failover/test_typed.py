@@ -181,7 +181,12 @@ def test_held_and_resumed(night: Night) -> None:
     assert done.code == 0, done.text
     assert "done: " in done.text
     assert night.world.run_log().state is RunState.DONE
-    assert night.types(done.offers("divergence")).code == 0
+    there, back = night.world.source.alias, night.world.target.alias
+    with (night.folder / CONFIG).open("a", encoding="utf-8") as file:
+        file.write(f'[[flows]]\nsource = "{back}"\ntarget = "{there}"\ntopics = ["{night.world.tag}-.*"]\n')
+    refused = night.types(done.offers("reprotect"))
+    assert (refused.code, "--clients-cut" in refused.text) == (3, True), refused.text
+    night.sees_the_primary()
 
 
 def test_held_rolled_back_from_a_silent_primary_and_lifted(night: Night) -> None:
