@@ -1,8 +1,7 @@
 """Bulk mode: old records in ordinary transactions, together with their offset map.
 
-The broker forgets a producer by the timestamp of its last batch, so records older than that cannot
-use the sequence as a cursor. Inside an open transaction the state is kept, and the progress commits
-with the data: a crash leaves an aborted range, a hole on the target, and nothing else.
+The broker forgets a producer by the time of its last batch: the sequence is no cursor for older records.
+In an open transaction it is kept, and progress commits with the data: a crash leaves a hole, nothing else.
 """
 
 from __future__ import annotations
@@ -127,11 +126,13 @@ class BulkAppender:
                 and (p.oldest_is_older_than(self._task.live_floor_ms(CopyState.LIVE)))
             ):
                 if p.contested:
-                    # A late append in live mode would not collide with a transaction: it must be refused.
+                    # A late append in live mode does not collide with a transaction.
                     self._task.deviate(p, "old records are copied in transactions")
                     continue
                 p.state = CopyState.BULK
-                self._ends[p.target] = p.acked_downstream
+                self._ends.pop(p.target, None)
+                if p.lease.returning:  # what is in between is looked at before the first commit
+                    self._ends[p.target] = p.acked_downstream
 
     def _leave(self) -> None:
         """Partitions whose next chunk is young go back to live mode through a look at the target."""
