@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from drkit.failover.core.machine import FAILOVER, TABLES, RunState, StepName, Table
 from drkit.failover.journal.shape import check, check_part, loaded
+from drkit.flow_state.codec.parts import Parts
 
 _PART_BYTES: Final = 1_000_000
 """Largest part of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
@@ -102,8 +103,7 @@ class Assembly:
     """Makes entries from records; parts of an incomplete entry are dropped."""
 
     def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._of = ""
+        self._parts = Parts()
 
     def take(self, value: bytes) -> JournalEntry | None:
         """Return the entry that a record completes; None: parts are missing.
@@ -114,15 +114,8 @@ class Assembly:
         if "part_of" not in raw:
             return JournalEntry.from_json(value.decode())
         check_part(raw)
-        if raw["part"] == 0:
-            self._parts, self._of = [], raw["part_of"]
-        if self._of != raw["part_of"] or len(self._parts) != raw["part"]:
-            return None
-        self._parts.append(raw["text"])
-        if len(self._parts) < raw["of"]:
-            return None
-        text, self._parts, self._of = "".join(self._parts), [], ""
-        return JournalEntry.from_json(text)
+        text = self._parts.take(raw)
+        return None if text is None else JournalEntry.from_json(text)
 
 
 @dataclass

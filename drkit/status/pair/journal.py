@@ -10,6 +10,8 @@ from collections.abc import Mapping
 import json
 from typing import Any, Final, NamedTuple
 
+from drkit.flow_state.codec.parts import Parts
+
 FAILOVER: Final = "failover"
 RETURN: Final = "return"
 """The table of a run that makes the old primary passive."""
@@ -50,8 +52,7 @@ class JournalRuns:
         """Run → how its step FENCE ended."""
         self._token: object = None
         self._seen: set[str] = set()
-        self._parts: list[str] = []
-        self._of = ""
+        self._parts = Parts()
 
     def take(self, value: bytes) -> None:
         """Take the next record; one that is no entry is passed over."""
@@ -66,15 +67,8 @@ class JournalRuns:
         """The entry that a record completes; large entries take several."""
         if "part_of" not in raw:
             return raw
-        if raw["part"] == 0:
-            self._parts, self._of = [], raw["part_of"]
-        if self._of != raw["part_of"] or len(self._parts) != raw["part"]:
-            return None
-        self._parts.append(raw["text"])
-        if len(self._parts) < raw["of"]:
-            return None
-        text, self._parts, self._of = "".join(self._parts), [], ""
-        whole: Mapping[str, Any] = json.loads(text)
+        text = self._parts.take(raw)
+        whole: Mapping[str, Any] | None = None if text is None else json.loads(text)
         return whole
 
     def _entry(self, entry: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.pair import Pair
+from tests.support.failover.fixtures import orchestrators as orchestrators
 
 
 @pytest.fixture

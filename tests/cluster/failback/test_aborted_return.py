@@ -6,10 +6,7 @@ switchover.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
@@ -28,12 +25,6 @@ WHERE = (
     (StepName.BEGIN, "", EntryKind.INTENT, "after"),
 )
 REQUEST = {"clients_cut": CUT}
-
-
-@pytest.fixture
-def orchestrators() -> Iterator[Orchestrators]:
-    with Orchestrators() as warm:
-        yield warm
 
 
 class Stage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -115,12 +114,6 @@ class Stage:
         for topic in self.topics:
             theirs, ours = back.records(back.source, topic), back.records(back.target, topic)
             assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
-
-
-@pytest.fixture
-def orchestrators() -> Iterator[Orchestrators]:
-    with Orchestrators() as warm:
-        yield warm
 
 
 def test_killed_at_some_boundaries_and_resumed(pair: Pair, orchestrators: Orchestrators) -> None:

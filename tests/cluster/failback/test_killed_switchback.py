@@ -6,7 +6,6 @@ the other (the promotion home, then the demotion that another return does) is ju
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -119,12 +118,6 @@ class Stage:
         for topic in topics:
             theirs, ours = forth.records(forth.source, topic), forth.records(forth.target, topic)
             assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
-
-
-@pytest.fixture
-def orchestrators() -> Iterator[Orchestrators]:
-    with Orchestrators() as warm:
-        yield warm
 
 
 def test_killed_at_some_boundaries_and_resumed(pair: Pair, orchestrators: Orchestrators) -> None:

@@ -7,7 +7,6 @@ intent the last is "before the effect", with a result the first is "after the ef
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +107,6 @@ class Stage:
             },
             "verdicts": sum(run.results[StepName.COMMIT_OFFSETS]["evidence"]["verdicts"].values()),
         }
-
-
-@pytest.fixture
-def orchestrators() -> Iterator[Orchestrators]:
-    with Orchestrators() as warm:
-        yield warm
 
 
 # P36

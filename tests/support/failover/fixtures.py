@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drkit.local.cluster import LocalCluster
+from tests.support.failover.orchestrator import Orchestrators
 from tests.support.failover.world import World
 
 WorldFactory = Callable[..., World]
@@ -32,3 +33,10 @@ def world_factory(tmp_path: Path) -> Iterator[WorldFactory]:
 def world(world_factory: WorldFactory, source: LocalCluster, target: LocalCluster) -> World:
     """A world between the two shared clusters."""
     return world_factory(source, target)
+
+
+@pytest.fixture
+def orchestrators() -> Iterator[Orchestrators]:
+    """Processes that run failovers and can be killed at each boundary."""
+    with Orchestrators() as warm:
+        yield warm
