@@ -43,7 +43,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("translate", "status.lag", "status.pair"),
     ("status",),
     ("monitoring", "spark"),
-    ("monitoring.page", "verify"),
+    ("monitoring.page", "verify", "export"),
     ("replicate",),
     ("failover.core",),
     ("failover.journal",),

@@ -1,0 +1,106 @@
+"""An exported record, and the bytes by which it is hashed. Pure.
+
+The canonical bytes of a record are the same whatever file it is in: big-endian numbers, and every text behind
+its length, so that no two records have the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+import hashlib
+from struct import Struct
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from drkit.export.hole import Hole
+
+_HEAD: Final = Struct(">cqqbq")
+_HOLE: Final = Struct(">cqq")
+_LENGTH: Final = Struct(">i")
+_SPAN: Final = Struct(">16siqq")
+_PART: Final = Struct(">qq32s")
+_NO_BYTES: Final = _LENGTH.pack(-1)
+_OF_PART: Final = b"drkit export part 1\0"
+_OF_PARTITION: Final = b"drkit export partition 1\0"
+
+
+class TimestampType(IntEnum):
+    """Who gave a record its time (KIP-32); the numbers are Kafka's."""
+
+    CREATE_TIME = 0
+    """The producer."""
+    LOG_APPEND_TIME = 1
+    """The broker that took it."""
+
+
+class ExportedRecord(NamedTuple):
+    """A record as it was on the old primary."""
+
+    offset: int
+    timestamp: int
+    """Milliseconds since 1970."""
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+    producer_id: int
+    """−1: a producer that is not idempotent."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its key, value and headers."""
+        headers = sum(len(name) + len(content or b"") for name, content in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
+
+def record_bytes(record: ExportedRecord) -> bytes:
+    """The canonical bytes of a record."""
+    offset, timestamp, kind, key, value, headers, producer_id = record
+    parts = [_HEAD.pack(b"R", offset, timestamp, kind, producer_id), *_sized(key), *_sized(value)]
+    parts.append(_LENGTH.pack(len(headers)))
+    for name, content in headers:
+        parts += (*_sized(name), *_sized(content))
+    return b"".join(parts)
+
+
+def _sized(data: bytes | None) -> tuple[bytes, ...]:
+    return (_NO_BYTES,) if data is None else (_LENGTH.pack(len(data)), data)
+
+
+class Chain:
+    """The hash over all records and holes of a range of offsets, in their order.
+
+    A record that is missing, changed, doubled or in another place gives another hash.
+
+    :param first: first offset of the range
+    :param end: first offset after it
+    """
+
+    def __init__(self, topic_id: UUID, partition: int, first: int, end: int) -> None:
+        self._hash = hashlib.sha256(_OF_PART + _SPAN.pack(topic_id.bytes, partition, first, end))
+
+    def record(self, record: ExportedRecord) -> None:
+        """Add the next record."""
+        self._hash.update(record_bytes(record))
+
+    def hole(self, hole: Hole) -> None:
+        """Add the next hole."""
+        self._hash.update(_HOLE.pack(b"H", hole.first, hole.end) + hole.kind.encode() + b"\0")
+
+    def result(self) -> str:
+        """The hash, in hexadecimal digits."""
+        return self._hash.hexdigest()
+
+
+def chain_of_parts(
+    topic_id: UUID, partition: int, first: int, end: int, parts: Iterable[tuple[int, int, str]]
+) -> str:
+    """The chain of a partition: over the chains of its parts, in their order.
+
+    :param parts: first offset, end offset and chain of each
+    """
+    found = hashlib.sha256(_OF_PARTITION + _SPAN.pack(topic_id.bytes, partition, first, end))
+    for part_first, part_end, chain in parts:
+        found.update(_PART.pack(part_first, part_end, bytes.fromhex(chain)))
+    return found.hexdigest()
