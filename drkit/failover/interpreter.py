@@ -141,6 +141,13 @@ class Interpreter:
                 self._guarded(row, self._undo)
         return again
 
+    @property
+    def _has_changed(self) -> bool:
+        """Whether the run has begun to change more than the journal."""
+        run = self._journal.run
+        rows = (self._table.row[step] for step in run.begun)
+        return any(row.changes and (not row.until_effect or run.effects.get(row.step)) for row in rows)
+
     def _is_done(self, step: StepName) -> bool:
         run = self._journal.run
         return step in run.begun and step not in run.undone
@@ -191,8 +198,7 @@ class Interpreter:
 
     def _held(self, step: StepName, error: DrkitError) -> None:
         aborting = self._journal.run.state is RunState.ABORTING
-        changed = any(self._table.row[s].changes for s in self._journal.run.begun)
-        if self._table.is_before(step, self._table.first_change) and not aborting and not changed:
+        if not aborting and not self._has_changed:
             body = {"state": RunState.REFUSED.value, "step": step.value, "error": error.as_dict()}
             self._journal.write(EntryKind.END, None, "", body)
         else:
@@ -281,11 +287,11 @@ def refuse_late_abort(run: RunLog) -> None:
     """
     if not run.abortable:
         raise Refused(
-            f"there is no way back after {run.table.point_of_no_return}",
+            f"there is no way back after {run.table.last_abort}",
             where=f"run {run.run_id}",
             evidence=f"{run.last_step} has begun: clients may have written to the new primary"
             if run.table is FAILOVER
-            else f"{run.last_step} has begun: the other direction may have copied",
+            else f"{run.last_step} has begun: every topic is copied by the other direction",
             hint=f"finish it: {run.table.command} --resume; to move back, protect the new primary first",
         )
 

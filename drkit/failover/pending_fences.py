@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from drkit import observe
 from drkit.counted import counted
-from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Refused
+from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
@@ -20,6 +20,7 @@ from drkit.failover.fencing.methods import ACL, SIZE, canary_rights, recorded_ac
 from drkit.failover.fencing.proof import Proof, prove, worth_of
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.service import FailoverService
+from drkit.failover.returning.late_fence import BY_COMMAND, LateFence, not_answering
 from drkit.failover.steps.fence import FenceStep
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
@@ -27,7 +28,6 @@ from drkit.flow_state.records import PendingFence, PendingLift
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
-_UP: Final = ", then: drkit fence pay"
 
 
 class TopicFence(NamedTuple):
@@ -75,22 +75,6 @@ class _Unjournalled(NoJournal):
         yield outcome
 
 
-class _Payment(FenceStep):
-    """The step FENCE after the end of a failover. It never calls the site's stop hook for a silent source."""
-
-    def _silent(self, context: Context) -> StepResult:
-        raise _unreachable(context, _UP)
-
-    def _unproven(self, context: Context, proof: Proof) -> StepResult:
-        some = ", ".join(f"{at}: {why}" for at, why in sorted(proof.open.items())[:_SHOWN])
-        raise Refused(
-            f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
-            where=context.flow.source,
-            evidence=some,
-            hint="see means and canary in [failover.fence] (super users pass every ACL)" + _UP,
-        )
-
-
 def shown(service: FailoverService) -> Fences:
     """Return active and pending fences with the canary's result for each topic. Changes nothing.
 
@@ -122,7 +106,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
     context = _context(service)
     pending, lift = _pending_work(service, context)
     if (pending is not None or lift is not None) and context.source() is None:
-        raise _unreachable(context, _UP)
+        raise not_answering(context, BY_COMMAND)
     effects = []
     if lift is not None:
         effects.append(
@@ -152,12 +136,12 @@ def apply_pending(service: FailoverService) -> StepResult | None:
     if pending is None and lift is None:
         return None
     if context.source() is None:
-        raise _unreachable(context, _UP)
+        raise not_answering(context, BY_COMMAND)
     done = StepResult()
     if lift is not None:
         done = StepResult({}, (_lifted(context, lift),))
     if pending is not None:
-        paid = _Payment().run(_for(service, context, pending.topics))
+        paid = LateFence().run(_for(service, context, pending.topics))
         observe.event("fence_paid", flow=context.flow.name, run=pending.run_id, topics=list(pending.topics),
                       evidence=list(paid.notes))  # fmt: skip
         done = StepResult(paid.evidence, (*done.notes, *paid.notes))
@@ -274,12 +258,3 @@ def _asked(context: Context, topics: list[str]) -> dict[str, str]:
         told = f"{at.partition} ({why})"
         out[at.topic] = f"yes: partitions {told}" if before == "no" else f"{before}, {told}"
     return out
-
-
-def _unreachable(context: Context, then: str) -> ClusterUnreachable:
-    return ClusterUnreachable(
-        "the old primary does not answer",
-        where=context.flow.source,
-        evidence=context.source_error,
-        hint="bring it back, or keep its listeners closed" + then,
-    )

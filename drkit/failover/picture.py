@@ -45,7 +45,7 @@ def _lines(table: Table) -> Iterator[str]:
     yield f"{RunState.HELD} --> {again}: {table.command} --resume (looks at everything again)"
     if table.row[last].looks_again:
         yield f"{last} --> {table.first_change}: the old primary answers, unfenced"
-    yield f"{RunState.HELD} --> {RunState.ABORTING}: {table.command} --abort, before {last}"
+    yield f"{RunState.HELD} --> {RunState.ABORTING}: {table.command} --abort, before {table.last_abort}"
     yield f"{RunState.ABORTING} --> {RunState.ABORTED}: undone, the last step first"
     yield f"{RunState.ABORTED} --> [*]"
     yield f"note right of {last}: the point of no return"
@@ -59,7 +59,7 @@ def steps(table: Table) -> str:
     ]
     lines += [
         f"| `{row.step}` | {row.does} | {', '.join(row.rests_on)} | {row.repeatable} |"
-        f" {'yes' if row.abortable else 'no'} |"
+        f" {(row.abort_leaves or 'yes') if row.abortable else 'no'} |"
         for row in table.rows
     ]
     return "\n".join(lines)

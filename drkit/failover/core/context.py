@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from drkit.clock import Millis, Seconds, monotonic, steady
@@ -33,6 +34,9 @@ _ONE_BROKER_SECONDS: Final = 20.0
 """How long a request is repeated while the old primary answers other requests: longer than a broker's
 session (9 s) and the leader election after it."""
 _AGAIN_SECONDS: Final = 0.5
+
+
+_NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Scope(NamedTuple):
@@ -76,16 +80,39 @@ class RunRequest(NamedTuple):
     """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
     clients_cut: str = ""
     """How a person keeps clients off the side that becomes passive, where no ACL does it."""
+    dispositions: Mapping[str, str] = _NOTHING_SAID
+    """Topic of the old primary, or ``*`` → what becomes of the records that only it has."""
+    methods: Mapping[str, str] = _NOTHING_SAID
+    """Topic, or ``*`` → how the old primary's log is brought in step."""
+    reason: str = ""
+    """Why records are given up, or partitions emptied."""
+    export_to: str = ""
+    """Where the records that only the old primary has are written before anything is destroyed."""
+    export_format: str = ""
+    """Of the export; empty: Parquet."""
+    new_primary: str = ""
+    """The cluster id of another cluster that takes the old primary's place."""
+    evict_readers: bool = False
+    """Remove members from groups on the old primary instead of refusing."""
+    give_up_history: tuple[str, ...] = ()
+    """Topics whose earliest records the old primary alone still has, and may lose."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as plain data, for the journal."""
-        return self._asdict() | {"leave_behind": list(self.leave_behind)}
+        return {k: _plain(v) for k, v in self._asdict().items()}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
         """Return the request from the journal's data."""
-        said = {k: raw[k] for k in cls._fields if k in raw}
-        return cls(**said | {"leave_behind": tuple(said.get("leave_behind", ()))})
+        said = {k: tuple(v) if isinstance(v := raw[k], list) else v for k in cls._fields if k in raw}
+        return cls(**said)
+
+
+def _plain(value: Any) -> Any:
+    """A request's value as JSON has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 class StepProgress(NamedTuple):

@@ -30,8 +30,11 @@ class StepName(StrEnum):
 
     CONTACT = "CONTACT"
     COMPARE = "COMPARE"
+    EXPORT = "EXPORT"
+    DECIDE = "DECIDE"
     DEMOTE = "DEMOTE"
     BEGIN = "BEGIN"
+    REPLAY = "REPLAY"
 
 
 class RunState(StrEnum):
@@ -112,12 +115,19 @@ class StepRow(NamedTuple):
     looks_again: bool = False
     """Whether the old primary is asked again just before it."""
     until_effect: bool = False
-    """Whether the run may still be aborted when this step has begun, but none of its effects."""
+    """Whether the step has changed nothing until the first of its effects begins."""
+    abort_leaves: str = ""
+    """What an abort in it, or after it, does not undo; empty: it undoes everything, or is refused."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no earlier step is repeated once it has begun: not all of it can be undone."""
+        return not self.abortable or bool(self.abort_leaves)
 
     @property
     def is_finding(self) -> bool:
-        """Whether its result is only an observation: `--resume` repeats it, until OPEN has begun."""
-        return not self.must_hold and self.step is not StepName.LOCK and self.abortable
+        """Whether `--resume` repeats it, until the point of no return: it looks, or compares first."""
+        return not self.must_hold and self.step is not StepName.LOCK and not self.is_final
 
 
 @dataclass(frozen=True)
@@ -142,7 +152,12 @@ class Table:
 
     @cached_property
     def point_of_no_return(self) -> StepName:
-        """The first step that cannot be undone."""
+        """The first step that cannot be undone wholly."""
+        return next(row.step for row in self.rows if row.is_final)
+
+    @cached_property
+    def last_abort(self) -> StepName:
+        """The first step in which an abort is refused."""
         return next(row.step for row in self.rows if not row.abortable)
 
     @cached_property
@@ -201,22 +216,32 @@ FIRST_CHANGE: Final = FAILOVER.first_change
 RETURN: Final = Table("return", "drkit reprotect", (
     StepRow(_S.LOCK, "take the journal, term + 1", "same run id",
         changes=False, abortable=True, must_hold=False),
-    StepRow(_S.CONTACT, "the old primary: its identity, its fence by a refused canary, no member in a group",
+    StepRow(_S.CONTACT, "the old primary: its identity; what it holds is kept, it is fenced, no group reads"
+        " there, its transactions are decided", "same set of fences and settings",
+        changes=True, abortable=True, must_hold=False, until_effect=True,
+        rests_on=(_B.MINE, _B.FENCE)),
+    StepRow(_S.COMPARE, "every partition of both sides: ends, topics, contents, what one side only has",
         "looks only", changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE)),
-    StepRow(_S.COMPARE, "every partition of both sides: ends, topics, what one side only has",
-        "looks only", changes=False, abortable=True, must_hold=False,
+    StepRow(_S.EXPORT, "what only the old primary has goes to files, which are read back",
+        "a complete one of the same ends is kept", changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE)),
+    StepRow(_S.DECIDE, "what becomes of these records, and how each log is brought in step: by name and reason",
+        "recorded again", changes=False, abortable=True, must_hold=False),
     StepRow(_S.DEMOTE, "the old primary's role is passive, its groups' positions get drkit's mark",
         "compared, then written", changes=True, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE)),
-    StepRow(_S.BEGIN, "the fence becomes a passive side's guard, the map begins with the other one inverted",
-        "the seed is the same", changes=True, abortable=False, must_hold=False, until_effect=True,
-        rests_on=(_B.MINE, _B.FENCE)),
+    StepRow(_S.BEGIN, "topic by topic: partitions are emptied, the map begins, the fence becomes a passive"
+        " side's guard", "emptying and the seed are the same again", changes=True, abortable=True,
+        must_hold=False, until_effect=True, rests_on=(_B.MINE, _B.FENCE),
+        abort_leaves="topics that have begun are copied on; one that is emptied only is incomplete"),
+    StepRow(_S.REPLAY, "exported records are appended to the new primary, where that was decided",
+        "progress is in the transaction", changes=True, abortable=True, must_hold=False,
+        abort_leaves="records that were appended stay"),
     StepRow(_S.DONE, "say who protects the new primary", "nothing is done",
         changes=False, abortable=False, must_hold=False),
 ))  # fmt: skip
-"""The steps that make the old primary the standby of the new one, after a switchover."""
+"""The steps that make the old primary the standby of the new one."""
 
 TABLES: Final[Mapping[str, Table]] = {table.name: table for table in (FAILOVER, RETURN)}
 """By their names in the journal."""

@@ -151,7 +151,9 @@ class RunLog:
         said: dict[str, Any] = dict(self.opening.get("request", {}))
         for entry in self.entries:
             if entry.kind is EntryKind.HOLD:
-                said |= entry.body.get("request", {})
+                for name, value in entry.body.get("request", {}).items():
+                    # A choice of one topic leaves those of others as they are.
+                    said[name] = {**said.get(name, {}), **value} if isinstance(value, dict) else value
         return said
 
     @property

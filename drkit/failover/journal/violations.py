@@ -24,7 +24,7 @@ def violations(run: RunLog) -> list[str]:
         late = begun is not None and not table.row[begun].abortable
         late = late and begun is not None and (not table.row[begun].until_effect or acted is begun)
         if entry.kind is EntryKind.ABORT and late:
-            found.append(f"{at}: an abort after {table.point_of_no_return}")
+            found.append(f"{at}: an abort after {table.last_abort}")
         if entry.kind not in {EntryKind.INTENT, EntryKind.RESULT} or entry.step is None:
             continue
         if aborting:

@@ -1,25 +1,37 @@
-"""CONTACT: the old primary answers, is the one that was copied, is fenced, and no consumer works there."""
+"""CONTACT: the old primary answers, keeps what it has, is fenced, stands still, and no consumer works there.
+
+After a switchover it is fenced already, and has nothing that must be kept: then this step only looks.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, Final
 
-from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
-from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.errors import Refused
+from drkit.failover.core.context import Context, Scope
+from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.methods import recorded_sizes
 from drkit.failover.fencing.proof import prove
-from drkit.failover.returning.scope import promoted
-from drkit.flow_state.records import ClustersRecord
-from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.requests import Groups, failure
+from drkit.failover.returning.hold import HOLD, hold, release
+from drkit.failover.returning.identity import identify, is_another, planned_identity
+from drkit.failover.returning.late_fence import LateFence, not_answering
+from drkit.failover.returning.readers import refuse_readers
+from drkit.failover.returning.scope import not_returned, promoted, unplanned
+from drkit.flow_state.records import PendingFence
 from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import all_topics
+from drkit.model import TopicPartition
+from drkit.status.lag.source import Ends, ends_of
 
-_IDLE = frozenset({"", "Empty", "Dead"})
+_AGAIN: Final = f"{RETURN.command} --resume"
+_BETWEEN_SECONDS: Final = 0.2
+"""Between two looks at the ends."""
 
 
 class ContactStep:
@@ -31,60 +43,65 @@ class ContactStep:
         return StepName.CONTACT
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
-        self.run(context)
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Refused: as :meth:`run`, but for what the run itself would change
+        """
+        alias, source = context.flow.source, _answering(context)
+        lines = planned_identity(context)
+        self._names(context)
+        lost = unplanned(context)
+        if lost:
+            some = counted(len(lost), "topic")
+            lines.append(StepEffect(f"keep what {some} {'has' if len(lost) == 1 else 'have'}", alias,
+                                    "its retention and its cleaner rest"))  # fmt: skip
+            if not is_another(context):
+                lines += LateFence(self.name, _AGAIN).plan(_of(context, lost))
+        if switched := context.scope.topics.keys() - lost.keys():
+            refuse_open(context, switched)
+        clients_cut(context)
+        if not context.request.evict_readers:
+            refuse_readers(context, source, context.scope.topics, evict=False)
         some = counted(len(context.scope.topics), "topic")
-        return [StepEffect(f"look at {some}", context.flow.source, "fenced, and no group has a member")]
+        return [*lines, StepEffect(f"look at {some}", alias, "fenced, and no group has a member")]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
         :raises ClusterUnreachable: the old primary does not answer
-        :raises Refused: it is another cluster, takes writes, has members, or nothing would keep clients off
+        :raises Refused: it is another cluster, takes writes, has members, does not stand still, or nothing
+            would keep clients off
         """
-        source = context.source(0.0)
-        if source is None:
-            raise ClusterUnreachable(
-                "the old primary does not answer",
-                where=context.flow.source,
-                evidence=context.source_error,
-                hint="bring it back, then: drkit reprotect --resume",
-            )
-        self._identity(context)
+        source = _answering(context)
+        context.state.load()
+        notes = identify(context)
         self._names(context)
-        refusing = refuse_open(context)
+        lost = unplanned(context)
+        if lost:
+            number = hold(context, lost)
+            notes.append(f"nothing is removed from {counted(number, 'topic')} of {context.flow.source}")
+        if lost:
+            notes += LateFence(self.name, _AGAIN).run(_of(context, lost)).notes
+        refusing = refuse_open(context, _existing(context, source))
         cut = clients_cut(context)
-        members = context.run(_members, context, source)
-        if members:
-            raise Refused(
-                f"{counted(len(members), 'group', 'has')} members on the old primary: they would read there"
-                " what comes back",
-                where=context.flow.source,
-                evidence=first_of(f"{g}: {m}" for g, m in sorted(members.items())),
-                hint="stop or repoint these consumers, then: drkit reprotect --resume",
-            )
+        refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
+        ends = self._steady(context, source) if lost else {}
         some = counted(refusing, "partition", "refuses")
-        notes = (f"{context.flow.source} answers and is fenced: {some} a record",)
-        return StepResult({"partitions_refusing": refusing, "clients_cut": cut}, notes)
+        notes.append(f"{context.flow.source} answers and is fenced: {some} a record")
+        return StepResult(
+            {"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes)
+        )
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
         return StepResult()
 
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
-    def _identity(self, context: Context) -> None:
-        known = context.state.get(ClustersRecord)
-        found = Cluster.connect(context.source_settings).cluster_id
-        if known is not None and known.source not in {None, found}:
-            raise Refused(
-                "the old primary is another cluster than the one that was copied",
-                where=context.flow.source,
-                evidence=f"its cluster id is {found}, the flow copied {known.source}",
-                hint=f"correct bootstrap_servers of [clusters.{context.flow.source}]",
-            )
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: retention and cleaner work again; the fence stays."""
+        if HOLD not in context.effects(self.name):
+            return StepResult()
+        freed = release(context, not_returned(context))
+        return StepResult({}, (f"{counted(len(freed), 'topic')} of {context.flow.source} no longer held",))
 
     def _names(self, context: Context) -> None:
         """Refuse names that the reverse flow would not give back."""
@@ -101,14 +118,66 @@ class ContactStep:
                 hint='set naming = "identity" in both flows of the pair',
             )
 
+    def _steady(self, context: Context, source: RawCluster) -> dict[str, int]:
+        """The ends of the old primary, of two looks that found the same.
 
-def refuse_open(context: Context) -> int:
-    """Ask every partition of the scope on the old primary to take a record; return how many refuse.
+        :raises Refused: they moved, or a transaction is not decided
+        """
+        first: dict[TopicPartition, Ends] = context.run(_ends, source, context.scope.topics)
+        context.pause(_BETWEEN_SECONDS)
+        then: dict[TopicPartition, Ends] = context.run(_ends, source, context.scope.topics)
+        moved = [f"{at}: {first[at].high_watermark}, then {e.high_watermark}" for at, e in then.items()
+                 if at in first and first[at].high_watermark != e.high_watermark]  # fmt: skip
+        held = [f"{at}: a transaction is open after {e.end}" for at, e in then.items() if e.held_offsets]
+        if moved or held:
+            raise Refused(
+                "the old primary does not stand still",
+                where=context.flow.source,
+                evidence=first_of(sorted(moved) + sorted(held)),
+                hint=f"find out who writes there, or whose transaction it is, then: {_AGAIN}",
+            )
+        return {str(at): e.end for at, e in sorted(then.items())}
 
+
+def _answering(context: Context) -> RawCluster:
+    """The old primary, connected.
+
+    :raises ClusterUnreachable: it does not answer
+    """
+    source = context.source(0.0)
+    if source is None:
+        raise not_answering(context, _AGAIN)
+    return source
+
+
+def _of(context: Context, topics: Collection[str]) -> Context:
+    """The context with a part of the scope's topics."""
+    names = {t: context.scope.topics[t] for t in topics}
+    return replace(context, scope=Scope(names, (), whole_flow=False))
+
+
+def _existing(context: Context, source: RawCluster) -> list[str]:
+    """The topics of the scope that the old primary has."""
+    known: dict[str, Any] = context.run(all_topics, source)
+    return sorted(known.keys() & context.scope.topics.keys())
+
+
+async def _ends(source: RawCluster, topics: Collection[str]) -> dict[TopicPartition, Ends]:
+    known = await all_topics(source)
+    existing = {name: known[name] for name in sorted(topics) if name in known}
+    return dict(await ends_of(source, existing, existing))
+
+
+def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
+    """Ask every partition of some topics on the old primary to take a record; return how many refuse.
+
+    :param topics: None: those of the scope
     :raises Refused: one takes it
     """
-    canary = context.settings.failover.fence.canary
-    proof = prove(context.source_settings, canary, context.scope.topics, 0.0, context.clock)
+    canary, asked = context.settings.failover.fence.canary, context.scope.topics if topics is None else topics
+    if not asked:
+        return 0
+    proof = prove(context.source_settings, canary, asked, 0.0, context.clock)
     if not proof.is_whole:
         raise Refused(
             f"the old primary cannot be a standby: {counted(len(proof.open), 'partition', 'takes')} writes",
@@ -137,19 +206,3 @@ def clients_cut(context: Context) -> str:
             f" --flow '{context.flow.name}' --clients-cut \"HOW\"",
         )
     return told if by_size else ""
-
-
-async def _members(context: Context, source: RawCluster) -> dict[str, str]:
-    """Groups with members that have read the topics of the scope on the old primary."""
-    asked = Groups(source)
-    accepts = reverse_flow(context).group_filter.accepts
-    names = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
-    found: dict[str, Any] = {}
-    committed = await asked.committed(names)
-    mine = [g for g in names if any(at.topic in context.scope.topics for at in committed[g].value or {})]
-    for group, answer in (await asked.describe(mine)).items():
-        if answer.value is None:
-            raise failure(answer.error, f"ask about the group {group}", source.alias)
-        if answer.value.state not in _IDLE:
-            found[group] = ", ".join(f"{m.client or m.id} on {m.host}" for m in answer.value.members)
-    return found

@@ -1,0 +1,44 @@
+"""What a person decides in a return: what becomes of records, and how a log is brought in step. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+EVERY_TOPIC: Final = "*"
+"""Instead of a topic's name: every topic that is not named."""
+
+
+class Disposition(StrEnum):
+    """What becomes of the records that only the old primary has."""
+
+    DISCARD = "discard"
+    """They remain in the export alone."""
+    REPLAY = "replay"
+    """They are appended to the topic on the new primary."""
+    QUARANTINE = "quarantine"
+    """They are appended to a topic of their own on the new primary."""
+
+
+class Method(StrEnum):
+    """How a partition's log on the old primary is brought in step with the new one."""
+
+    DELTA = "delta"
+    """Its records stay, what clients wrote since is copied behind them."""
+    REBUILD = "rebuild"
+    """It is emptied, and everything is copied."""
+    TRIM = "trim"
+    """It is emptied, and what clients wrote since is copied."""
+    KEEP = "keep"
+    """Its records stay, and those that only it has are copied to the new primary. Not built."""
+
+    @property
+    def empties(self) -> bool:
+        """Whether the partition is emptied."""
+        return self in {Method.REBUILD, Method.TRIM}
+
+
+def choice_for(choices: Mapping[str, str], topic: str) -> str | None:
+    """What was chosen for a topic, by its name or for every topic; None: nothing."""
+    return choices.get(topic, choices.get(EVERY_TOPIC))

@@ -1,0 +1,94 @@
+"""HOLD: what the old primary has is kept. Its retention and its cleaner rest until its topics have begun.
+
+Both run as soon as the old primary is up, and would remove records that only it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from drkit.counted import counted, first_of
+from drkit.errors import Failed
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import ConfigValue, alter_topic_configs, topic_configs
+from drkit.topology.topic_configs import WIDEST
+
+HOLD: Final = "hold"
+"""The effect of CONTACT; its details hold the values of before."""
+_POLICY: Final = "cleanup.policy"
+_FOREVER: Final = "-1"
+_DELETES: Final[Mapping[str, str]] = {"retention.ms": _FOREVER, "retention.bytes": _FOREVER}
+_COMPACTS: Final[Mapping[str, str]] = {"max.compaction.lag.ms": WIDEST, "min.compaction.lag.ms": WIDEST}
+Before = dict[str, dict[str, str | None]]
+"""Topic → setting → its value on the topic before; None: the topic had none of its own."""
+
+
+def hold(context: Context, topics: Collection[str]) -> int:
+    """Keep what some topics of the old primary have; return how many are held. Repeated, it changes nothing.
+
+    :param topics: by their names on the old primary; those that do not exist there are left out
+    :raises DrkitError: the old primary does not answer, or refuses
+    """
+    cluster = Cluster.connect(context.source_settings)
+    existing = topic_configs(cluster, topics)
+    before = {t: {name: _own(c, name) for name in held_settings(c)} for t, c in existing.items()}
+    before |= held(context)
+    if not before:
+        return 0
+    with context.effect(StepName.CONTACT, HOLD, before=before) as outcome:
+        changes = {t: held_settings(c) for t, c in existing.items() if not _is_held(c)}
+        _judge(context, alter_topic_configs(cluster, changes), "held")
+        outcome["held"] = sorted(before)
+    return len(before)
+
+
+def held(context: Context) -> Before:
+    """What was held by this run, with the values of before."""
+    effect = context.effects(StepName.CONTACT).get(HOLD)
+    found: Before = effect["intent"]["before"] if effect is not None else {}
+    return found
+
+
+def release(context: Context, topics: Collection[str]) -> list[str]:
+    """Give topics their settings of before HOLD back; return the topics. What was set since stays.
+
+    :raises DrkitError: the old primary does not answer, or refuses
+    """
+    before = {t: v for t, v in held(context).items() if t in topics}
+    if not before:
+        return []
+    cluster = Cluster.connect(context.source_settings)
+    changes = {
+        t: {n: v for n, v in before[t].items() if _own(c, n) == held_settings(c).get(n)}
+        for t, c in topic_configs(cluster, before).items()
+    }
+    _judge(context, alter_topic_configs(cluster, changes), "released")
+    return sorted(before)
+
+
+def held_settings(configs: Mapping[str, ConfigValue]) -> dict[str, str]:
+    """The settings with which nothing is removed from a topic."""
+    policy = configs[_POLICY].value or ""
+    return (dict(_DELETES) if "delete" in policy else {}) | (dict(_COMPACTS) if "compact" in policy else {})
+
+
+def _is_held(configs: Mapping[str, ConfigValue]) -> bool:
+    return all(_own(configs, name) == value for name, value in held_settings(configs).items())
+
+
+def _own(configs: Mapping[str, ConfigValue], name: str) -> str | None:
+    found = configs.get(name)
+    return found.value if found is not None and found.is_set_on_topic else None
+
+
+def _judge(context: Context, refused: Mapping[str, Exception], done: str) -> None:
+    if refused:
+        raise Failed(
+            f"the retention of {counted(len(refused), 'topic')} of the old primary could not be {done}",
+            where=context.flow.source,
+            evidence=first_of(f"{topic}: {error}" for topic, error in sorted(refused.items())),
+            hint="grant drkit's principal ALTER_CONFIGS on topics there, then: drkit reprotect --resume",
+        )
