@@ -40,6 +40,15 @@ class SeededPartition(NamedTuple):
 
     partition: CopiedPartition
     seed: Seed
+    cut: int | None = None
+    """Source offset from which on a batch of the opposite flow is an alarm; None: where the seed begins."""
+    emptied: int | None = None
+    """Target offset up to which the copy was emptied; None: it was not."""
+
+    @property
+    def begins_before_the_cut(self) -> bool:
+        """Whether what is before the cut is copied again, whoever wrote it."""
+        return self.cut is not None and self.seed.upstream < self.cut
 
 
 def write_seeds(
@@ -69,7 +78,10 @@ def write_seeds(
 
     async def write(cluster: RawCluster) -> None:
         looks = await _looks(cluster, some)
-        wanted = {w: partial(_records, w.target, seed, looks[w.target], to) for w, seed in some}
+        wanted = {
+            s.partition: partial(_records, s.partition.target, s.seed, looks[s.partition.target], to)
+            for s in some
+        }
         await begin_partitions(cluster, flow, wanted, map_id, lambda: _put_cuts(state, some))
 
     # A task of the flow that begins now may take a bucket, for what it copies beside these partitions.
@@ -86,11 +98,18 @@ def write_seeds(
 def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
     """Record from which source offset on a batch of the opposite flow is an alarm."""
     cuts: dict[str, CutRecord] = {}
-    for w, seed in seeds:
+    for seeded in seeds:
+        w, upstream = seeded.partition, seeded.seed.upstream
         name = w.source.topic
         known = cuts.get(name) or state.get(CutRecord, name)
-        kept = known.between(w.source_id, w.target_id) if known is not None else {}
-        cuts[name] = CutRecord(w.source_id, w.target_id, kept).with_cut(w.source.partition, seed.upstream)
+        if known is None or not known.is_of(w.source_id, w.target_id):
+            known = CutRecord(w.source_id, w.target_id, {})
+        cuts[name] = known.with_cut(
+            w.source.partition,
+            upstream if seeded.cut is None else seeded.cut,
+            emptied=seeded.emptied,
+            rebuilt=upstream if seeded.begins_before_the_cut else None,
+        )
     state.put_all((name, cut) for name, cut in cuts.items() if state.get(CutRecord, name) != cut)
 
 
@@ -99,9 +118,10 @@ async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[T
 
     :raises Failed: one does not answer, or leads another topic of the same name
     """
-    topics = await metadata(cluster, sorted({w.target.topic for w, _ in seeds}))
-    looks = await look_at_leaders(cluster, topics, [PartitionQuery(w.target) for w, _ in seeds])
-    for w, _ in seeds:
+    wanted = [s.partition for s in seeds]
+    topics = await metadata(cluster, sorted({w.target.topic for w in wanted}))
+    looks = await look_at_leaders(cluster, topics, [PartitionQuery(w.target) for w in wanted])
+    for w in wanted:
         if topics[w.target.topic].topic_id != w.target_id or looks[w.target].error:
             raise Failed(
                 "the copy of a partition cannot be looked at",
