@@ -6,7 +6,7 @@ secret, no address and no absolute path: an export may be moved as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 import hashlib
 import json
@@ -15,11 +15,9 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from drkit.export.hole import HoleKind
-from drkit.export.record import chain_of_parts
 from drkit.flow_state.codec.body import Body, record, stored
 from drkit.flow_state.codec.fields import (
     LONG,
-    Fields,
     Malformed,
     mapping_of,
     member,

@@ -19,8 +19,8 @@ from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.fencing.methods import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import Proof, prove, worth_of
 from drkit.failover.journal.journal import NoJournal
+from drkit.failover.old_primary.late_fence import BY_COMMAND, LateFence, not_answering
 from drkit.failover.service import FailoverService
-from drkit.failover.returning.late_fence import BY_COMMAND, LateFence, not_answering
 from drkit.failover.steps.fence import FenceStep
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle

@@ -149,10 +149,10 @@ class FailoverService:
     def begin_return(
         self, request: RunRequest, confirm: ConfirmReturn = lambda _: None, *, topics: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Make the old primary the standby of the new one, after a switchover; return the report.
+        """Make the old primary the standby of the new one; return the report.
 
         :param confirm: called before anything is begun
-        :param topics: by their names on the old primary; empty: all that a switchover has promoted
+        :param topics: by their names on the old primary; empty: all that a failover has promoted
         :raises Refused: a step refuses, or there is nothing to return
         :raises DrkitError: a step failed
         """

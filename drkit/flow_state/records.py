@@ -40,7 +40,13 @@ from drkit.flow_state.kinds.topics import (
     TakeoverRecord,
     VerifiedRecord,
 )
-from drkit.flow_state.kinds.turns import CutRecord, ReturnRecord, WrittenRecord
+from drkit.flow_state.kinds.turns import (
+    CutRecord,
+    IncompleteRecord,
+    ReturnRecord,
+    TailRecord,
+    WrittenRecord,
+)
 
 __all__ = [
     "KINDS",
@@ -57,6 +63,7 @@ __all__ = [
     "FenceSizesRecord",
     "GenerationRecord",
     "GuardAclsRecord",
+    "IncompleteRecord",
     "LeaseRecord",
     "NotSynchronised",
     "NotedEnds",
@@ -74,6 +81,7 @@ __all__ = [
     "SourceSeenRecord",
     "StandbyRecord",
     "StateRecord",
+    "TailRecord",
     "TakenOverPartition",
     "TakeoverRecord",
     "VerifiedRecord",
@@ -84,7 +92,8 @@ __all__ = [
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
-    TakeoverRecord, CutRecord, ReturnRecord, WrittenRecord, VerifiedRecord, EventRecord, PromotionRecord,
+    TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord, WrittenRecord, VerifiedRecord,
+    EventRecord, PromotionRecord,
     PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift,
     ControlKeyRecord, StandbyRecord,
 )  # fmt: skip

@@ -29,14 +29,16 @@ def decided(context: Context, told: Mapping[str, Any]) -> dict[str, Any]:
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
     found = [note.body for note in notes.all(Vote)]
     return {
-        "by": f"{_user()} on {socket.gethostname()}",
+        "by": person(),
         "mode": "by hand",
         "votes": [v.to_json() for v in found if now - v.at_ms < _OLD_MS],
     }
 
 
-def _user() -> str:
+def person() -> str:
+    """Return who runs this process: user and host."""
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a container whose user has no name
-        return "somebody"
+        user = "somebody"
+    return f"{user} on {socket.gethostname()}"

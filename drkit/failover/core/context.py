@@ -104,8 +104,8 @@ class RunRequest(NamedTuple):
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
         """Return the request from the journal's data."""
-        said = {k: tuple(v) if isinstance(v := raw[k], list) else v for k in cls._fields if k in raw}
-        return cls(**said)
+        said: dict[str, Any] = {k: raw[k] for k in cls._fields if k in raw}
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in said.items()})
 
 
 def _plain(value: Any) -> Any:
@@ -125,6 +125,9 @@ class StepProgress(NamedTuple):
 
 class JournalView(Protocol):
     """What steps may read from the journal and write to it."""
+
+    found: dict[StepName, dict[str, Any]]
+    """Evidence of steps that the journal does not have yet: they are being proven, or only rehearsed."""
 
     def result(self, step: StepName) -> dict[str, Any] | None:
         """Return the evidence of a step that ended, also in an earlier process; None when it did not end."""

@@ -1,33 +1,37 @@
-"""BEGIN: the old primary's fence becomes the guard of a passive side, and the reverse flow's map begins.
+"""BEGIN: topic by topic the old primary becomes the standby: emptied where that was decided, seeded, opened to drkit.
 
-The map of the reverse flow begins with that of the flow, inverted: see :mod:`drkit.offsets.seed`. A topic may
-be copied as soon as its :class:`drkit.flow_state.records.ReturnRecord` is written, which comes last.
+The map of the reverse flow begins with that of the flow, inverted, or with an emptied log: see
+:mod:`drkit.offsets.seed`. A topic may be copied as soon as its :class:`drkit.flow_state.records.ReturnRecord`
+is written, which comes last. Topics of which nothing is emptied begin first, together; then the others, one
+after the other, the smallest first.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection
+from typing import Any, Final
 
 from drkit.counted import counted, first_of
-from drkit.errors import Failed, Refused
-from drkit.failover.core.context import Context
+from drkit.errors import Failed
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
-from drkit.failover.loss.positions import scope_positions
-from drkit.failover.returning.compare import cuts_of, refuse_diverged
-from drkit.failover.returning.contact import clients_cut, refuse_open
-from drkit.failover.returning.first_record import first_record
-from drkit.failover.returning.guard import GUARD, keep_guard
-from drkit.failover.returning.scope import pairs, turned
+from drkit.failover.old_primary.emptied import empty_topic, note_incomplete, refuse_risen
+from drkit.failover.old_primary.guard import GUARD, keep_guard
+from drkit.failover.old_primary.hold import release
+from drkit.failover.old_primary.missing import create_missing
+from drkit.failover.returning.contact import clients_cut, ends_now
+from drkit.failover.returning.deciding import decided
+from drkit.failover.returning.last_look import LastLook
+from drkit.failover.returning.scope import not_returned, pairs
+from drkit.failover.returning.seeds import Methods, seed
 from drkit.flow_state.creation import ensure_offset_map
-from drkit.flow_state.records import ClustersRecord, GenerationRecord, ReturnRecord, RoleRecord
+from drkit.flow_state.records import ClustersRecord, IncompleteRecord, ReturnRecord, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
-from drkit.offset_map.seeding import SeededPartition, write_seeds
-from drkit.offsets.seed import CopyEnd, inverted, seed_after
-from drkit.offsets.translation import PartitionPosition
+from drkit.status.lag.source import Ends
 
 LIFT: Final = "lift"
 SEEDS: Final = "seeds"
@@ -57,150 +61,160 @@ class BeginStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: the old primary has changed meanwhile
+        :raises Refused: the old primary has changed meanwhile, or its records are not saved
         :raises DrkitError: a cluster does not answer, or refuses
         """
         context.state.load()
+        methods = {
+            TopicPartition(topic, p): m for topic, d in decided(context).items() for p, m in d.methods.items()
+        }
+        emptied = {at.topic for at, m in methods.items() if m.empties}
+        look = LastLook(context)
         with reverse(context) as back:
-            if not {GUARD, LIFT} & context.effects(self.name).keys():
-                # From here to the seeds nothing can be written: the fence stands.
-                refuse_open(context)
-                self._unchanged(context)
-                self._introduce(context, back, Cluster.connect(back.target))
-                self._seed(context, back)
-            keep_guard(context, back)
-            self._lift(context)
-            self._may_copy(context, back)
+            self._introduce(context, back)
+            left = not_returned(context)
+            if together := [t for t in left if t not in emptied]:
+                self._begin(context, back, look, together, methods, "")
+            for topic in _smallest_first(context, [t for t in left if t in emptied]):
+                context.tell(StepProgress(self.name, f"{topic} begins"))
+                self._begin(context, back, look, [topic], methods, f" {topic}")
         some = counted(len(pairs(context)), "partition")
         back_flow = f"{context.flow.target}->{context.flow.source}"
-        notes = (f"{back_flow} begins at the end of {some}", *self._fence_notes(context))
-        return StepResult({"topics": dict(context.scope.topics)}, notes)
+        notes = [f"{back_flow} begins at the end of {some}", *self._fence_notes(context)]
+        if emptied:
+            number = sum(m.empties for m in methods.values())
+            notes.append(
+                f"{counted(number, 'partition')} of {context.flow.source} emptied, copied again from now"
+            )
+        return StepResult({"topics": dict(context.scope.topics), "emptied": sorted(emptied)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
         :raises Failed: a topic has no record of its return
         """
-        roles = context.state.all(RoleRecord)
-        with reverse(context) as back:
-            known = back.state.all(ReturnRecord)
-            left = [
-                t
-                for name, t in context.scope.topics.items()
-                if t not in known or known[t].promoted_by != roles[name].run_id
-            ]
-        if left:
+        if left := not_returned(context):
             raise Failed(
                 "the reverse flow may not copy yet",
-                where=back.flow.name,
+                where=f"{context.flow.target}->{context.flow.source}",
                 evidence=first_of(left),
                 hint="drkit reprotect --resume",
             )
         return StepResult({"topics_returned": len(context.scope.topics)})
 
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: does nothing; the flow may have copied."""
-        return StepResult()
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: topics that have begun are copied on.
 
-    def _fence_notes(self, context: Context) -> list[str]:
-        """What has become of the fence."""
-        effects, source = context.effects(self.name), context.flow.source
-        notes = []
-        if LIFT in effects:
-            cut = effects[LIFT]["intent"].get("clients_cut", "")
-            notes.append(f"the fence of {source} is lifted; clients are kept off: {cut}")
-        if GUARD in effects:
-            notes.append(f"the fence of {source} is its guard now: drkit may write, clients may not")
-        return notes
+        The others are fenced again; one that was emptied is noted as incomplete.
+        """
+        context.state.load()
+        if not context.effects(self.name):
+            return StepResult()
+        left = not_returned(context)
+        incomplete = [t for t in left if note_incomplete(context, t)]
+        fenced = self._fence_again(context, left)
+        begun = len(context.scope.topics) - len(left)
+        notes = [f"{counted(begun, 'topic')} begun, and copied on"] if begun else []
+        notes += [f"fenced again: {first_of(fenced)}"] if fenced else []
+        if incomplete:
+            notes.append(
+                f"{context.flow.source} is incomplete: emptied, and nothing is copied to {first_of(incomplete)};"
+                f" {context.flow.target} alone has their records, but for those of the export"
+            )
+        return StepResult({"incomplete": incomplete, "begun": begun}, tuple(notes))
 
     # -- the parts ----------------------------------------------------------------------------------
 
-    def _introduce(self, context: Context, back: Reverse, target: Cluster) -> None:
+    def _introduce(self, context: Context, back: Reverse) -> None:
+        target = Cluster.connect(back.target)
         clusters = ClustersRecord(context.target_admin().cluster_id, target.cluster_id)
         if back.state.get(ClustersRecord) != clusters:
             back.state.put(clusters)
         ensure_offset_map(target, back.flow, back.state)
 
-    def _unchanged(self, context: Context) -> None:
-        """Refuse an old primary that is not what COMPARE saw.
+    def _begin(
+        self, context: Context, back: Reverse, look: LastLook, topics: Collection[str], methods: Methods,
+        which: str,
+    ) -> None:  # fmt: skip
+        """Begin some topics.
 
-        :raises Refused: it differs
+        :param which: what follows the names of the effects: nothing, or which topic it is
         """
-        before = context.result(StepName.COMPARE).get("ends", {})
-        now = {str(at): end for at, end in refuse_diverged(context).items()}
-        if now != before:
-            some = [at for at in sorted({*now, *before}) if now.get(at) != before.get(at)]
-            raise Refused(
-                "the old primary has changed since it was compared",
-                where=context.flow.source,
-                evidence=first_of(f"{at}: ended at {before.get(at)}, now at {now.get(at)}" for at in some),
-                hint="find out who writes there; then begin again: drkit reprotect --abort",
-            )
+        ends = context.result(StepName.COMPARE).get("ends", {})
+        up_to = {at: ends[str(at)] for at, m in methods.items()
+                 if at.topic in topics and m.empties and str(at) in ends}  # fmt: skip
+        if not {GUARD + which, LIFT + which} & context.effects(self.name).keys():
+            # From here to the seeds nothing can be written: the fence stands.
+            look.standing(topics)
+            if any(at.topic in topics and m.empties for at, m in methods.items()):
+                [topic] = topics
+                look.destroyable(topic)
+                create_missing(context, topic)
+                if up_to:
+                    empty_topic(context, topic, {at.partition: end for at, end in up_to.items()})
+            seed(context, back, topics, methods, SEEDS + which)
+            refuse_risen(context, up_to)
+        keep_guard(context, back, topics, GUARD + which)
+        self._lift(context, topics, LIFT + which)
+        self._may_copy(context, back, topics)
+        release(context, topics)
+        for topic in topics:
+            if context.state.get(IncompleteRecord, topic) is not None:
+                context.state.delete(IncompleteRecord, topic)
 
-    def _seed(self, context: Context, back: Reverse) -> None:
-        seeds = self._seeds(context)
-        begins = {str(s.partition.source): [s.seed.upstream, s.seed.downstream] for s in seeds}
-        with context.effect(self.name, SEEDS, begins=begins) as outcome:
-            write_seeds(back.target, back.flow, back.state, seeds)
-            known = back.state.all(GenerationRecord)
-            roles = {
-                s.partition.source.topic: GenerationRecord(
-                    s.partition.target.topic, s.partition.source_id, s.partition.target_id,
-                    source_cluster=context.target_admin().cluster_id,
-                )
-                for s in seeds
-            }  # fmt: skip
-            back.state.put_all((t, r) for t, r in roles.items() if _differs(known.get(t), r))
-            outcome["partitions"] = len(seeds)
-
-    def _seeds(self, context: Context) -> list[SeededPartition]:
-        """How each partition begins: the flow's map inverted, from the cut on."""
-        cuts, ends = cuts_of(context), context.result(StepName.COMPARE)["ends"]
-        places = scope_positions(context, None)
-        found = []
-        for pair in pairs(context):
-            at, place = pair.source, places[pair.source]
-            assert isinstance(place, PartitionPosition)  # noqa: S101  COMPARE has refused any other
-            known = inverted(place.segments, place.copied_end)
-            begin = known[0][0] if known else cuts[at]
-            first = self._first(context, pair.target, (place.start, begin))
-            seed = seed_after(place.segments, place.copied_end, CopyEnd(cuts[at], ends[str(at)]), first)
-            found.append(SeededPartition(turned(pair), seed))
-        return found
-
-    def _first(self, context: Context, at: TopicPartition, span: tuple[int, int]) -> int | None:
-        """The first record on the new primary that the map does not know; None: there is none."""
-        if span[0] >= span[1]:
-            return None
-        found: int | None = context.run(first_record, context.target, at, span)
-        return found
-
-    def _lift(self, context: Context) -> None:
+    def _lift(self, context: Context, topics: Collection[str], effect: str) -> None:
         """Let drkit's records pass; how clients are kept off is on record."""
-        sizes = {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
+        known = context.effects(self.name).get(effect)
+        sizes: dict[str, Any] = {t: v for t, v in recorded_sizes(context.state).items() if t in topics}
+        sizes |= known["intent"]["sizes"] if known is not None else {}
         if not sizes:
             return
         cut = context.result(StepName.CONTACT).get("clients_cut", "")
-        with context.effect(self.name, LIFT, sizes=sizes, clients_cut=cut) as outcome:
+        with context.effect(self.name, effect, sizes=sizes, clients_cut=cut) as outcome:
             SizeFence(context.source_settings, context.state).remove({"sizes": sizes})
             outcome["lifted"] = sorted(sizes)
 
-    def _may_copy(self, context: Context, back: Reverse) -> None:
+    def _fence_again(self, context: Context, topics: Collection[str]) -> list[str]:
+        """Put up the fences by size of some topics that were lifted; return the topics."""
+        lifted = [e["intent"]["sizes"] for name, e in context.effects(self.name).items()
+                  if name.startswith(LIFT)]  # fmt: skip
+        sizes = {t: v for some in lifted for t, v in some.items() if t in topics}
+        if sizes:
+            SizeFence(context.source_settings, context.state).apply({"sizes": sizes})
+        return sorted(sizes)
+
+    def _may_copy(self, context: Context, back: Reverse, topics: Collection[str]) -> None:
         roles, known = context.state.all(RoleRecord), back.state.all(ReturnRecord)
         cut = context.result(StepName.CONTACT).get("clients_cut") or None
         wanted = {
-            topic: ReturnRecord(roles[name].run_id, context.run_id, context.wall(), cut)
-            for name, topic in context.scope.topics.items()
+            context.scope.topics[name]: ReturnRecord(roles[name].run_id, context.run_id, context.wall(), cut)
+            for name in topics
         }
         back.state.put_all(
             (t, r) for t, r in wanted.items() if t not in known or known[t].promoted_by != r.promoted_by
         )
 
+    def _fence_notes(self, context: Context) -> list[str]:
+        """What has become of the fence."""
+        effects, source = context.effects(self.name), context.flow.source
+        notes = []
+        if lifted := [e for name, e in effects.items() if name.startswith(LIFT)]:
+            cut = lifted[0]["intent"].get("clients_cut", "")
+            notes.append(f"the fence of {source} is lifted; clients are kept off: {cut}")
+        if any(name.startswith(GUARD) for name in effects):
+            notes.append(f"the fence of {source} is its guard now: drkit may write, clients may not")
+        return notes
 
-def _differs(known: GenerationRecord | None, wanted: GenerationRecord) -> bool:
-    """Whether a topic and its copy are not on record yet."""
-    if known is None:
-        return True
-    return (known.target, known.source_id, known.target_id) != (
-        wanted.target, wanted.source_id, wanted.target_id,
-    )  # fmt: skip
+
+def _smallest_first(context: Context, topics: Collection[str]) -> list[str]:
+    """Topics of the old primary by how much of them is copied again, in offsets."""
+    if len(topics) < 2:  # noqa: PLR2004  one needs no order
+        return list(topics)
+    names = [context.scope.topics[t] for t in topics]
+    sizes: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
+
+    def size(name: str) -> tuple[int, str]:
+        mine = (e.end - e.start for at, e in sizes.items() if at.topic == context.scope.topics[name])
+        return sum(mine), name
+
+    return sorted(topics, key=size)

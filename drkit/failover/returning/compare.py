@@ -1,8 +1,8 @@
-"""COMPARE: every partition of the old primary is what was copied, and the new primary has it all."""
+"""COMPARE: what only one side has, by partition; and that the new primary is still the one that was promoted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from drkit.counted import counted, first_of
@@ -11,18 +11,21 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.loss.divergence import divergence
-from drkit.failover.loss.findings import DivergenceState
+from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.returning.first_record import first_record, has_record
 from drkit.failover.returning.scope import pairs
+from drkit.failover.returning.tails import Unsound, to_json, why_unsound
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import EventRecord, ReturnRecord, RoleRecord
 from drkit.kafka.partition_offsets import listed
-from drkit.kafka.requests import LATEST, metadata
+from drkit.kafka.requests import LATEST, all_topics, metadata
+from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 
 _FIRST: Final = "find out what happened there"
+_TOMBSTONES: Final = "delete.retention.ms"
 
 
 class CompareStep:
@@ -35,24 +38,26 @@ class CompareStep:
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
-        found = self.run(context)
+        found = self._found(context, undecided=True)
+        context.journal.found[self.name] = found.evidence
         return [StepEffect("compare both sides", context.flow.name, first_of(found.notes))]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: a partition is not what was copied
+        :raises Refused: a partition cannot be compared as it is now
         :raises Failed: it is unknown
         """
+        return self._found(context, undecided=False)
+
+    def _found(self, context: Context, *, undecided: bool) -> StepResult:
         context.state.load()
-        ends = refuse_diverged(context)
+        seen = compared(context, undecided=undecided)
         self._new_primary(context)
-        self._nothing_after_the_copied(context, ends)
-        at = {str(p): end for p, end in sorted(ends.items())}
-        notes = (
-            f"{counted(len(at), 'partition', 'is')} as copied: nothing is on {context.flow.source} only",
-        )
-        return StepResult({"ends": at}, notes)
+        wrong = unsound(context, seen)
+        ends = {str(at): t.end for at, t in sorted(seen.items()) if t.end is not None}
+        evidence = {"ends": ends, "ids": self._ids(context), "unsound": to_json(wrong)}
+        return StepResult(evidence, tuple(_notes(context, seen, wrong)))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
@@ -62,26 +67,11 @@ class CompareStep:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepResult()
 
-    def _nothing_after_the_copied(self, context: Context, ends: Mapping[TopicPartition, int]) -> None:
-        """Refuse an old primary into which the reverse flow has copied before its return began.
-
-        :raises Refused: a record stands there
-        """
-        roles = context.state.all(RoleRecord)
-        copied = []
-        for at, end in ends.items():
-            frontier = (roles[at.topic].frontiers or {}).get(at.partition)
-            source = context.source()
-            if frontier is not None and frontier < end and source is not None:
-                found: int | None = context.run(first_record, source, at, (frontier, end))
-                copied += [f"{at} at {found}"] if found is not None else []
-        if copied:
-            raise Refused(
-                "the old primary already has records that were copied back to it",
-                where=context.flow.source,
-                evidence=first_of(copied),
-                hint="another replicator copies there: stop it; this version cannot bring it home",
-            )
+    def _ids(self, context: Context) -> dict[str, str]:
+        """The ids of the old primary's topics."""
+        source = context.source()
+        topics = context.run(all_topics, source) if source is not None else {}
+        return {name: str(topics[name].topic_id) for name in sorted(context.scope.topics) if name in topics}
 
     def _new_primary(self, context: Context) -> None:
         """Refuse copies that are not those of the switchover any more."""
@@ -95,7 +85,6 @@ class CompareStep:
                 evidence=first_of(wrong),
                 hint=f"{_FIRST}: its records are not those that the old primary has a copy of",
             )
-        _refuse_strangers(context, {w.source for w in wanted})
         ends = context.run(listed, context.target, topics, [w.target for w in wanted], LATEST)
         cuts = cuts_of(context)
         short = [f"{w.target} ends at {ends.get(w.target)}, it ended at {cuts[w.source]} when it was promoted"
@@ -109,25 +98,24 @@ class CompareStep:
             )
 
 
-def _refuse_strangers(context: Context, wanted: set[TopicPartition]) -> None:
-    """Refuse copies into which somebody else wrote while they were passive: the old primary lacks that.
+def _strangers(context: Context, wanted: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+    """Copies into which somebody else wrote while they were passive: the old primary lacks that.
 
-    :raises Refused: there is one
+    :raises Failed: how a copy maps to the old primary is unknown
     """
     cuts = cuts_of(context)
     # Before the flow's own return, the copy was a primary that clients wrote to.
     since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}
-    strange = [
-        event
-        for event in context.state.all(EventRecord).values()
-        if event.kind == "foreign_writer"
-        and TopicPartition(event.topic, event.partition) in wanted
-        and event.at_ms >= since.get(event.topic, 0)
-    ]
+    why = "the new primary has records of somebody else from when it was the standby"
+    found = {
+        TopicPartition(e.topic, e.partition): why
+        for e in context.state.all(EventRecord).values()
+        if e.kind == "foreign_writer" and e.at_ms >= since.get(e.topic, 0)
+    }
+    for at, r in written_of(context.state.records).items():
+        if at in cuts and r.offset < cuts[at]:
+            found[at] = f"{why}, at {r.offset}"
     places: ScopePositions = scope_positions(context, None)
-    found = [f"{e.topic}-{e.partition}" for e in strange]
-    seen = {at: r.offset for at, r in written_of(context.state.records).items() if at in wanted}
-    found += [f"{at} at {offset}" for at, offset in seen.items() if offset < cuts[at]]
     for at, place in places.items():
         if isinstance(place, Unavailable):
             raise Failed(
@@ -136,18 +124,12 @@ def _refuse_strangers(context: Context, wanted: set[TopicPartition]) -> None:
                 evidence=place.reason,
                 hint="drkit status; then: drkit reprotect --resume",
             )
-        if place.copied_end < cuts[at]:
+        if at in cuts and place.copied_end < cuts[at]:
             target = TopicPartition(context.scope.topics[at.topic], at.partition)
             span = (place.copied_end, cuts[at])
             if context.run(has_record, context.target, target, span):
-                found.append(f"{target} between {span[0]} and {span[1]}")
-    if found:
-        raise Refused(
-            "the new primary has records of somebody else from when it was the standby",
-            where=context.flow.target,
-            evidence=first_of(found),
-            hint="the old primary lacks them; this version cannot bring it home",
-        )
+                found[at] = f"{why}, between {span[0]} and {span[1]}"
+    return {at: said for at, said in found.items() if at in wanted}
 
 
 def cuts_of(context: Context) -> dict[TopicPartition, int]:
@@ -170,10 +152,11 @@ def cuts_of(context: Context) -> dict[TopicPartition, int]:
     return found
 
 
-def refuse_diverged(context: Context) -> dict[TopicPartition, int]:
-    """The ends of the old primary's partitions, of which none has a record that was not copied.
+def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartition, PartitionDivergence]:
+    """Every partition of the scope on the old primary, compared with its copy.
 
-    :raises Refused: one has, or lost some
+    :param undecided: also while transactions are open there, as before a run has decided them
+    :raises Refused: a transaction is not decided there
     :raises Failed: it is unknown
     """
     found = divergence(context)
@@ -185,15 +168,78 @@ def refuse_diverged(context: Context) -> dict[TopicPartition, int]:
             hint="drkit reprotect --resume",
         )
     mine = [t for t in found.tails if t.topic in context.scope.topics]
-    wrong = [t for t in mine if t.found is not DivergenceState.CLEAN or t.open_transaction or t.end is None]
-    if wrong:
-        some = (f"{t.topic}-{t.partition}: {t.why or t.found}{', an open transaction' * t.open_transaction}"
-                for t in wrong)  # fmt: skip
+    unclear = [
+        t for t in mine if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
+    ]
+    if unclear:
+        some = (f"{t.topic}-{t.partition}: {'an open transaction' if t.open_transaction else t.why}"
+                for t in unclear)  # fmt: skip
         raise Refused(
-            f"{counted(len(wrong), 'partition')} of the old primary is not what was copied",
+            f"{counted(len(unclear), 'partition')} of the old primary cannot be compared",
             where=context.flow.source,
             evidence=first_of(some),
-            hint=f"drkit divergence --flow '{context.flow.name}' says what only it has; this version cannot"
-            " bring it home",
+            hint="check its brokers; a transaction that stays open: drkit fence pay; then: drkit reprotect"
+            " --resume",
         )
-    return {TopicPartition(t.topic, t.partition): t.end for t in mine if t.end is not None}
+    return {TopicPartition(t.topic, t.partition): t for t in mine}
+
+
+def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[Unsound]:
+    """The partitions behind whose records those of the new primary may not simply follow.
+
+    :raises Failed: a partition cannot be read
+    """
+    roles = context.state.all(RoleRecord)
+    strange = _strangers(context, seen)
+    forgotten = _forgotten_deletions(context)
+    found = []
+    for at, tail in sorted(seen.items()):
+        role = roles[at.topic]
+        back = _copied_back(context, at, tail, role) if tail.found is DivergenceState.CLEAN else None
+        why = why_unsound(tail, proven=bool(role.planned), copied_back=back)
+        if why := why or strange.get(at, "") or forgotten.get(at.topic, ""):
+            found.append(Unsound(tail, why))
+    return found
+
+
+def _forgotten_deletions(context: Context) -> dict[str, str]:
+    """Compacted topics that may have lost the tombstone of a key which the old primary still has, and why.
+
+    :raises DrkitError: the new primary does not answer
+    """
+    roles, now, found = context.state.all(RoleRecord), context.wall(), {}
+    names = {target: name for name, target in context.scope.topics.items()}
+    for target, configs in topic_configs(context.target_admin(), names).items():
+        kept, away = int(configs[_TOMBSTONES].value or 0), now - roles[names[target]].at_ms
+        if "compact" in (configs["cleanup.policy"].value or "") and away >= kept:
+            found[names[target]] = (
+                f"it was promoted {away // 1000} s ago, and the new primary keeps tombstones for {kept // 1000} s:"
+                " keys that were deleted there would live on"
+            )
+    return found
+
+
+def _copied_back(
+    context: Context, at: TopicPartition, tail: PartitionDivergence, role: RoleRecord
+) -> int | None:
+    """A record of the new primary that was copied back before this return; None: none is there.
+
+    :raises Failed: the partition cannot be read
+    """
+    frontier, source = (role.frontiers or {}).get(at.partition), context.source()
+    if frontier is None or tail.end is None or frontier >= tail.end or source is None:
+        return None
+    found: int | None = context.run(first_record, source, at, (frontier, tail.end))
+    return found
+
+
+def _notes(
+    context: Context, seen: Mapping[TopicPartition, PartitionDivergence], wrong: Sequence[Unsound]
+) -> Iterator[str]:
+    clean, alias = len(seen) - len(wrong), context.flow.source
+    if not wrong:
+        yield f"{counted(clean, 'partition', 'is')} as copied: nothing is on {alias} only"
+        return
+    records = sum(u.tail.records for u in wrong)
+    yield f"{counted(records, 'record', 'is')} only on {alias}; {counted(clean, 'partition', 'is')} as copied"
+    yield first_of(f"{u.at}: {u.why}" for u in wrong)

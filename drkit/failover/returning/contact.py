@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
@@ -15,15 +16,13 @@ from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.methods import recorded_sizes
 from drkit.failover.fencing.proof import prove
-from drkit.failover.returning.hold import HOLD, hold, release
-from drkit.failover.returning.identity import identify, is_another, planned_identity
-from drkit.failover.returning.late_fence import LateFence, not_answering
-from drkit.failover.returning.readers import refuse_readers
+from drkit.failover.old_primary.hold import hold, release
+from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
+from drkit.failover.old_primary.late_fence import LateFence, not_answering
+from drkit.failover.old_primary.readers import refuse_readers
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
-from drkit.flow_state.records import PendingFence
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
@@ -88,9 +87,7 @@ class ContactStep:
         ends = self._steady(context, source) if lost else {}
         some = counted(refusing, "partition", "refuses")
         notes.append(f"{context.flow.source} answers and is fenced: {some} a record")
-        return StepResult(
-            {"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes)
-        )
+        return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
@@ -98,9 +95,10 @@ class ContactStep:
 
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: retention and cleaner work again; the fence stays."""
-        if HOLD not in context.effects(self.name):
+        if not context.effects(self.name):
             return StepResult()
         freed = release(context, not_returned(context))
+        forget_another(context)
         return StepResult({}, (f"{counted(len(freed), 'topic')} of {context.flow.source} no longer held",))
 
     def _names(self, context: Context) -> None:
@@ -123,9 +121,9 @@ class ContactStep:
 
         :raises Refused: they moved, or a transaction is not decided
         """
-        first: dict[TopicPartition, Ends] = context.run(_ends, source, context.scope.topics)
+        first: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
         context.pause(_BETWEEN_SECONDS)
-        then: dict[TopicPartition, Ends] = context.run(_ends, source, context.scope.topics)
+        then: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
         moved = [f"{at}: {first[at].high_watermark}, then {e.high_watermark}" for at, e in then.items()
                  if at in first and first[at].high_watermark != e.high_watermark]  # fmt: skip
         held = [f"{at}: a transaction is open after {e.end}" for at, e in then.items() if e.held_offsets]
@@ -162,10 +160,14 @@ def _existing(context: Context, source: RawCluster) -> list[str]:
     return sorted(known.keys() & context.scope.topics.keys())
 
 
-async def _ends(source: RawCluster, topics: Collection[str]) -> dict[TopicPartition, Ends]:
-    known = await all_topics(source)
+async def ends_now(
+    cluster: RawCluster, topics: Collection[str]
+) -> tuple[dict[TopicPartition, Ends], dict[str, UUID]]:
+    """Where the partitions of those topics that a cluster has begin and end, and the topics' ids."""
+    known = await all_topics(cluster)
     existing = {name: known[name] for name in sorted(topics) if name in known}
-    return dict(await ends_of(source, existing, existing))
+    ids = {name: topic.topic_id for name, topic in existing.items()}
+    return dict(await ends_of(cluster, existing, existing)), ids
 
 
 def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:

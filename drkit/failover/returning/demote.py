@@ -7,6 +7,7 @@ again as it is, with the mark that drkit gives to what it writes. Before that it
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from drkit.checkpoints.other_groups import is_consumer
@@ -16,10 +17,11 @@ from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.groups.look import positions_from_json, positions_to_json
+from drkit.failover.groups.look import partition_of, positions_from_json, positions_to_json
 from drkit.failover.groups.writes import Writes, restore, write
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.contact import refuse_open
+from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
 from drkit.kafka.groups.requests import Groups
@@ -68,7 +70,8 @@ class DemoteStep:
             notes.append(
                 f"positions without a place on {context.flow.target} keep their own: {first_of(left)}"
             )
-        return StepResult({"groups": sorted(marked), "producer_id": fresh}, tuple(notes))
+        kept = context.effects(self.name)[GROUPS]["intent"].get("kept", {})
+        return StepResult({"groups": sorted(marked), "producer_id": fresh, "kept": kept}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -85,21 +88,30 @@ class DemoteStep:
         return StepResult({"passive": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: roles and positions are put back."""
+        """See :class:`drkit.failover.core.step.Step`: roles and positions are put back.
+
+        Those of topics that the reverse flow may copy already stay.
+        """
         effects, notes = context.effects(self.name), []
+        if not effects:
+            return StepResult()
+        context.state.load()
+        left = not_returned(context)
+        copies = {context.scope.topics[t] for t in left}
         with reverse(context) as back:
             if GROUPS in effects:
-                before = effects[GROUPS]["intent"].get("before", {})
+                before = _within(effects[GROUPS]["intent"].get("before", {}), left)
                 number = ask_once(
                     back.target, "return", lambda c: restore(c, back.flow.source, before),
                     what="put positions back",
                 )  # fmt: skip
                 notes.append(f"{counted(number, 'position')} put back on {context.flow.source}")
             for topic, role in effects.get(ROLES, {}).get("intent", {}).get("roles", {}).items():
-                if back.state.get(RoleRecord, topic) is None:
+                if topic in copies and back.state.get(RoleRecord, topic) is None:
                     back.state.put(RoleRecord.of(role), topic)
             promotion = effects.get(ROLES, {}).get("intent", {}).get("promotion")
-            if promotion and back.state.get(PromotionRecord) is None:
+            is_whole = len(left) == len(context.scope.topics)
+            if promotion and is_whole and back.state.get(PromotionRecord) is None:
                 back.state.put(PromotionRecord.of(promotion))
         return StepResult({}, tuple(notes))
 
@@ -176,6 +188,7 @@ class DemoteStep:
         now = context.wall()
         wanted: Writes = {}
         before: Writes = {}
+        kept: dict[str, dict[str, int]] = {}
         left = []
         for group, offsets in ask_once(back.target, "return", stored, what="read positions").items():
             for at, offset in offsets.items():
@@ -185,13 +198,25 @@ class DemoteStep:
                 there = place.forward(offset.offset) if isinstance(place, PartitionPosition) else None
                 if not isinstance(there, Exact):
                     left.append(f"{group} {at} at {offset.offset}")
+                    kept.setdefault(group, {})[str(at)] = offset.offset
                     continue
                 text = OffsetMark(back.flow.source, there.offset, offset.offset, now).text()
                 wanted.setdefault(group, {})[at] = StoredOffset(offset.offset, text)
                 before.setdefault(group, {})[at] = offset
-        return {"positions": positions_to_json(wanted), "before": positions_to_json(before), "left": left}
+        return {
+            "positions": positions_to_json(wanted), "before": positions_to_json(before), "left": left,
+            "kept": kept,
+        }  # fmt: skip
 
     def _intent(self, context: Context, name: str) -> dict[str, Any] | None:
         """The details of an effect that an earlier process began."""
         found = context.effects(self.name).get(name)
         return found["intent"] if found is not None else None
+
+
+def _within(positions: dict[str, Any], topics: Collection[str]) -> dict[str, Any]:
+    """The positions of the journal that are in some topics."""
+    kept = {
+        g: {at: v for at, v in p.items() if partition_of(at).topic in topics} for g, p in positions.items()
+    }
+    return {g: p for g, p in kept.items() if p}

@@ -42,7 +42,8 @@ class ProtectedStep:
     def _hanging(self, context: Context) -> list[str]:
         """What is to be done before a switchover back, where the fence was one by size."""
         source = context.source()
-        if LIFT not in context.effects(StepName.BEGIN) or source is None:
+        lifted = any(name.startswith(LIFT) for name in context.effects(StepName.BEGIN))
+        if not lifted or source is None:
             return []
         found: dict[str, int] = context.run(hanging, source, context.scope.topics, context.wall())
         if not found:

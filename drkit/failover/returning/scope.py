@@ -1,4 +1,4 @@
-"""The topics of a return: what a switchover has promoted, and the reverse flow does not copy yet."""
+"""The topics of a return: what a failover has promoted, and the reverse flow does not copy yet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def choose(context: Context, topics: Collection[str] = ()) -> dict[str, str]:
     :param topics: only these; empty: all
 
     :raises ConfigError: no reverse flow is configured
-    :raises Refused: there is nothing to return, or a topic was promoted without its old primary
+    :raises Refused: there is nothing to return, or a topic was promoted by a drkit that noted too little
     :raises DrkitError: the old primary does not answer
     """
     roles, known, done = promoted(context), context.known.topics, begun(context)
@@ -52,16 +52,30 @@ def choose(context: Context, topics: Collection[str] = ()) -> dict[str, str]:
             else f"no failover has promoted a topic on {flow.target}",
             hint="drkit status says who is active and what protects it",
         )
-    if unplanned := [name for name, role in waiting.items() if not role.planned]:
+    if unnoted := [name for name, role in waiting.items() if role.frontiers is None or role.ends is None]:
         raise Refused(
-            "the old primary may have records that only it has: no switchover is on record",
-            where=f"{flow.source}: {first_of(unplanned)}",
-            evidence=f"promoted by the failover {waiting[unplanned[0]].run_id}: it was unplanned, or was done"
-            " by a version of drkit that did not record that",
-            hint=f"drkit divergence --flow '{flow.name}' says what only {flow.source} has; this version"
-            " cannot bring it home",
+            "where the new primary begins is not on record",
+            where=f"{flow.source}: {first_of(unnoted)}",
+            evidence=f"promoted by the failover {waiting[unnoted[0]].run_id} of an earlier version of drkit",
+            hint=f"drkit divergence --flow '{flow.name}' says what only {flow.source} has; this version cannot"
+            " bring it home",
         )
     return {name: known[name][0] for name in waiting}
+
+
+def unplanned(context: Context) -> dict[str, RoleRecord]:
+    """The topics of the scope that no switchover has promoted: the old primary may have records of its own."""
+    roles = context.state.all(RoleRecord)
+    return {name: roles[name] for name in context.scope.topics if not roles[name].planned}
+
+
+def not_returned(context: Context) -> list[str]:
+    """The topics of the scope that the reverse flow may not copy yet, by their names on the old primary.
+
+    :raises DrkitError: the old primary does not answer
+    """
+    roles, done = context.state.all(RoleRecord), begun(context)
+    return [name for name, topic in context.scope.topics.items() if done.get(topic) != roles[name].run_id]
 
 
 def pairs(context: Context) -> list[CopiedPartition]:

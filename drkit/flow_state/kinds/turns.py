@@ -8,11 +8,22 @@ from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from drkit.flow_state.codec.body import Body, record, stored
-from drkit.flow_state.codec.fields import digits, mapping_of, name, optional, partition_of, prose, uuid, whole
+from drkit.flow_state.codec.fields import (
+    digits,
+    mapping_of,
+    name,
+    optional,
+    partition_of,
+    prose,
+    row,
+    uuid,
+    whole,
+)
 from drkit.flow_state.codec.record import StateRecord, TopicRecord
 from drkit.model import TopicPartition
 
 _offsets = mapping_of(digits, whole())
+_spans = mapping_of(digits, row(whole(), whole()))
 _MAY_BE_EMPTY: Final = ("emptied", "rebuilt")
 
 
@@ -86,6 +97,44 @@ class ReturnRecord(TopicRecord):
     at_ms: int = stored(whole())
     clients_cut: str | None = stored(optional(prose), default=None, omit_none=True)
     """How clients are kept off the passive side where no ACL does it."""
+
+
+@record
+class TailRecord(TopicRecord):
+    """What became of the records that only the old primary had, when it came home."""
+
+    KEY: ClassVar[str] = "tail/"
+
+    run_id: str = stored(name)
+    """Of the return."""
+    at_ms: int = stored(whole())
+    records: int = stored(whole())
+    spans: Mapping[int, tuple[int, ...]] = stored(_spans)
+    """By partition: the offsets of these records on the old primary, half open."""
+    manifest: str | None = stored(optional(prose), default=None, omit_none=True)
+    """Where the manifest of their export is; None: there were none."""
+    sha256: str | None = stored(optional(name), default=None, omit_none=True)
+    """Of that manifest."""
+    disposition: str | None = stored(optional(name), default=None, omit_none=True)
+    """None until it is decided."""
+    methods: Mapping[int, str] = stored(mapping_of(digits, name), default_factory=dict)
+    """By partition: how its log was brought in step, where clients' records do not simply follow."""
+    reason: str | None = stored(optional(prose), default=None, omit_none=True)
+    by: str | None = stored(optional(prose), default=None, omit_none=True)
+    """Who decided: user and host."""
+
+
+@record
+class IncompleteRecord(TopicRecord):
+    """The old primary's topic was emptied, in a return that was aborted: nothing is copied to it."""
+
+    KEY: ClassVar[str] = "incomplete/"
+
+    run_id: str = stored(name)
+    """Of the return."""
+    since_ms: int = stored(whole())
+    emptied: Mapping[int, int] = stored(_offsets)
+    """By partition: the offset up to which it was emptied."""
 
 
 @record

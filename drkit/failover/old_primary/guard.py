@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from drkit.counted import first_of
@@ -19,15 +20,16 @@ from drkit.topology.acls import Acl, to_json
 GUARD: Final = "guard"
 
 
-def keep_guard(context: Context, back: Reverse) -> None:
+def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect: str) -> None:
     """Give drkit back its right to write under the fence, and record the fence as the reverse flow's guard.
 
     The switchover back lifts it there. Nothing happens where the fence is not one of ACLs.
 
+    :param topics: by their names on the old primary
+    :param effect: its name in the journal
     :raises Refused: the fence would refuse drkit itself, whose principal is not known
     :raises DrkitError: the old primary does not answer, or refuses
     """
-    topics = context.scope.topics
     recorded = frozenset(a for a in recorded_acls(context.state) if a.name in topics)
     if not recorded:
         return
@@ -52,7 +54,7 @@ def keep_guard(context: Context, back: Reverse) -> None:
             " principals instead of User:* or drkit's",
         )
     wanted = frozenset(wanted - others)
-    with context.effect(StepName.BEGIN, GUARD, guard=to_json(wanted), fence=to_json(recorded)) as outcome:
+    with context.effect(StepName.BEGIN, effect, guard=to_json(wanted), fence=to_json(recorded)) as outcome:
         # On record before it differs from the fence, so that the switchover back lifts all that may exist.
         _record(back, guard | recorded | wanted)
         _judge(context, create_acls(settings, sorted(wanted - existing)))

@@ -1,0 +1,5 @@
+"""What is asked of an old primary that is back, and what is done to it, one thing in each module.
+
+Its identity, its fence, its retention, its readers, its guard, partitions that are emptied, topics that are missing.
+Nothing here decides when: that is up to the steps of :mod:`drkit.failover.returning`.
+"""

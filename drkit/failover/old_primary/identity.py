@@ -1,0 +1,107 @@
+"""Which cluster the old primary's name leads to: the one that was copied, or another that takes its place.
+
+Of another cluster nothing is believed that the flow's state says of the old one: its fences, and the producers
+whose records are left out, since each cluster gives out producer ids of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from drkit.errors import Refused
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import StepEffect
+from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.records import ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord
+from drkit.kafka.admin import Cluster
+
+ANOTHER: Final = "another cluster"
+"""The effect of CONTACT; its details hold the records of before."""
+_OF_THE_OLD_ONE: Final[tuple[type[StateRecord], ...]] = (
+    ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord,
+)  # fmt: skip
+
+
+def is_another(context: Context) -> bool:
+    """Whether the old primary's name leads to another cluster, which a person has named as its successor.
+
+    :raises Refused: to another one that nobody has named, or the successor is still elsewhere
+    :raises DrkitError: it does not answer
+    """
+    known, wanted = context.state.get(ClustersRecord), context.request.new_primary
+    found = Cluster.connect(context.source_settings).cluster_id
+    begun = context.effects(StepName.CONTACT).get(ANOTHER)
+    if begun is not None and begun["intent"]["cluster_id"] == found:
+        return True
+    if known is None or known.source == found:
+        if wanted and wanted != found:
+            raise _refused(context, f"its cluster id is {found}, --new-primary names {wanted}")
+        return False
+    if found != wanted:
+        raise _refused(context, f"its cluster id is {found}, the flow copied {known.source}")
+    return True
+
+
+def planned_identity(context: Context) -> list[StepEffect]:
+    """What :func:`identify` would do. Raises as :func:`is_another`."""
+    if not is_another(context):
+        return []
+    why = "what only the old one had is unknown"
+    return [StepEffect("take another cluster for the old primary", context.flow.source, why)]
+
+
+def identify(context: Context) -> list[str]:
+    """Check which cluster it is; of another one, forget what is known of the old one. Returns notes.
+
+    :raises DrkitError: as :func:`is_another`
+    """
+    if not is_another(context):
+        return []
+    state, effects = context.state, context.effects(StepName.CONTACT)
+    cluster_id = Cluster.connect(context.source_settings).cluster_id
+    if ANOTHER in effects:
+        before: dict[str, Any] = effects[ANOTHER]["intent"]["before"]
+    else:
+        found = {kind.KEY: state.get(kind) for kind in _OF_THE_OLD_ONE}
+        before = {key: None if r is None else r.to_json() for key, r in found.items()}
+    old = (before[ClustersRecord.KEY] or {}).get("source")
+    notes = [f"{context.flow.source} is another cluster now, {cluster_id}: what only the cluster {old} had and"
+             " was not copied is unknown"]  # fmt: skip
+    if ANOTHER in effects and effects[ANOTHER]["result"] is not None:
+        return notes  # the fences on record are those of the new one by now
+    with context.effect(StepName.CONTACT, ANOTHER, before=before, cluster_id=cluster_id) as outcome:
+        outcome["forgotten"] = [key for key, r in before.items() if r is not None]
+        for kind in _OF_THE_OLD_ONE:
+            known = state.get(kind)
+            if isinstance(known, ClustersRecord):
+                if known.source != cluster_id:
+                    state.put(replace(known, source=cluster_id))
+            elif known is not None and known.to_json() == before[kind.KEY]:
+                state.delete(kind)
+    return notes
+
+
+def forget_another(context: Context) -> None:
+    """Put back what :func:`identify` replaced, where nothing has been written since.
+
+    :raises DrkitError: the state cannot be written
+    """
+    effect = context.effects(StepName.CONTACT).get(ANOTHER)
+    if effect is None:
+        return
+    for kind in _OF_THE_OLD_ONE:
+        before, known = effect["intent"]["before"][kind.KEY], context.state.get(kind)
+        if before is not None and (known is None or isinstance(known, ClustersRecord)):
+            context.state.put(kind.of(before))
+
+
+def _refused(context: Context, evidence: str) -> Refused:
+    return Refused(
+        "the old primary is another cluster than the one that was copied",
+        where=context.flow.source,
+        evidence=evidence,
+        hint=f"correct bootstrap_servers of [clusters.{context.flow.source}]; where another cluster takes its"
+        " place: drkit reprotect --new-primary CLUSTER_ID",
+    )

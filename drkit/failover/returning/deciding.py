@@ -1,0 +1,227 @@
+"""DECIDE: what becomes of the records that only the old primary has, and how each log is brought in step.
+
+A person decides, by name and with a reason; what has a method only one way needs no choice. After a switchover
+there is nothing to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from drkit.counted import counted, first_of
+from drkit.errors import Refused
+from drkit.failover.checks.decision import person
+from drkit.failover.core.choices import EVERY_TOPIC, Disposition, Method, choice_for
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.returning.gates import refuse_methods
+from drkit.failover.returning.scope import pairs
+from drkit.failover.returning.tails import Unsound, method_of, of_json
+from drkit.flow_state.records import TailRecord
+from drkit.model import TopicPartition
+
+DECISION: Final = "decision"
+_AGAIN: Final = f"{RETURN.command} --resume"
+
+
+class Undecided(Refused):
+    """Somebody has to decide: what becomes of records, or why partitions are emptied."""
+
+    topics: Mapping[str, int]
+    """Topics whose records need a disposition, and how many records."""
+    needs_reason: bool
+
+
+class TopicDecision(NamedTuple):
+    """What was decided for one topic of the old primary."""
+
+    disposition: Disposition | None
+    """None: it has no records that only it has."""
+    methods: Mapping[int, Method]
+    """By partition."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The decision as plain data, for the journal."""
+        return {"disposition": self.disposition, "methods": {str(p): m for p, m in self.methods.items()}}
+
+
+class DecideStep:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.DECIDE
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        """See :class:`drkit.failover.core.step.Step`: what is not decided yet is named, not refused."""
+        found = unsound_of(context)
+        _refuse_unknown(context)
+        methods = methods_of(context, found)
+        refuse_methods(context, found, methods)
+        open_ = undecided(context, found, methods)
+        context.journal.found[self.name] = {"topics": _chosen(context, found, methods)}
+        lines = [
+            StepEffect(f"{_said(m)} {counted(n, 'partition')}", f"{context.flow.source}: {topic}", why)
+            for topic, m, n, why in _by_method(found, methods)
+        ]
+        if open_ is not None:
+            lines.append(StepEffect("somebody decides first", context.flow.name, open_.evidence))
+        return lines
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Undecided: somebody has to decide
+        :raises Refused: a method is not sound, or cannot be walked now
+        """
+        context.state.load()
+        found = unsound_of(context)
+        _refuse_unknown(context)
+        methods = methods_of(context, found)
+        refuse_methods(context, found, methods)
+        if (error := undecided(context, found, methods)) is not None:
+            raise error
+        chosen = _chosen(context, found, methods)
+        if not chosen:
+            return StepResult({"topics": {}})
+        reason, by = context.request.reason, person()
+        with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
+            self._note(context, chosen, by)
+        notes = [f"decided by {by}: {reason}"]
+        for topic, decision in sorted(chosen.items()):
+            what = decision["disposition"] or "nothing is given up"
+            kinds = sorted({str(m) for m in decision["methods"].values()})
+            notes.append(f"{topic}: {what}; {', '.join(kinds)}")
+        return StepResult({"topics": chosen, "reason": reason, "by": by}, tuple(notes))
+
+    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepResult()
+
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`: the decision stays on record, with its run."""
+        return StepResult()
+
+    def _note(self, context: Context, chosen: Mapping[str, Mapping[str, Any]], by: str) -> None:
+        exported = context.result(StepName.EXPORT)
+        for topic, decision in chosen.items():
+            known = context.state.get(TailRecord, topic)
+            known = known if known is not None and known.run_id == context.run_id else None
+            context.state.put(
+                TailRecord(
+                    run_id=context.run_id,
+                    at_ms=context.wall(),
+                    records=known.records if known is not None else 0,
+                    spans=known.spans if known is not None else {},
+                    manifest=exported.get("manifest") if known is not None else None,
+                    sha256=exported.get("sha256") if known is not None else None,
+                    disposition=decision["disposition"],
+                    methods={int(p): str(m) for p, m in decision["methods"].items()},
+                    reason=context.request.reason,
+                    by=by,
+                ),
+                topic,
+            )
+
+
+def unsound_of(context: Context) -> list[Unsound]:
+    """The partitions that COMPARE has found unsound."""
+    return of_json(context.result(StepName.COMPARE).get("unsound", ()))
+
+
+def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartition, Method]:
+    """How the log of each partition of the scope is brought in step; one that nothing is done to is left out."""
+    wrong = {u.at for u in found}
+    methods = {}
+    for pair in pairs(context):
+        chosen = choice_for(context.request.methods, pair.source.topic)
+        method = method_of(chosen, is_sound=pair.source not in wrong)
+        if method is not Method.DELTA or pair.source in wrong:
+            methods[pair.source] = method
+    return methods
+
+
+def undecided(
+    context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
+) -> Undecided | None:
+    """What somebody has to decide before anything is destroyed; None: nothing."""
+    tails: dict[str, int] = {}
+    for u in found:
+        if u.has_tail and choice_for(context.request.dispositions, u.at.topic) is None:
+            tails[u.at.topic] = tails.get(u.at.topic, 0) + u.tail.records
+    no_reason = any(m.empties for m in methods.values()) and not context.request.reason
+    if not tails and not no_reason:
+        return None
+    asked = [f"{t}: what becomes of {counted(n, 'record')}" for t, n in sorted(tails.items())]
+    emptied = sum(m.empties for m in methods.values())
+    asked += [f"why {counted(emptied, 'partition', 'is')} emptied"] if no_reason else []
+    options = " --disposition TOPIC=discard|replay|quarantine" if tails else ""
+    error = Undecided(
+        "somebody has to decide before the old primary's partitions are emptied",
+        where=context.flow.source,
+        evidence=first_of(asked),
+        hint=f"{RETURN.command} --flow '{context.flow.name}'{options} --reason \"WHY\"; of a run that is held:"
+        f' {_AGAIN}{options} --reason "WHY"',
+    )
+    error.topics, error.needs_reason = tails, no_reason
+    return error
+
+
+def decided(context: Context) -> dict[str, TopicDecision]:
+    """What DECIDE has decided, by topic; a topic whose records simply follow is not named."""
+    return {
+        topic: TopicDecision(
+            Disposition(raw["disposition"]) if raw["disposition"] else None,
+            {int(p): Method(m) for p, m in raw["methods"].items()},
+        )
+        for topic, raw in context.result(StepName.DECIDE).get("topics", {}).items()
+    }
+
+
+def _chosen(
+    context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
+) -> dict[str, dict[str, Any]]:
+    with_tail = {u.at.topic for u in found if u.has_tail}
+    chosen: dict[str, dict[str, Any]] = {}
+    for topic in sorted({at.topic for at in methods}):
+        said = choice_for(context.request.dispositions, topic) if topic in with_tail else None
+        mine = {at.partition: m for at, m in sorted(methods.items()) if at.topic == topic}
+        chosen[topic] = TopicDecision(Disposition(said) if said else None, mine).to_json()
+    return chosen
+
+
+def _refuse_unknown(context: Context) -> None:
+    """Refuse a choice for a topic that does not return: it would decide nothing.
+
+    :raises Refused: there is one
+    """
+    request = context.request
+    named = {*request.dispositions, *request.methods, *request.give_up_history} - {EVERY_TOPIC}
+    if unknown := sorted(named - context.scope.topics.keys()):
+        raise Refused(
+            "a choice names a topic that does not return",
+            where=context.flow.name,
+            evidence=first_of(unknown),
+            hint=f"these do: {first_of(context.scope.topics)}",
+        )
+
+
+def _by_method(
+    found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
+) -> Iterator[tuple[str, Method, int, str]]:
+    """Topic, method, number of partitions, and why of the first of them."""
+    whys = {u.at: u.why for u in found}
+    seen: dict[tuple[str, Method], list[TopicPartition]] = {}
+    for at, method in sorted(methods.items()):
+        seen.setdefault((at.topic, method), []).append(at)
+    for (topic, method), some in seen.items():
+        yield topic, method, len(some), next((whys[at] for at in some if at in whys), "asked for")
+
+
+def _said(method: Method) -> str:
+    return {Method.REBUILD: "empty and copy all of", Method.TRIM: "empty and copy the newest of"}.get(
+        method, "continue"
+    )

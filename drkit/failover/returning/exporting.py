@@ -1,0 +1,149 @@
+"""EXPORT: the records that only the old primary has go to files, which a second job reads back.
+
+Their manifest's hash goes into the journal and into the flow's state on the new primary. Without such records
+nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import hashlib
+from typing import Any, Final
+
+from drkit.counted import counted, first_of
+from drkit.errors import Refused
+from drkit.export.manifest import ExportFormat, TailRange
+from drkit.export.run import Exported, ExportRequest, export_tails
+from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.returning.tails import Unsound, of_json
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import TailRecord
+from drkit.kafka.requests import all_topics
+
+EXPORT: Final = "export"
+NOTED: Final = "note"
+_AGAIN: Final = f"{RETURN.command} --resume"
+_NAME_DIGITS: Final = 8
+
+
+class ExportStep:
+    """See the module."""
+
+    @property
+    def name(self) -> StepName:
+        """See :class:`drkit.failover.core.step.Step`."""
+        return StepName.EXPORT
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        """See :class:`drkit.failover.core.step.Step`."""
+        found = tails_of(context)
+        if not found:
+            return []
+        to = _place(context, found)
+        records = sum(u.tail.records for u in found)
+        return [StepEffect(f"export {counted(records, 'record')}", to, "and read them back")]
+
+    def run(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Refused: there is something to export, and no place for it; or what was written is not what
+            is read back
+        :raises DrkitError: the place cannot be written
+        """
+        found = tails_of(context)
+        if not found:
+            return StepResult()
+        to, tails = _place(context, found), self._ranges(context, found)
+        request = context.request
+        wanted = ExportRequest(
+            to, _export_id(context, tails), request.export_format or ExportFormat.PARQUET.value,
+            term=context.term,
+        )  # fmt: skip
+        spans = {str(u.at): list(u.span) for u in found}
+        with context.effect(self.name, EXPORT, to=to, run=wanted.run_id, spans=spans) as outcome:
+            done = export_tails(
+                context.settings, context.flow, wanted, tails, _own_ids(context), lambda t: _told(context, t)
+            )
+            outcome |= {"manifest": done.path, "sha256": done.sha256}
+        with context.effect(self.name, NOTED, **outcome):
+            self._note(context, found, done)
+        records = sum(p.records for p in done.manifest.partitions)
+        note = f"{counted(records, 'record')} that only {context.flow.source} has: {done.path}"
+        evidence = {"manifest": done.path, "sha256": done.sha256, "records": records, "spans": spans}
+        return StepResult(evidence, (note,))
+
+    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+        """See :class:`drkit.failover.core.step.Step`: the files were read back."""
+        return StepResult()
+
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: the files stay."""
+        effect = context.effects(self.name).get(EXPORT)
+        manifest = ((effect or {}).get("result") or {}).get("manifest")
+        return StepResult({}, (f"the export stays: {manifest}",) if manifest else ())
+
+    def _ranges(self, context: Context, found: Sequence[Unsound]) -> list[TailRange]:
+        source = context.source()
+        topics: dict[str, Any] = context.run(all_topics, source) if source is not None else {}
+        return [
+            TailRange(u.at.topic, topics[u.at.topic].topic_id, u.at.partition, *u.span)
+            for u in found
+            if u.at.topic in topics
+        ]
+
+    def _note(self, context: Context, found: Sequence[Unsound], done: Exported) -> None:
+        """Keep in the flow's state where the export of each topic is."""
+        for topic in sorted({u.at.topic for u in found}):
+            mine = [u for u in found if u.at.topic == topic]
+            record = TailRecord(
+                run_id=context.run_id,
+                at_ms=context.wall(),
+                records=sum(u.tail.records for u in mine),
+                spans={u.at.partition: u.span for u in mine},
+                manifest=done.path,
+                sha256=done.sha256,
+            )
+            context.state.put(record, topic)
+
+
+def tails_of(context: Context) -> list[Unsound]:
+    """The partitions with records that only the old primary has, as COMPARE has found them."""
+    return [u for u in of_json(context.result(StepName.COMPARE).get("unsound", ())) if u.has_tail]
+
+
+def _place(context: Context, found: Sequence[Unsound]) -> str:
+    """Where to export to.
+
+    :raises Refused: nobody has said it
+    """
+    if context.request.export_to:
+        return context.request.export_to
+    records = sum(u.tail.records for u in found)
+    raise Refused(
+        f"{counted(records, 'record', 'is')} only on the old primary, and where to save them was not said",
+        where=context.flow.source,
+        evidence=first_of(f"{u.at}: {counted(u.tail.records, 'record')} from {u.span[0]}" for u in found),
+        hint=f"name a folder or a URL that is kept: {RETURN.command} --flow '{context.flow.name}'"
+        f" --export-to PLACE; of a run that is held: {_AGAIN} --export-to PLACE",
+    )
+
+
+def _export_id(context: Context, tails: Sequence[TailRange]) -> str:
+    """The export's own folder: another one where the ends have changed since."""
+    text = "\n".join(map(str, sorted(tails)))
+    return f"{context.run_id}-{hashlib.sha256(text.encode()).hexdigest()[:_NAME_DIGITS]}"
+
+
+def _own_ids(context: Context) -> frozenset[int]:
+    """The producers of records that came from the new primary."""
+    with state_of(context.settings, reverse_flow(context)) as state:
+        back = frozenset(on_record(state.records)) if state is not None else frozenset()
+    return back | context.known.producers.left_out
+
+
+def _told(context: Context, line: str) -> None:
+    context.tell(StepProgress(StepName.EXPORT, line))
+    context.journal.renew()

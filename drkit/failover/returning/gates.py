@@ -1,0 +1,206 @@
+"""What stands against a method, looked at before anything is destroyed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from drkit.checkpoints.other_groups import is_consumer
+from drkit.counted import counted, first_of
+from drkit.errors import Failed, Refused
+from drkit.failover.core.choices import Disposition, Method, choice_for
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import RETURN
+from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.loss.findings import DivergenceState
+from drkit.failover.loss.positions import scope_positions
+from drkit.failover.returning.compare import cuts_of
+from drkit.failover.returning.scope import pairs
+from drkit.failover.returning.tails import Unsound
+from drkit.kafka.groups.requests import Groups, failure
+from drkit.kafka.partition_offsets import listed
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.topics import describe_topics, topic_configs
+from drkit.model import TopicPartition
+from drkit.offsets.translation import PartitionPosition
+
+_AGAIN: Final = f"{RETURN.command} --resume"
+_NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREATED})
+"""Classes of partitions whose records, if any, are not those that were copied."""
+Methods = Mapping[TopicPartition, Method]
+
+
+def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
+    """Refuse methods that cannot be walked now.
+
+    :raises Refused: one cannot
+    :raises DrkitError: the new primary does not answer
+    """
+    unsound = {u.at: u for u in found}
+    _refuse_keep(context)
+    _refuse_more(context, unsound)
+    _refuse_delta(context, unsound, methods)
+    emptied = {at: m for at, m in methods.items() if m.empties}
+    if not emptied:
+        return
+    _refuse_compacted(context, emptied)
+    refuse_lagging_replicas(context, {at.topic for at in emptied})
+    if trimmed := {at for at, m in emptied.items() if m is Method.TRIM}:
+        _refuse_early_groups(context, trimmed)
+    copied = {at for at in emptied if at not in unsound or unsound[at].tail.found not in _NOTHING_COPIED}
+    if rebuilt := {at for at in copied if emptied[at] is Method.REBUILD}:
+        _refuse_lost_history(context, rebuilt)
+
+
+def _refuse_keep(context: Context) -> None:
+    kept = sorted(t for t, m in context.request.methods.items() if m == Method.KEEP)
+    if kept:
+        raise Refused(
+            "the method keep is not built",
+            where=context.flow.name,
+            evidence=f"--method {kept[0]}={Method.KEEP.value}",
+            hint="rebuild is always exact; trim copies the newest records only",
+        )
+
+
+def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) -> None:
+    more = sorted(str(at) for at, u in unsound.items() if u.tail.found is DivergenceState.MORE)
+    if more:
+        raise Refused(
+            "the old primary has partitions that the new one has not",
+            where=context.flow.source,
+            evidence=first_of(more),
+            hint=f"give the topic as many partitions on {context.flow.target}, then: {_AGAIN}; or save what is"
+            " there, and delete the topic on the old primary",
+        )
+
+
+def _refuse_delta(context: Context, unsound: Mapping[TopicPartition, Unsound], methods: Methods) -> None:
+    wrong = [f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA]
+    if wrong:
+        raise Refused(
+            "the method delta would leave records in front of those of the new primary, or without them",
+            where=context.flow.source,
+            evidence=first_of(wrong),
+            hint=f"{_AGAIN} --method TOPIC=rebuild, or =trim",
+        )
+
+
+def _refuse_compacted(context: Context, methods: Methods) -> None:
+    """Refuse what would put an older value of a key behind a newer one, or lose the only one."""
+    names = {context.scope.topics[at.topic]: at.topic for at in methods}
+    configs = topic_configs(context.target_admin(), names)
+    compacted = {names[t] for t, c in configs.items() if "compact" in (c["cleanup.policy"].value or "")}
+    if wrong := sorted({at.topic for at, m in methods.items() if at.topic in compacted and m is Method.TRIM}):
+        raise Refused(
+            "a compacted topic cannot be trimmed: the newest value of a key may be an early record",
+            where=context.flow.source,
+            evidence=first_of(wrong),
+            hint=f"{_AGAIN} --method {wrong[0]}=rebuild",
+        )
+    said = {t: choice_for(context.request.dispositions, t) for t in compacted}
+    if replayed := sorted(t for t, d in said.items() if d == Disposition.REPLAY):
+        raise Refused(
+            "records of a compacted topic are not replayed: an older value would replace a newer one",
+            where=context.flow.source,
+            evidence=first_of(replayed),
+            hint=f"{_AGAIN} --disposition {replayed[0]}=quarantine",
+        )
+
+
+def refuse_lagging_replicas(context: Context, topics: Iterable[str]) -> None:
+    """Refuse to empty while the new primary, which has the only copy then, has a replica out of sync.
+
+    :param topics: by their names on the old primary
+    :raises Refused: it has
+    :raises DrkitError: the new primary does not answer
+    """
+    names = [context.scope.topics[t] for t in topics]
+    lagging = [
+        f"{name}-{number}: {len(p.in_sync)} of {len(p.replicas)}"
+        for name, topic in sorted(describe_topics(context.target_admin(), names).items())
+        for number, p in sorted(topic.partitions.items())
+        if len(p.in_sync) < len(p.replicas)
+    ]
+    if lagging:
+        raise Refused(
+            "the new primary has replicas that are not in sync, and would have the only copy",
+            where=context.flow.target,
+            evidence=first_of(lagging),
+            hint=f"let its replicas catch up, then: {_AGAIN}",
+        )
+
+
+def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None:
+    """Refuse to trim where a group on the new primary has not read up to the cut: it would have no place."""
+    cuts, names = cuts_of(context), {context.scope.topics[at.topic]: at.topic for at in trimmed}
+    early = context.run(_early, context, context.target, names, {at: cuts[at] for at in trimmed})
+    if early:
+        raise Refused(
+            f"{counted(len(early), 'group')} would have no position on a trimmed partition",
+            where=context.flow.target,
+            evidence=first_of(early),
+            hint="let them read on, past the moment of the failover; or the method rebuild, which keeps every"
+            f" position: {_AGAIN} --method TOPIC=rebuild",
+        )
+
+
+async def _early(
+    context: Context, target: RawCluster, names: Mapping[str, str], cuts: Mapping[TopicPartition, int]
+) -> list[str]:
+    asked = Groups(target)
+    accepts = reverse_flow(context).group_filter.accepts
+    groups = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
+    found = []
+    for group, answer in (await asked.committed(groups)).items():
+        if answer.value is None:
+            raise failure(answer.error, f"read the offsets of the group {group}", target.alias)
+        for at, offset in sorted(answer.value.items()):
+            cut = cuts.get(TopicPartition(names.get(at.topic, ""), at.partition))
+            if cut is not None and offset.offset < cut:
+                found.append(f"{group} at {offset.offset} of {at}, clients began at {cut}")
+    return found
+
+
+def _refuse_lost_history(context: Context, rebuilt: set[TopicPartition]) -> None:
+    """Refuse to rebuild from a log that begins later than what the old primary still has."""
+    lost = [
+        f"{at}: {n} offsets" for at, n in _lost_history(context, rebuilt)
+        if at.topic not in context.request.give_up_history
+    ]  # fmt: skip
+    if lost:
+        raise Refused(
+            "the old primary has earlier records than the new one: a rebuilt partition would lose them",
+            where=context.flow.source,
+            evidence=first_of(lost),
+            hint=f"give them up by name: {_AGAIN} --give-up-history TOPIC",
+        )
+
+
+def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
+    """Partitions of the old primary with copied records that the new primary does not have any more."""
+    source = context.source()
+    wanted = [p for p in pairs(context) if p.source in rebuilt]
+    if source is None:
+        return
+    theirs = context.run(metadata, source, sorted({w.source.topic for w in wanted}))
+    starts = context.run(listed, source, theirs, [w.source for w in wanted], EARLIEST)
+    ours = context.run(metadata, context.target, sorted({w.target.topic for w in wanted}))
+    began = context.run(listed, context.target, ours, [w.target for w in wanted], EARLIEST)
+    places = scope_positions(context, None)
+    for w in wanted:
+        place = places[w.source]
+        if w.target not in began:
+            raise Failed(
+                "where a partition of the new primary begins is unknown",
+                where=str(w.target),
+                evidence="its leader does not answer",
+                hint=_AGAIN,
+            )
+        if not isinstance(place, PartitionPosition) or w.source not in starts or not len(place.segments):
+            continue
+        first = place.backward(began[w.target])
+        offset = getattr(first, "offset", None)
+        if offset is not None and starts[w.source] < min(offset, place.frontier or 0):
+            yield w.source, min(offset, place.frontier or 0) - starts[w.source]

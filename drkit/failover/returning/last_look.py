@@ -1,0 +1,151 @@
+"""What must hold before anything is destroyed, looked at right before, in the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from drkit.checkpoints.other_groups import is_consumer
+from drkit.counted import first_of
+from drkit.errors import Refused
+from drkit.export.check import check_files
+from drkit.export.manifest import Manifest
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.old_primary.readers import refuse_readers
+from drkit.failover.returning.contact import ends_now, refuse_open
+from drkit.failover.returning.exporting import tails_of
+from drkit.failover.returning.gates import refuse_lagging_replicas
+from drkit.failover.returning.tails import Unsound
+from drkit.flow_state.records import TailRecord
+from drkit.kafka.groups.requests import Groups, failure
+from drkit.kafka.raw import RawCluster
+from drkit.offsets.group_guard import StoredOffset
+from drkit.status.lag.source import Ends
+
+_HASHED_SECONDS: Final = 60.0
+"""For so long files whose hashes were right are not hashed again."""
+_ABORT: Final = f"begin again: {RETURN.command} --abort"
+
+
+class LastLook:
+    """The checks before the first change of a topic on the old primary. One for each run of BEGIN."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._manifest: Manifest | None = None
+        self._hashed = float("-inf")
+
+    def standing(self, topics: Collection[str]) -> None:
+        """Refuse topics of the old primary that are not what COMPARE saw.
+
+        :raises Refused: one takes writes, ends elsewhere, was made anew, or has an open transaction
+        """
+        context = self._context
+        refuse_open(context, topics)
+        before = context.result(StepName.COMPARE)
+        source = context.source(0.0)
+        seen: tuple[dict[Any, Ends], dict[str, UUID]] = (
+            context.run(ends_now, source, topics) if source is not None else ({}, {})
+        )
+        ends, ids = seen
+        known = {at: end for at, end in before.get("ends", {}).items() if at.rpartition("-")[0] in topics}
+        now = {str(at): e.end for at, e in ends.items()}
+        wrong = [f"{at}: ended at {known.get(at)}, now at {now.get(at)}" for at in sorted({*known, *now})
+                 if known.get(at) != now.get(at)]  # fmt: skip
+        wrong += [f"{at}: a transaction is open" for at, e in sorted(ends.items()) if e.held_offsets]
+        old_ids = before.get("ids", {})
+        wrong += [f"{t}: made anew" for t, i in sorted(ids.items()) if t in old_ids and old_ids[t] != str(i)]
+        if wrong:
+            raise Refused(
+                "the old primary has changed since it was compared",
+                where=context.flow.source,
+                evidence=first_of(wrong),
+                hint=f"find out who writes there; then {_ABORT}",
+            )
+
+    def destroyable(self, topic: str) -> None:
+        """Refuse to empty partitions of a topic of the old primary; what :meth:`standing` looks at besides.
+
+        :raises Refused: a consumer works there, its records are not saved as was noted, nobody has decided, or
+            the new primary would have fewer replicas than it should
+        """
+        context = self._context
+        context.state.load()
+        source = context.source()
+        if source is not None:
+            refuse_readers(context, source, (topic,), evict=False)
+            context.run(_refuse_commits, context, source, topic)
+        self._exported(topic)
+        refuse_lagging_replicas(context, (topic,))
+
+    def _exported(self, topic: str) -> None:
+        """Refuse records that are not all in the export, or of which nobody has decided.
+
+        :raises Refused: there are some
+        """
+        context, tails = self._context, [u for u in tails_of(self._context) if u.at.topic == topic]
+        record = context.state.get(TailRecord, topic)
+        if record is None or record.run_id != context.run_id or (tails and record.disposition is None):
+            raise _unsaved(context, f"{topic}: no decision of this run is on record")
+        if not tails:
+            return
+        exported = context.result(StepName.EXPORT)
+        path, sha256 = exported.get("manifest"), exported.get("sha256")
+        if not path or not sha256 or (record.manifest, record.sha256) != (path, sha256):
+            raise _unsaved(
+                context, f"{topic}: the journal has the export {path}, the state {record.manifest}"
+            )
+        if self._manifest is None or context.clock() > self._hashed + _HASHED_SECONDS:
+            self._manifest = check_files(path, sha256)
+            self._hashed = context.clock()
+            context.journal.renew()
+        if missing := not_covered(tails, self._manifest):
+            raise _unsaved(context, first_of(missing))
+
+
+def not_covered(tails: Collection[Unsound], manifest: Manifest) -> list[str]:
+    """Tails of which an export does not have every offset. Pure."""
+    ranges = {(p.topic, p.partition): (p.first, p.end) for p in manifest.partitions}
+    found = ((u, ranges.get((u.at.topic, u.at.partition))) for u in tails)
+    return [
+        f"{u.at}: {list(u.span)}, the export has {has and list(has)}" for u, has in found if has != u.span
+    ]
+
+
+async def _refuse_commits(context: Context, source: RawCluster, topic: str) -> None:
+    """Refuse commits of a group since DEMOTE: a consumer still works there.
+
+    :raises Refused: there is one
+    """
+    asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
+    names = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
+    kept: Mapping[str, Mapping[str, Any]] = context.result(StepName.DEMOTE).get("kept", {})
+    found = []
+    for group, answer in (await asked.committed(names)).items():
+        if answer.value is None:
+            raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
+        for at, offset in sorted(answer.value.items()):
+            mark = StoredOffset(*offset).mark
+            if at.topic != topic or (mark is not None and mark.source == context.flow.target):
+                continue
+            if kept.get(group, {}).get(str(at)) != offset.offset:
+                found.append(f"{group} committed {offset.offset} of {at}")
+    if found:
+        raise Refused(
+            "a group has committed on the old primary since its positions were marked",
+            where=context.flow.source,
+            evidence=first_of(found),
+            hint=f"stop this consumer, then {_ABORT}",
+        )
+
+
+def _unsaved(context: Context, evidence: str) -> Refused:
+    return Refused(
+        "records of the old primary are not saved as the journal says: nothing is emptied",
+        where=context.flow.source,
+        evidence=evidence,
+        hint=f"drkit divergence verify MANIFEST; then {_ABORT}",
+    )

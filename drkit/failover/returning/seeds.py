@@ -1,0 +1,124 @@
+"""How the copy of each partition begins in the reverse flow: the flow's map inverted, or an emptied log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from drkit.errors import Failed
+from drkit.failover.core.choices import Method
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.reverse import Reverse
+from drkit.failover.loss.positions import scope_positions
+from drkit.failover.returning.compare import cuts_of
+from drkit.failover.returning.first_record import first_record
+from drkit.failover.returning.scope import pairs, turned
+from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.records import GenerationRecord
+from drkit.kafka.partition_offsets import listed
+from drkit.kafka.requests import EARLIEST, metadata
+from drkit.model import TopicPartition
+from drkit.offset_map.seeding import SeededPartition, write_seeds
+from drkit.offsets.seed import CopyEnd, inverted, seed_after, seed_of_emptied
+from drkit.offsets.translation import PartitionPosition
+
+Methods = Mapping[TopicPartition, Method]
+
+
+def seed(context: Context, back: Reverse, topics: Collection[str], methods: Methods, effect: str) -> None:
+    """Begin the reverse flow's map of some topics, and record which topics are copies of which.
+
+    :param topics: by their names on the old primary
+    :param methods: by partition of the old primary; one that is not named is continued
+    :param effect: its name in the journal
+    :raises Refused: a partition of the old primary does not end where it did
+    :raises DrkitError: a cluster does not answer, or refuses
+    """
+    seeds = _seeds(context, topics, methods)
+    begins = {str(s.partition.source): [s.seed.upstream, s.seed.downstream] for s in seeds}
+    with context.effect(StepName.BEGIN, effect, begins=begins) as outcome:
+        write_seeds(back.target, back.flow, back.state, seeds)
+        known = back.state.all(GenerationRecord)
+        wanted = {
+            s.partition.source.topic: GenerationRecord(
+                s.partition.target.topic, s.partition.source_id, s.partition.target_id,
+                source_cluster=context.target_admin().cluster_id,
+            )
+            for s in seeds
+        }  # fmt: skip
+        back.state.put_all((t, r) for t, r in wanted.items() if _differs(known.get(t), r))
+        outcome["partitions"] = len(seeds)
+
+
+def _seeds(context: Context, topics: Collection[str], methods: Methods) -> list[SeededPartition]:
+    ends, cuts = context.result(StepName.COMPARE)["ends"], cuts_of(context)
+    wanted = [p for p in pairs(context) if p.source.topic in topics]
+    emptied = [p for p in wanted if methods.get(p.source, Method.DELTA).empties]
+    starts = _starts(context, emptied) if emptied else {}
+    ids = _ids(context, topics) if emptied else {}
+    places = scope_positions(context, None)
+    found = []
+    for pair in wanted:
+        at, end = pair.source, ends.get(str(pair.source), 0)
+        by_now = turned(pair)._replace(target_id=ids.get(at.topic, pair.source_id))
+        cut, method = cuts[at], methods.get(at, Method.DELTA)
+        if method.empties:
+            rebuilt = method is Method.REBUILD
+            upstream = min(starts[pair.target], cut) if rebuilt else cut
+            first = None if rebuilt else _first(context, pair.target, (starts[pair.target], cut))
+            seeded = seed_of_emptied(CopyEnd(upstream, end), first)
+            found.append(SeededPartition(by_now, seeded, cut=cut, emptied=end))
+            continue
+        place = places[at]
+        assert isinstance(place, PartitionPosition)  # noqa: S101  COMPARE has refused any other
+        known = inverted(place.segments, place.copied_end)
+        begin = known[0][0] if known else cut
+        first = _first(context, pair.target, (place.start, begin))
+        seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first)
+        found.append(SeededPartition(by_now, seeded))
+    return found
+
+
+def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[TopicPartition, int]:
+    """Where the logs of partitions of the new primary begin.
+
+    :raises Failed: a leader does not answer
+    """
+    targets = [w.target for w in wanted]
+    topics = context.run(metadata, context.target, sorted({at.topic for at in targets}))
+    found: dict[TopicPartition, int] = context.run(listed, context.target, topics, targets, EARLIEST)
+    if silent := sorted(set(targets) - found.keys()):
+        raise Failed(
+            "where a partition of the new primary begins is unknown",
+            where=str(silent[0]),
+            evidence="its leader does not answer",
+            hint="check the cluster, then: drkit reprotect --resume",
+        )
+    return found
+
+
+def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
+    """The ids that topics of the old primary have now: one may have been made anew."""
+    source = context.source()
+    if source is None:
+        return {}
+    found = context.run(metadata, source, sorted(topics))
+    return {name: topic.topic_id for name, topic in found.items()}
+
+
+def _first(context: Context, at: TopicPartition, span: tuple[int, int]) -> int | None:
+    """The first record on the new primary that the map does not know; None: there is none."""
+    if span[0] >= span[1]:
+        return None
+    found: int | None = context.run(first_record, context.target, at, span)
+    return found
+
+
+def _differs(known: GenerationRecord | None, wanted: GenerationRecord) -> bool:
+    """Whether a topic and its copy are not on record yet."""
+    if known is None:
+        return True
+    return (known.target, known.source_id, known.target_id) != (
+        wanted.target, wanted.source_id, wanted.target_id,
+    )  # fmt: skip
