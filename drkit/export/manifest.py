@@ -6,7 +6,7 @@ secret, no address and no absolute path: an export may be moved as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 import hashlib
 import json
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from drkit.export.hole import HoleKind
+from drkit.export.record import chain_of_parts
 from drkit.flow_state.codec.body import Body, record, stored
 from drkit.flow_state.codec.fields import (
     LONG,
@@ -38,6 +39,9 @@ MOST_BYTES: Final = 1 << 30
 _VERSION: Final = 1
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _FILE: Final = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z.-]*")
+_RUN: Final = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z._-]*")
+_NO_FOLDERS: Final = {".", ".."}
+_HASH: Final = "sha256"
 _TIME: Final = whole(-LONG - 1)
 
 
@@ -59,6 +63,21 @@ class ExportFormat(StrEnum):
 
     PARQUET = "parquet"
     JSONL = "jsonl"
+
+
+def folder_of(topic: str, partition: int) -> str:
+    """Where the files of a partition are, from the manifest's folder on."""
+    return f"{RECORDS}/{topic}/{partition}"
+
+
+def run_name(value: Any) -> str:
+    """A run's id, which is the name of a folder, too. Raises Malformed."""
+    found = text(100)(value)
+    if not _RUN.fullmatch(found):
+        raise Malformed(
+            "letters, digits, dots, dashes and underscores were expected, a letter or digit first"
+        )
+    return found
 
 
 def digest(value: Any) -> str:
@@ -127,7 +146,7 @@ class PartitionExport(Body):
     @property
     def folder(self) -> str:
         """Where its files are, from the manifest's folder on."""
-        return f"{RECORDS}/{self.topic}/{self.partition}"
+        return folder_of(self.topic, self.partition)
 
     @property
     def records(self) -> int:
@@ -144,7 +163,7 @@ class Manifest(Body):
     """Of the cluster that the records are from."""
     flow: str = stored(name)
     """The flow that had copied from it: ``source->target``."""
-    run: str = stored(name)
+    run: str = stored(run_name)
     term: int = stored(whole())
     """Of the newest failover of the flow; 0 without one."""
     format: ExportFormat = stored(member(ExportFormat))
@@ -154,11 +173,116 @@ class Manifest(Body):
 
     @property
     def sha256(self) -> str:
-        """The hash of the whole manifest but for the hash itself."""
+        """The hash of all of it but for the hash itself."""
         return hashlib.sha256(_canonical(self.to_json())).hexdigest()
 
-    def __str__(self) -> str:
-        return f"export {self.run} of {self.flow}"
+    @property
+    def ranges(self) -> tuple[TailRange, ...]:
+        """What was to be exported."""
+        return tuple(each.range for each in self.partitions)
+
+    def files(self) -> Iterator[tuple[str, ExportedFile]]:
+        """The folder of each file, and the file."""
+        return ((each.folder, file) for each in self.partitions for part in each.parts for file in part.files)
+
+    def partition(self, topic: str, number: int) -> PartitionExport | None:
+        """One partition; None: it was not exported."""
+        return next((p for p in self.partitions if (p.topic, p.partition) == (topic, number)), None)
+
+    def totals(self) -> ExportTotals:
+        """Sums over all partitions."""
+        parts = [part for each in self.partitions for part in each.parts]
+        holes = {kind: sum(part.holes.get(kind, 0) for part in parts) for kind in HoleKind}
+        return ExportTotals(
+            records=sum(part.records for part in parts),
+            content_bytes=sum(part.content_bytes for part in parts),
+            holes={kind: offsets for kind, offsets in holes.items() if offsets},
+            files=sum(len(part.files) for part in parts),
+            file_bytes=sum(file.bytes for part in parts for file in part.files),
+            first_time=min((p.first_time for p in parts if p.first_time is not None), default=None),
+            last_time=max((p.last_time for p in parts if p.last_time is not None), default=None),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The manifest's only form."""
+        return _canonical({**self.to_json(), _HASH: self.sha256}) + b"\n"
+
+    @classmethod
+    def parse(cls, data: bytes) -> Manifest:
+        """The manifest in a file.
+
+        :raises Malformed: it is not what :meth:`to_bytes` wrote, or contradicts itself
+        """
+        if len(data) > MOST_BYTES:
+            raise Malformed(f"it has more than {MOST_BYTES} bytes")
+        try:
+            raw = json.loads(data)
+        except (ValueError, RecursionError):
+            raise Malformed("no JSON object") from None
+        found = cls.of(raw)
+        if found.to_bytes() != data:
+            raise Malformed("its text is not what drkit wrote: its hash does not fit it")
+        if fault := _fault(found):
+            raise Malformed(fault)
+        return found
+
+
+class ExportTotals(NamedTuple):
+    """Sums over an export."""
+
+    records: int
+    content_bytes: int
+    """Of keys, values and headers."""
+    holes: Mapping[HoleKind, int]
+    """Offsets by kind."""
+    files: int
+    file_bytes: int
+    first_time: int | None
+    """The least time of a record, in milliseconds since 1970; None without records."""
+    last_time: int | None
+
+
+def partition_export(wanted: TailRange, parts: Iterable[ExportPart]) -> PartitionExport:
+    """A partition of these parts, with the chain over theirs."""
+    ordered = tuple(sorted(parts, key=lambda part: (part.first, part.end)))
+    chain = chain_of_parts(
+        wanted.topic_id, wanted.partition, wanted.first, wanted.end,
+        ((part.first, part.end, part.chain) for part in ordered),
+    )  # fmt: skip
+    return PartitionExport(**wanted._asdict(), parts=ordered, chain=chain)
+
+
+def _fault(found: Manifest) -> str:
+    """What contradicts itself; empty when nothing does."""
+    places = [(each.topic, each.partition) for each in found.partitions]
+    if places != sorted(set(places)):
+        return "a partition is there twice, or they are not in order"
+    return next(
+        (f"{each.topic}-{each.partition}: {fault}" for each in found.partitions for fault in _faults(each)),
+        "",
+    )
+
+
+def _faults(each: PartitionExport) -> Iterator[str]:
+    where = f"{each.topic}-{each.partition}"
+    if each.topic in _NO_FOLDERS:
+        yield f"{where}: no topic has this name"
+    position, names = each.first, set()
+    for part in each.parts:
+        if part.first != position or part.end - part.first != part.records + sum(part.holes.values()):
+            yield f"{where}: not every offset from {position} to {part.end} is accounted for"
+        there = part.records_file is not None, part.holes_file is not None
+        if there != (part.records > 0, len(part.holes) > 0):
+            yield f"{where}: the files of offset {part.first} are not those of its records and holes"
+        for file in part.files:
+            if not _FILE.fullmatch(file.name) or file.name in names:
+                yield f"{where}: a file has the name of another one, or none that drkit gives"
+            names.add(file.name)
+        position = part.end
+    if position != each.end:
+        yield f"{where}: not every offset from {position} to {each.end} is accounted for"
+    if partition_export(each.range, each.parts).chain != each.chain:
+        yield f"{where}: its chain is not that of its parts"
 
 
 def _canonical(raw: Mapping[str, Any]) -> bytes:

@@ -1,6 +1,6 @@
-"""An exported record, and the bytes by which it is hashed. Pure.
+"""An exported record, and the bytes by which records and holes are hashed. Pure.
 
-The canonical bytes of a record are the same whatever file it is in: big-endian numbers, and every text behind
+The canonical bytes of a record are the same whatever file it is in: big-endian numbers, and every text after
 its length, so that no two records have the same bytes.
 """
 
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from drkit.export.hole import Hole
 
-_HEAD: Final = Struct(">cqqbq")
+_RECORD: Final = Struct(">cqqbq")
 _HOLE: Final = Struct(">cqq")
 _LENGTH: Final = Struct(">i")
 _SPAN: Final = Struct(">16siqq")
@@ -45,7 +45,7 @@ class ExportedRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
     producer_id: int
-    """−1: a producer that is not idempotent."""
+    """−1: the producer was not idempotent."""
 
     @property
     def size(self) -> int:
@@ -57,7 +57,7 @@ class ExportedRecord(NamedTuple):
 def record_bytes(record: ExportedRecord) -> bytes:
     """The canonical bytes of a record."""
     offset, timestamp, kind, key, value, headers, producer_id = record
-    parts = [_HEAD.pack(b"R", offset, timestamp, kind, producer_id), *_sized(key), *_sized(value)]
+    parts = [_RECORD.pack(b"R", offset, timestamp, kind, producer_id), *_sized(key), *_sized(value)]
     parts.append(_LENGTH.pack(len(headers)))
     for name, content in headers:
         parts += (*_sized(name), *_sized(content))
@@ -72,13 +72,10 @@ class Chain:
     """The hash over all records and holes of a range of offsets, in their order.
 
     A record that is missing, changed, doubled or in another place gives another hash.
-
-    :param first: first offset of the range
-    :param end: first offset after it
     """
 
-    def __init__(self, topic_id: UUID, partition: int, first: int, end: int) -> None:
-        self._hash = hashlib.sha256(_OF_PART + _SPAN.pack(topic_id.bytes, partition, first, end))
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
 
     def record(self, record: ExportedRecord) -> None:
         """Add the next record."""
@@ -88,15 +85,20 @@ class Chain:
         """Add the next hole."""
         self._hash.update(_HOLE.pack(b"H", hole.first, hole.end) + hole.kind.encode() + b"\0")
 
-    def result(self) -> str:
-        """The hash, in hexadecimal digits."""
-        return self._hash.hexdigest()
+    def result(self, topic_id: UUID, partition: int, first: int, end: int) -> str:
+        """The hash of the range, in hexadecimal digits.
+
+        :param first: first offset of the range
+        :param end: first offset after it
+        """
+        span = _SPAN.pack(topic_id.bytes, partition, first, end)
+        return hashlib.sha256(_OF_PART + span + self._hash.digest()).hexdigest()
 
 
 def chain_of_parts(
     topic_id: UUID, partition: int, first: int, end: int, parts: Iterable[tuple[int, int, str]]
 ) -> str:
-    """The chain of a partition: over the chains of its parts, in their order.
+    """The chain of a partition: the hash over the chains of its parts, in their order.
 
     :param parts: first offset, end offset and chain of each
     """

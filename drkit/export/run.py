@@ -1,45 +1,17 @@
-"""Exports records of the old primary: a Spark job writes the files, a second one reads them back."""
+"""Exports records of the old primary: a Spark job writes the files, a second one reads them back.
+
+Whoever only may export, as a failover's steps, imports this: Spark is loaded when it is called.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from drkit.config import FlowSettings, Settings
 from drkit.export.manifest import Manifest, TailRange
-from drkit.spark.conf import NO_CONF
-
-Progress = Callable[[str], None]
-"""Gets a sentence from time to time."""
-
-
-class ExportRequest(NamedTuple):
-    """Where to export to, and how."""
-
-    to: str
-    """A folder, or a URL of one as pyarrow knows them: ``s3://``, ``gs://``, ``hdfs://``."""
-    run_id: str
-    """The export's own folder below `to`; the caller holds the lock on this run."""
-    format: str = "parquet"
-    """``parquet`` or ``jsonl``."""
-    master: str | None = None
-    """Of Spark; None: this machine."""
-    conf: Mapping[str, str] = NO_CONF
-    """Settings of Spark."""
-    term: int = 0
-    """The newest term of the flow's roles, for the manifest."""
-
-
-class Exported(NamedTuple):
-    """A complete export."""
-
-    path: str
-    """Of the manifest."""
-    sha256: str
-    """Of the manifest; what the journal keeps."""
-    manifest: Manifest
-    is_reused: bool = False
-    """It was complete before, and its files still are what they were."""
+from drkit.export.request import NO_CONF, Progress
+from drkit.export.request import Exported as Exported
+from drkit.export.request import ExportRequest as ExportRequest
 
 
 def export_tails(
@@ -52,16 +24,19 @@ def export_tails(
 ) -> Exported:
     """Export ranges of offsets of the flow's source, and read the files back.
 
-    A complete export of the same run and the same ranges is kept; its files are hashed again. An export
-    of the run that was interrupted is replaced.
+    A complete export of the same run and the same ranges is kept, and its files are hashed again. One that
+    was interrupted, and so has no manifest, is replaced. After a failure nothing is left.
 
+    :param tails: one range of a partition at most
     :param skip_ids: producers that are drkit's own: their records are named as copied back, not exported
     :raises ConfigError: no such format, no such place, or an id that is no name of a folder
     :raises Refused: a local folder with a Spark cluster, a range that cannot be read whole, another export
         in the run's folder, or files that are not what was written
     :raises Failed: the place is full or refuses the write, or a cluster stopped answering
     """
-    raise NotImplementedError
+    from drkit.export.jobs import export_by_spark  # noqa: PLC0415  loads Spark
+
+    return export_by_spark(settings, flow, request, tails, skip_ids, progress)
 
 
 def read_back(
@@ -72,10 +47,14 @@ def read_back(
     conf: Mapping[str, str] = NO_CONF,
     progress: Progress = lambda _line: None,
 ) -> Manifest:
-    """Read every file of an export in a Spark job, and make the chains again.
+    """Read every file of an export in a Spark job, and build the chains again.
 
     :param path: of the manifest
     :param sha256: the hash that the manifest must have; None: the one that it names itself
+    :raises ConfigError: there is no manifest, or no such Spark
     :raises Refused: a file, a record or the manifest is not what was written; names the file or the offset
+    :raises Failed: the place cannot be read
     """
-    raise NotImplementedError
+    from drkit.export.jobs import read_by_spark  # noqa: PLC0415  loads Spark
+
+    return read_by_spark(path, sha256, master, conf, progress)

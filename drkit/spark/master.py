@@ -12,6 +12,7 @@ from drkit.counted import counted
 from drkit.errors import ConfigError, Failed, Refused
 
 TASK_RETRIES: Final = 4
+_MOST_BATCH_TASKS: Final = 8
 _PROBE_SECONDS: Final = 3.0
 _LOCAL: Final = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*(?P<retries>\d+))?\])?")
 _KUBERNETES: Final = re.compile(r"k8s://(?:(?P<scheme>https?)://)?(?P<address>[^/]+)/?")
@@ -64,6 +65,11 @@ class MasterRoute(NamedTuple):
     def is_loopback(self) -> bool:
         """Whether the master, and with it every worker, is on this machine."""
         return self.driver.startswith("127.") or self.driver == "::1"
+
+
+def batch_tasks() -> int:
+    """Tasks at once of a batch job: other processes keep the rest of a large machine."""
+    return max(1, min(_MOST_BATCH_TASKS, os.cpu_count() or 1) - 1)
 
 
 def choose_master(url: str | None, tasks: int) -> Master:

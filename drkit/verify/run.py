@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 import json
-import os
 import time
-from typing import TYPE_CHECKING
-
-from py4j.protocol import Py4JError
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted
@@ -18,7 +13,9 @@ from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
+from drkit.spark.master import batch_tasks
 from drkit.spark.session import SharedSpark, plan_spark, spark_session
+from drkit.spark.watched import run_watched
 from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.checked import Checked, remember
 from drkit.verify.ranges import Range, cut, spread
@@ -26,17 +23,9 @@ from drkit.verify.report import FlowReport, PartitionResult, join
 from drkit.verify.snapshot import Snapshot
 from drkit.verify.task import RangeResult, compare_range
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
 Progress = Callable[[str], None]
-_WATCH_SECONDS = 0.25
-_SAY_SECONDS = 2.0
-_STOP_SECONDS = 10.0
 _BROKE_OFF = "the comparison broke off"
 _AGAIN = "check both clusters, then run drkit verify again"
-_MOST_TASKS = 8
-"""Most tasks without a Spark master, so that other processes keep the rest of a large machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +55,7 @@ def verify(
     :raises Failed: a cluster stopped answering during the comparison
     """
     flows = settings.chosen_flows([request.flow] if request.flow else [])
-    tasks = max(1, min(_MOST_TASKS, os.cpu_count() or 1) - 1)
-    spark = plan_spark(request.master, tasks, request.conf, secrets_of(settings, flows))
+    spark = plan_spark(request.master, batch_tasks(), request.conf, secrets_of(settings, flows))
     snapshots = [_snapshot(settings, flow, request, progress) for flow in flows]
     with spark_session("drkit verify", spark) as workshop:
         return [
@@ -131,39 +119,16 @@ def _run(
         return json.dumps([result.to_json() for result in found])
 
     jobs = SparkJobs(workshop, "drkit verify", _BROKE_OFF, "")
-    with ThreadPoolExecutor(1) as pool:
-        collected = pool.submit(jobs.run, [json.dumps(share) for share in shares], compare_share)
-        try:
-            _watch(workshop.context, collected.done, len(shares), progress, lambda s: wait([collected], s))
-            answers = collected.result()
-        except (DrkitError, Py4JError, ConnectionError) as error:
-            evidence = (error.evidence or error.what) if isinstance(error, DrkitError) else str(error)
-            raise Failed(_BROKE_OFF, evidence=evidence, hint=_AGAIN) from error
-        finally:
-            jobs.cancel(_STOP_SECONDS)  # what runs when this is interrupted
+    try:
+        answers = run_watched(
+            jobs,
+            [json.dumps(share) for share in shares],
+            compare_share,
+            lambda ended: progress(f"{ended} of {len(shares)} ranges compared"),
+        )
+    except DrkitError as error:
+        raise Failed(_BROKE_OFF, evidence=error.evidence or error.what, hint=_AGAIN) from error
     return [RangeResult.from_json(text) for answer in answers for text in json.loads(answer)]
-
-
-def _watch(
-    context: SparkContext,
-    done: Callable[[], bool],
-    total: int,
-    progress: Progress,
-    pause: Callable[[float], object],
-) -> None:
-    """Report every few seconds how many ranges are compared."""
-    tracker = context.statusTracker()
-    said, told = time.monotonic(), 0
-    while not done():
-        pause(_WATCH_SECONDS)
-        if time.monotonic() - said < _SAY_SECONDS or done():
-            continue
-        said = time.monotonic()
-        stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
-        finished = sum(s.numCompletedTasks for s in stages if s is not None)
-        if finished > told:
-            told = finished
-            progress(f"{finished} of {total} ranges compared")
 
 
 def _remember(

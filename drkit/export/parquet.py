@@ -1,0 +1,95 @@
+"""Records in Parquet: one row each, every text as bytes, and absent apart from empty.
+
+The rows of a group are kept in memory until it is full; nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from drkit.export.record import ExportedRecord, TimestampType
+from drkit.export.storage import NewFile
+
+_GROUP_BYTES: Final = 8 << 20
+_GROUP_ROWS: Final = 1 << 16
+_ROW_BYTES: Final = 200
+"""Of Python's objects of one row."""
+_HEADER: Final = pa.struct([pa.field("name", pa.binary(), nullable=False), pa.field("value", pa.binary())])
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("timestamp_type", pa.int8(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", pa.list_(pa.field("element", _HEADER, nullable=False)), nullable=False),
+        pa.field("producer_id", pa.int64(), nullable=False),
+    ]
+)
+
+
+class ParquetWriter:
+    """Writes records into one file."""
+
+    def __init__(self, file: NewFile, partition: int) -> None:
+        self._writer = parquet.ParquetWriter(file, SCHEMA, compression="zstd", write_statistics=False)
+        self._partition = partition
+        self._rows: list[ExportedRecord] = []
+        self._bytes = 0
+
+    def add(self, record: ExportedRecord) -> None:
+        """Add one record."""
+        self._rows.append(record)
+        self._bytes += record.size + _ROW_BYTES
+        if self._bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Write the rest; the file stays open."""
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        rows, self._rows, self._bytes = self._rows, [], 0
+        if not rows:
+            return
+        columns: dict[str, list[Any]] = {
+            "partition": [self._partition] * len(rows),
+            "offset": [row.offset for row in rows],
+            "timestamp": [row.timestamp for row in rows],
+            "timestamp_type": [int(row.timestamp_type) for row in rows],
+            "key": [row.key for row in rows],
+            "value": [row.value for row in rows],
+            "headers": [[{"name": n, "value": v} for n, v in row.headers] for row in rows],
+            "producer_id": [row.producer_id for row in rows],
+        }
+        arrays = [pa.array(columns[field.name], field.type) for field in SCHEMA]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), len(rows))
+
+
+def read_parquet(file: BinaryIO) -> Iterator[tuple[int, ExportedRecord]]:
+    """The partition of each row, and its record.
+
+    :raises ValueError: the file holds something else
+    """
+    try:
+        found = parquet.ParquetFile(file, pre_buffer=False)
+        if not found.schema_arrow.equals(SCHEMA):
+            raise ValueError("its columns are not those of an export")
+        for group in range(found.num_row_groups):
+            yield from _rows(found.read_row_group(group, use_threads=False))
+    except pa.ArrowException as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+
+
+def _rows(table: Any) -> Iterator[tuple[int, ExportedRecord]]:
+    columns = [column.to_pylist() for column in table.columns]
+    for partition, offset, timestamp, kind, key, value, headers, producer_id in zip(*columns, strict=True):
+        fields = tuple((header["name"], header["value"]) for header in headers)
+        record = ExportedRecord(offset, timestamp, TimestampType(kind), key, value, fields, producer_id)
+        yield partition, record

@@ -1,0 +1,264 @@
+"""Writes the parts of a range of offsets, and reads one back: what both see must be the same.
+
+A part is a file of records and a file of holes; it ends when its records have a certain size. Neither is
+ever in memory as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+import hashlib
+from typing import BinaryIO, Final
+from uuid import uuid4
+
+from drkit.export.contents import Item
+from drkit.export.formats import HolesWriter, RecordsWriter, read_holes, read_records, records_writer
+from drkit.export.hole import Hole, HoleKind
+from drkit.export.manifest import ExportedFile, ExportFormat, ExportPart, TailRange, folder_of
+from drkit.export.record import Chain, ExportedRecord
+from drkit.export.storage import Storage
+
+PART_BYTES: Final = 256 << 20
+"""Bytes of keys, values and headers after which the next part begins."""
+_HASHED_AT_ONCE: Final = 1 << 20
+
+
+class Altered(ValueError):
+    """A part is not what was written; the text says where."""
+
+
+class _Sink:
+    """A new file, with the hash and the size of what was written to it."""
+
+    def __init__(self, storage: Storage, folder: str, name: str) -> None:
+        self.name = name
+        self._file = storage.create(f"{folder}/{name}")
+        self._hash, self._size = hashlib.sha256(), 0
+
+    @property
+    def closed(self) -> bool:
+        """As pyarrow asks it."""
+        return self._file.closed
+
+    def write(self, data: bytes) -> int:
+        """Write all of it."""
+        self._file.write(data)
+        self._hash.update(data)
+        self._size += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """As pyarrow calls it."""
+
+    def tell(self) -> int:
+        """As pyarrow asks it."""
+        return self._size
+
+    def close(self) -> None:
+        """Close the file, and wait for the disk."""
+        self._file.close()
+
+    def described(self) -> ExportedFile:
+        """The file as the manifest has it."""
+        return ExportedFile(self.name, self._size, self._hash.hexdigest())
+
+
+class _PartWriter:
+    """Writes one part, whose end is known when it is closed."""
+
+    def __init__(self, storage: Storage, how: ExportFormat, wanted: TailRange, first: int) -> None:
+        self._storage, self._how, self._wanted, self._first = storage, how, wanted, first
+        self._folder = folder_of(wanted.topic, wanted.partition)
+        # A second attempt of the same task, beside a first one that still runs, has other files.
+        self._name = f"{first:020d}-{uuid4().hex[:12]}"
+        self._records: tuple[_Sink, RecordsWriter] | None = None
+        self._holes: tuple[_Sink, HolesWriter] | None = None
+        self._chain = Chain()
+        self._hole: Hole | None = None
+        self._kinds: dict[HoleKind, int] = {}
+        self._count = self.size = 0
+        self._times: tuple[int, int] | None = None
+
+    def add(self, item: Item) -> None:
+        """Add the next record or hole; adjoining holes of one kind become one."""
+        if isinstance(item, Hole):
+            if self._hole is not None and self._hole.kind is item.kind:
+                self._hole = self._hole._replace(end=item.end)
+                return
+            self._end_hole()
+            self._hole = item
+            return
+        self._end_hole()
+        if self._records is None:
+            sink = _Sink(self._storage, self._folder, f"{self._name}.{self._how}")
+            self._records = sink, records_writer(self._how, sink, self._wanted.partition)
+        self._records[1].add(item)
+        self._chain.record(item)
+        least, most = self._times or (item.timestamp, item.timestamp)
+        self._times = min(least, item.timestamp), max(most, item.timestamp)
+        self._count, self.size = self._count + 1, self.size + item.size
+
+    def _end_hole(self) -> None:
+        hole, self._hole = self._hole, None
+        if hole is None:
+            return
+        if self._holes is None:
+            sink = _Sink(self._storage, self._folder, f"{self._name}.holes.jsonl")
+            self._holes = sink, HolesWriter(sink)
+        self._holes[1].add(hole)
+        self._chain.hole(hole)
+        self._kinds[hole.kind] = self._kinds.get(hole.kind, 0) + hole.offsets
+
+    def close(self, end: int) -> ExportPart:
+        """Close the files of the part, which ends there."""
+        self._end_hole()
+        for sink_and_writer in (self._records, self._holes):
+            if sink_and_writer is not None:
+                sink, writer = sink_and_writer
+                writer.close()
+                sink.close()
+        least, most = self._times or (None, None)
+        return ExportPart(
+            first=self._first,
+            end=end,
+            records=self._count,
+            content_bytes=self.size,
+            holes={kind: self._kinds[kind] for kind in sorted(self._kinds)},
+            first_time=least,
+            last_time=most,
+            chain=self._chain.result(self._wanted.topic_id, self._wanted.partition, self._first, end),
+            records_file=None if self._records is None else self._records[0].described(),
+            holes_file=None if self._holes is None else self._holes[0].described(),
+        )
+
+    def abandon(self) -> None:
+        """Close what is open after a failure."""
+        for sink_and_writer in (self._records, self._holes):
+            if sink_and_writer is not None:
+                with suppress(OSError):
+                    sink_and_writer[0].close()
+
+
+def write_parts(
+    storage: Storage, how: ExportFormat, wanted: TailRange, items: Iterable[Item], most: int = PART_BYTES
+) -> list[ExportPart]:
+    """Write a range, whose items account for every offset of it.
+
+    :param most: bytes of a part's keys, values and headers after which the next one begins
+    :raises OSError: the place refuses it, or is full
+    """
+    parts: list[ExportPart] = []
+    part = _PartWriter(storage, how, wanted, wanted.first)
+    position = wanted.first
+    try:
+        for item in items:
+            first, position = (
+                (item.first, item.end) if isinstance(item, Hole) else (item.offset, item.offset + 1)
+            )
+            if part.size >= most:
+                parts.append(part.close(first))
+                part = _PartWriter(storage, how, wanted, first)
+            part.add(item)
+        parts.append(part.close(position))
+    finally:
+        part.abandon()
+    return parts
+
+
+def file_hash(file: BinaryIO) -> tuple[int, str]:
+    """Size and SHA-256 of what is left in a file."""
+    found, size = hashlib.sha256(), 0
+    while data := file.read(_HASHED_AT_ONCE):
+        found.update(data)
+        size += len(data)
+    return size, found.hexdigest()
+
+
+def check_file(storage: Storage, path: str, wanted: ExportedFile) -> None:
+    """Compare a file's size and hash with those in the manifest.
+
+    :raises Altered: they differ, or there is no file
+    :raises OSError: it cannot be read
+    """
+    try:
+        with storage.open(path) as file:
+            size, digest = file_hash(file)
+    except FileNotFoundError:
+        raise Altered(f"{path} is missing") from None
+    if size != wanted.bytes:
+        raise Altered(f"{path} has {size} bytes, {wanted.bytes} were written")
+    if digest != wanted.sha256:
+        raise Altered(f"{path} has another content than the one that was written: SHA-256 {digest}")
+
+
+def read_part(storage: Storage, how: ExportFormat, of: TailRange, part: ExportPart) -> Iterator[Item]:
+    """The records and holes of a part, in the order of their offsets; compared with the part as they go.
+
+    Each file is hashed before the first item of it is returned, and the chain is compared after the last.
+
+    :param of: the partition
+    :raises Altered: the part is not what was written; names the file or the offset
+    :raises OSError: it cannot be read
+    """
+    folder = folder_of(of.topic, of.partition)
+    for file in part.files:
+        check_file(storage, f"{folder}/{file.name}", file)
+    with ExitStack() as stack:
+        opened = [
+            None if file is None else stack.enter_context(storage.open(f"{folder}/{file.name}"))
+            for file in (part.records_file, part.holes_file)
+        ]
+        records = iter(()) if opened[0] is None else read_records(how, opened[0])
+        holes = iter(()) if opened[1] is None else read_holes(opened[1])
+        try:
+            yield from _compared(of, part, records, holes)
+        except Altered:
+            raise
+        except ValueError as error:
+            raise Altered(f"{_name(of)} from offset {part.first} on cannot be read: {error}") from error
+
+
+def _compared(
+    of: TailRange,
+    part: ExportPart,
+    records: Iterator[tuple[int, ExportedRecord]],
+    holes: Iterator[Hole],
+) -> Iterator[Item]:
+    chain, position, count = Chain(), part.first, 0
+    kinds: dict[HoleKind, int] = {}
+    record, hole = next(records, None), next(holes, None)
+    while record is not None or hole is not None:
+        if hole is not None and (record is None or hole.first <= record[1].offset):
+            _in_place(of, position, hole.first)
+            chain.hole(hole)
+            kinds[hole.kind] = kinds.get(hole.kind, 0) + hole.offsets
+            position = hole.end
+            yield hole
+            hole = next(holes, None)
+        elif record is not None:
+            _in_place(of, position, record[1].offset)
+            if record[0] != of.partition:
+                raise Altered(f"{_name(of)}: offset {position} is of partition {record[0]}")
+            chain.record(record[1])
+            position, count = position + 1, count + 1
+            yield record[1]
+            record = next(records, None)
+    _in_place(of, position, part.end)
+    if count != part.records or kinds != part.holes:
+        raise Altered(f"{_name(of)}: {count} records from offset {part.first} on, not {part.records}")
+    if (found := chain.result(of.topic_id, of.partition, part.first, part.end)) != part.chain:
+        raise Altered(
+            f"{_name(of)}: offsets {part.first} to {part.end - 1} do not hold what was read from the log:"
+            f" their chain is {found}"
+        )
+
+
+def _in_place(of: TailRange, expected: int, found: int) -> None:
+    if found != expected:
+        what = "is missing" if found > expected else "is there twice or out of order"
+        raise Altered(f"{_name(of)}: offset {min(found, expected)} {what}")
+
+
+def _name(of: TailRange) -> str:
+    return f"{of.topic}-{of.partition}"

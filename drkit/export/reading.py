@@ -1,0 +1,190 @@
+"""Reads a range of a partition from its leader, until every offset of it is a record's or in a hole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+from drkit.clock import Seconds, monotonic
+from drkit.config import ClusterSettings
+from drkit.errors import Failed, NotAuthorized, Refused
+from drkit.export.contents import Item, contents
+from drkit.export.hole import Hole, HoleKind
+from drkit.export.manifest import TailRange
+from drkit.kafka import codes
+from drkit.kafka.codes import error_name
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    TopicMetadata,
+    aborted_in,
+    fetch_one,
+    list_offsets,
+    metadata,
+)
+from drkit.model import TopicPartition
+from drkit.wire import CorruptBatch, split
+
+_FETCH_BYTES: Final = 4 << 20
+_WAIT_MS: Final = 100
+_PAUSE_SECONDS: Final = 0.2
+PATIENCE_SECONDS: Final = 60.0
+"""Without any progress: longer than the election of a leader."""
+
+
+class TailReader:
+    """Connections to one cluster, to read ranges by the protocol itself.
+
+    :param patience: seconds without progress after which a range is given up
+    """
+
+    def __init__(
+        self, settings: ClusterSettings, *, patience: float = PATIENCE_SECONDS, clock: Seconds = monotonic
+    ) -> None:
+        self._loop = EventLoop()
+        self._cluster = RawCluster(self._loop, settings, "export")
+        self._patience, self._clock = patience, clock
+        self._topics: dict[str, TopicMetadata] = {}
+
+    def cluster_id(self) -> str:
+        """The id of the cluster.
+
+        :raises ClusterUnreachable: no broker answers
+        """
+        self._loop.run(self._cluster.connected)
+        try:
+            self._loop.run(metadata, self._cluster, [])
+        except RawError as error:
+            raise Failed("a cluster does not say who it is", where=self._cluster.alias) from error
+        return self._cluster.cluster_id or ""
+
+    def read(self, wanted: TailRange, skip: frozenset[int]) -> Iterator[Item]:
+        """The records and holes of a range, in the order of their offsets.
+
+        :param skip: producers whose records are named as copied back
+        :raises Refused: the topic is another one, or its log ends before the range does
+        :raises Failed: the cluster has no answer for a minute, or a batch cannot be read
+        """
+        self._loop.run(self._cluster.connected)
+        position, heard, trouble = wanted.first, self._clock(), ""
+        while position < wanted.end:
+            try:
+                answer = self._loop.run(self._fetch, wanted, position)
+                if answer.error_code == codes.NONE:
+                    found = contents(
+                        bytes(answer.records or b""), position, wanted.end,
+                        aborted=aborted_in(answer), skip=skip,
+                    )  # fmt: skip
+                    yield from found.items
+                    after, trouble = found.next_offset, "it returns no records"
+                else:
+                    after, trouble = position, error_name(answer.error_code)
+                if after == position:
+                    for hole in self._loop.run(self._unread, wanted, position, answer.error_code):
+                        yield hole
+                        after = hole.end
+            except CorruptBatch as error:
+                raise _unreadable(wanted, error) from error
+            except RawError as error:
+                after, trouble = position, str(error) or type(error).__name__
+            if after > position:
+                position, heard = after, self._clock()
+                continue
+            if self._clock() - heard > self._patience:
+                self._give_up(wanted, position, trouble)
+            self._topics.pop(wanted.topic, None)
+            self._loop.run(self._loop.sleep, _PAUSE_SECONDS)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._cluster.close()
+        self._loop.close()
+
+    async def _fetch(self, wanted: TailRange, position: int, *, committed: bool = True) -> Any:
+        leader = await self._leader(wanted)
+        return await fetch_one(
+            self._cluster, leader, (wanted.topic, wanted.topic_id), wanted.partition, position,
+            committed=committed, max_bytes=_FETCH_BYTES, max_wait_ms=_WAIT_MS,
+        )  # fmt: skip
+
+    async def _leader(self, wanted: TailRange) -> int:
+        topic = self._topics.get(wanted.topic)
+        if topic is None:
+            topic = (await metadata(self._cluster, [wanted.topic]))[wanted.topic]
+            if topic.error == codes.NONE and topic.topic_id != wanted.topic_id:
+                raise Refused(
+                    "the topic was recreated under the same name: the range is of another log",
+                    where=self._where(wanted),
+                    evidence=f"topic id {topic.topic_id}, {wanted.topic_id} was to be exported",
+                    hint="look at it again: drkit divergence",
+                )
+            if topic.error == codes.NONE:
+                self._topics[wanted.topic] = topic
+        leader = topic.leaders.get(wanted.partition)
+        if leader is None or leader.node < 0:
+            raise RawError(error_name(topic.error) if topic.error else "the partition has no leader")
+        return leader.node
+
+    async def _unread(self, wanted: TailRange, position: int, code: int) -> list[Hole]:
+        """The hole that explains why nothing was returned; none where it has to be asked again.
+
+        :raises Refused: the range can never be read whole
+        """
+        if code in codes.NOT_AUTHORIZED:
+            raise NotAuthorized(
+                "drkit may not read a topic that is to be exported",
+                where=self._where(wanted),
+                evidence=error_name(code),
+                hint="allow READ on it, see docs/how-to/acls.md",
+            )
+        if code not in {codes.NONE, codes.OFFSET_OUT_OF_RANGE}:
+            return []
+        leader, at = await self._leader(wanted), TopicPartition(wanted.topic, wanted.partition)
+        start = (await list_offsets(self._cluster, leader, {at: EARLIEST}, committed=True))[at]
+        end = (await list_offsets(self._cluster, leader, {at: LATEST}, committed=True))[at]
+        if start.error or end.error:
+            return []
+        if position < start.offset:
+            return [Hole(position, min(start.offset, wanted.end), HoleKind.REMOVED)]
+        if end.offset < wanted.end:
+            raise Refused(
+                "a partition ends before the range that is to be exported",
+                where=self._where(wanted),
+                evidence=f"its last stable offset is {end.offset}, offset {position} comes next",
+                hint="a transaction may be open, or a broker lost records: look again with drkit divergence",
+            )
+        return await self._nothing_left(wanted, position)
+
+    async def _nothing_left(self, wanted: TailRange, position: int) -> list[Hole]:
+        """The rest of the range, if compaction removed all of it: then no batch begins or ends in it.
+
+        A committed read shows nothing behind the last stable offset, so that an empty answer proves nothing.
+        """
+        answer = await self._fetch(wanted, position, committed=False)
+        if answer.error_code != codes.NONE:
+            return []
+        batches = [header for header, _ in split(bytes(answer.records or b""))]
+        if any(header.next_offset > position and header.base_offset < wanted.end for header in batches):
+            return []
+        return [Hole(position, wanted.end, HoleKind.COMPACTED)]
+
+    def _give_up(self, wanted: TailRange, position: int, trouble: str) -> NoReturn:
+        raise Failed(
+            "a partition cannot be exported: its leader does not answer",
+            where=self._where(wanted),
+            evidence=f"no progress at offset {position} for {self._patience:.0f} s: {trouble}",
+            hint="check the cluster, then export again",
+        )
+
+    def _where(self, wanted: TailRange) -> str:
+        return f"{self._cluster.alias}: {wanted.topic}-{wanted.partition}"
+
+
+def _unreadable(wanted: TailRange, error: CorruptBatch) -> Failed:
+    return Failed(
+        "a record batch cannot be read, so the range cannot be exported whole",
+        where=f"{wanted.topic}-{wanted.partition}",
+        evidence=f"offset {error.offset}: {error.reason}",
+        hint="read the partition with `kafka-dump-log --deep-iteration` on its leader",
+    )

@@ -1,0 +1,244 @@
+"""Where an export is: a folder of this machine, or one that pyarrow reaches.
+
+Whatever is made here is for its owner alone, and nothing that exists is written over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import FileIO
+import os
+from pathlib import Path
+import re
+import shutil
+import stat
+from typing import BinaryIO, Final, NamedTuple, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from drkit.errors import ConfigError
+from drkit.masking import is_secret
+from drkit.private_file import open_private
+
+_URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+_FILE: Final = "file"
+_OURS: Final = 0o700
+
+
+class FoundFile(NamedTuple):
+    """Something in the folder that is no folder."""
+
+    path: str
+    """From the folder on, with ``/`` between."""
+    size: int
+    is_plain: bool = True
+    """False: a link, a device, a pipe."""
+
+
+class NewFile(Protocol):
+    """A file that is being written."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+
+    def write(self, data: bytes, /) -> int:
+        """Write all of the data."""
+
+    def close(self) -> None:
+        """Close it, once it is durable."""
+
+
+class Storage(Protocol):
+    """A folder. Everything raises OSError."""
+
+    is_local: bool
+
+    def exists(self) -> bool:
+        """Whether the folder is there."""
+
+    def make(self) -> None:
+        """Make the folder, which must not be there, and those above it."""
+
+    def create(self, path: str) -> NewFile:
+        """A new file; the folders above it are made."""
+
+    def open(self, path: str) -> BinaryIO:
+        """A file to read."""
+
+    def files(self) -> Iterator[FoundFile]:
+        """All files, also those in folders of the folder."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file."""
+
+    def remove(self) -> None:
+        """Delete the folder with everything in it."""
+
+    def publish(self, path: str, name: str) -> None:
+        """Give a file its final name, in one step, when all else is durable."""
+
+
+class LocalFolder:
+    """A folder of this machine."""
+
+    is_local = True
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def exists(self) -> bool:
+        """See :class:`Storage`."""
+        return os.path.lexists(self._root)
+
+    def make(self) -> None:
+        """See :class:`Storage`."""
+        _make_all(self._root.parent)
+        self._root.mkdir(_OURS)
+
+    def create(self, path: str) -> NewFile:
+        """See :class:`Storage`."""
+        file = self._root / path
+        _make_all(file.parent)
+        descriptor = open_private(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        return _DurableFile(os.fdopen(descriptor, "wb", buffering=0))
+
+    def open(self, path: str) -> BinaryIO:
+        """See :class:`Storage`."""
+        return os.fdopen(open_private(self._root / path, os.O_RDONLY), "rb")
+
+    def files(self) -> Iterator[FoundFile]:
+        """See :class:`Storage`."""
+        for folder, folders, names in os.walk(self._root, onerror=_raise):
+            # A link to a folder is in the list of folders, and is not followed.
+            links = [name for name in folders if (Path(folder) / name).is_symlink()]
+            for name in sorted([*names, *links]):
+                file = Path(folder) / name
+                found = file.lstat()
+                path = file.relative_to(self._root).as_posix()
+                yield FoundFile(path, found.st_size, stat.S_ISREG(found.st_mode))
+
+    def delete(self, path: str) -> None:
+        """See :class:`Storage`."""
+        (self._root / path).unlink()
+
+    def remove(self) -> None:
+        """See :class:`Storage`."""
+        shutil.rmtree(self._root)
+
+    def publish(self, path: str, name: str) -> None:
+        """See :class:`Storage`."""
+        for folder, _, _ in os.walk(self._root, topdown=False, onerror=_raise):
+            _sync(Path(folder))
+        (self._root / path).rename(self._root / name)
+        _sync(self._root)
+        _sync(self._root.parent)
+
+
+class _DurableFile:
+    """A file that is on the disk when it is closed, and leaves memory: what reads it back reads the disk."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        """Write all of it."""
+        left = memoryview(data).cast("B")
+        while left:
+            left = left[self._file.write(left) or 0 :]
+        return len(data)
+
+    def close(self) -> None:
+        """Wait for the disk."""
+        if self.closed:
+            return
+        self.closed = True
+        with self._file as file:
+            os.fsync(file.fileno())
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def storage_at(place: str) -> Storage:
+    """The folder at a path or a URL; nothing is looked at yet.
+
+    :raises ConfigError: no such kind of place, or a URL with a password
+    """
+    path = local_path(place)
+    if path is not None:
+        return LocalFolder(path)
+    refuse_secrets(place)
+    from drkit.export.remote import remote_folder  # noqa: PLC0415  loads pyarrow
+
+    return remote_folder(place)
+
+
+def local_path(place: str) -> Path | None:
+    """The path of a folder of this machine, as a path or as ``file:``; None: it is elsewhere.
+
+    :raises ConfigError: nothing, or a ``file:`` of another machine
+    """
+    if not place:
+        raise ConfigError("a folder is needed", where="--to")
+    if not _URL.match(place):
+        return Path(place).absolute()
+    url = urlsplit(place)
+    if url.scheme.lower() != _FILE:
+        return None
+    if url.netloc not in {"", "localhost"} or not url.path.startswith("/"):
+        raise ConfigError(
+            "a file URL needs a full path", where=place, hint="write file:///folder, or /folder"
+        )
+    return Path(unquote(url.path))
+
+
+def joined(place: str, name: str) -> str:
+    """The place of something in a folder: the query of a URL, as of an object store, stays at its end."""
+    head, mark, query = place.partition("?") if _URL.match(place) else (place, "", "")
+    return f"{head.rstrip('/')}/{name}{mark}{query}"
+
+
+def parent(place: str) -> tuple[str, str]:
+    """The folder of a file, and the file's name."""
+    head, mark, query = place.partition("?") if _URL.match(place) else (place, "", "")
+    folder, slash, name = head.rpartition("/")
+    if not slash:
+        return "." + mark + query, name
+    return (folder or "/") + mark + query, name
+
+
+def refuse_secrets(place: str) -> None:
+    """Refuse a URL with a secret in it: it would be in lists of processes, logs and Spark's tasks.
+
+    :raises ConfigError: there is a password, or the query names a key
+    """
+    url = urlsplit(place)
+    has_password = ":" in url.netloc.rpartition("@")[0]
+    if has_password or any(is_secret(key) for key, _ in parse_qsl(url.query, keep_blank_values=True)):
+        raise ConfigError(
+            "the place of an export has a password or a key in it",
+            where=f"{url.scheme}://…",
+            hint="leave it out: pyarrow finds credentials in the environment of the driver and the executors",
+        )
+
+
+def _make_all(folder: Path) -> None:
+    """Make a folder and those above it; pathlib gives those above it no mode."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(_OURS, exist_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _raise(error: OSError) -> None:
+    raise error
