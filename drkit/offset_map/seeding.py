@@ -107,10 +107,17 @@ def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
         cuts[name] = known.with_cut(
             w.source.partition,
             upstream if seeded.cut is None else seeded.cut,
-            emptied=seeded.emptied,
+            emptied=_emptied(seeded, known.emptied.get(w.source.partition)),
             rebuilt=upstream if seeded.begins_before_the_cut else None,
         )
     state.put_all((name, cut) for name, cut in cuts.items() if state.get(CutRecord, name) != cut)
+
+
+def _emptied(seeded: SeededPartition, before: int | None) -> int | None:
+    """Up to where a copy is empty; what an earlier turn has emptied stays so, unless the log ends before."""
+    if seeded.emptied is not None:
+        return seeded.emptied
+    return before if before is not None and before <= seeded.seed.downstream else None
 
 
 async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[TopicPartition, Look]:

@@ -11,7 +11,7 @@ from typing import Any
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.report import TaskReport
 from drkit.failover.fencing.own_writers import Writer, fence
-from drkit.flow_state.copied_topics import CopiedPartition, cuts_of, written_of
+from drkit.flow_state.copied_topics import CopiedPartition, cuts_of, emptied_of, rebuilt_of, written_of
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import on_record, renew_live_id
 from drkit.flow_state.records import OffsetMapRecord
@@ -59,13 +59,16 @@ class Direction:
         """What the driver would hand to a task: with the cuts, and the ids of the opposite flow."""
         self.is_new = False
         self.state.load()
-        lease, cuts = self.flow.lease(self.topic, **more), cuts_of(self.state.records)
-        written = written_of(self.state.records)
+        lease, records = self.flow.lease(self.topic, **more), self.state.records
+        cuts, rebuilt, emptied = cuts_of(records), rebuilt_of(records), emptied_of(records)
+        written = written_of(records)
         places = ((p, TopicPartition(p.source_topic, p.partition)) for p in lease.partitions)
         partitions = (
             replace(
                 p,
                 skip_from=cuts.get(at),
+                rebuilt_from=rebuilt.get(at),
+                emptied_to=emptied.get(at, 0),
                 returning=bool(cuts),
                 written_at=written[at].offset if at in written else None,
             )
