@@ -96,21 +96,32 @@ def write_seeds(
 
 
 def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
-    """Record from which source offset on a batch of the opposite flow is an alarm."""
+    """Record from which source offset on a batch of the opposite flow is an alarm, and what was emptied."""
     cuts: dict[str, CutRecord] = {}
     for seeded in seeds:
-        w, upstream = seeded.partition, seeded.seed.upstream
-        name = w.source.topic
-        known = cuts.get(name) or state.get(CutRecord, name)
-        if known is None or not known.is_of(w.source_id, w.target_id):
-            known = CutRecord(w.source_id, w.target_id, {})
-        cuts[name] = known.with_cut(
-            w.source.partition,
-            upstream if seeded.cut is None else seeded.cut,
-            emptied=seeded.emptied,
-            rebuilt=upstream if seeded.begins_before_the_cut else None,
-        )
+        name = seeded.partition.source.topic
+        cuts[name] = cut_after(cuts.get(name) or state.get(CutRecord, name), seeded)
     state.put_all((name, cut) for name, cut in cuts.items() if state.get(CutRecord, name) != cut)
+
+
+def cut_after(known: CutRecord | None, seeded: SeededPartition) -> CutRecord:
+    """The record of a topic's cuts when a partition begins.
+
+    :param known: the record before it, also of earlier topics of these names
+    """
+    w, upstream = seeded.partition, seeded.seed.upstream
+    if known is None or not known.is_of(w.source_id, w.target_id):
+        known = CutRecord(w.source_id, w.target_id, {})
+    emptied = seeded.emptied
+    if emptied is None:  # what an earlier turn has emptied stays so, unless the log was lost since
+        before = known.emptied.get(w.source.partition)
+        emptied = before if before is not None and before <= seeded.seed.downstream else None
+    return known.with_cut(
+        w.source.partition,
+        upstream if seeded.cut is None else seeded.cut,
+        emptied=emptied,
+        rebuilt=upstream if seeded.begins_before_the_cut else None,
+    )
 
 
 async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[TopicPartition, Look]:

@@ -128,7 +128,13 @@ class _Look:
     def _view(self, pair: _Pair, at: TopicPartition, to: TopicPartition) -> PartitionView:
         if to not in self._target.ends:
             raise Unknown(f"the target topic has only {counted(len(pair.target.partitions), 'partition')}")
-        start, end = self._target.starts[to], self._target.ends[to]
+        end, emptied = self._target.ends[to], self._map.emptied(at)
+        start = max(self._target.starts[to], emptied)
+        if self._target.starts[to] < emptied:
+            self._out.notes.append(
+                f"{to}: it was emptied up to offset {emptied}, and begins at {self._target.starts[to]} again;"
+                " a failover empties it before it opens it"
+            )
         key = MapKey(pair.source.topic_id, pair.target.topic_id, at.partition)
         found = self._map.settled(key, at, to, start, end)
         if found.truncated_from is not None and not self._map.reaches(to, found.truncated_from):

@@ -140,7 +140,7 @@ def _why_refused(
 ) -> Refused:
     hints = {
         codes.POLICY_VIOLATION: "a topic that is only compacted takes it with cleanup.policy=compact,delete",
-        codes.OFFSET_OUT_OF_RANGE: "it ends before that offset, it has lost records: compare both sides again",
+        codes.OFFSET_OUT_OF_RANGE: "it ends before that offset, so it lost records: compare both sides again",
         codes.TOPIC_AUTHORIZATION_FAILED: "grant drkit's principal DELETE on the topic, then continue",
     }
     first = refused[min(refused)].error

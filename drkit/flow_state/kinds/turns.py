@@ -62,16 +62,13 @@ class CutRecord(TopicRecord):
     ) -> CutRecord:
         """The record with another cut of a partition.
 
-        :param emptied: target offset up to which its copy was emptied for it; None: it was not. What an
-            earlier turn has emptied stays so
+        :param emptied: target offset up to which its copy was emptied; None: it was not
         :param rebuilt: source offset at which copying begins, before the cut; None: at the cut
         """
-        before = self.emptied.get(partition)
-        up_to = max((e for e in (emptied, before) if e is not None), default=None)
         return replace(
             self,
             skip_from={**self.skip_from, partition: offset},
-            emptied=_with(self.emptied, partition, up_to),
+            emptied=_with(self.emptied, partition, emptied),
             rebuilt=_with(self.rebuilt, partition, rebuilt),
         )
 
