@@ -1,0 +1,178 @@
+"""A primary that died with records of its own comes home: what was there, what was decided, what must hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drkit.failover.core.context import RunRequest
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from tests.support.failback.pair import CUT, Pair
+from tests.support.failover.truth import values
+from tests.support.flows.compare import Seen
+from tests.support.flows.produce import fill, fill_transactions
+from tests.support.waiting import eventually
+
+PARTITIONS = 2
+COPIED = 60
+TAIL = 24
+DELTA = 30
+REASON = "a test"
+Log = dict[int, list[Seen]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A topic: what it has, and what is decided about it."""
+
+    disposition: str = ""
+    method: str = ""
+    tail: int = TAIL
+    """Records that only the old primary gets."""
+    transactions: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class DeadPrimary:
+    """A pair whose primary was killed with records that were not copied; failed over, and started again.
+
+    :param primary: the cluster that is killed
+    """
+
+    def __init__(self, pair: Pair, primary: LocalCluster, cases: Mapping[str, Case]) -> None:
+        self.pair, self.primary = pair, primary
+        self.side, self.back = pair.now, pair.other
+        self.cases = {self.side.name(name): case for name, case in cases.items()}
+        self.topics = list(self.cases)
+        self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.read: dict[str, dict[TopicPartition, int]] = {}
+        """Group → partition → how many records it has read."""
+        self.before: dict[str, Log] = {}
+        """The old primary's log at its death."""
+        self.copy: dict[str, Log] = {}
+        """The new primary's log when clients began to write there."""
+
+    def die(self) -> None:
+        """Copy, write what is not copied, kill the primary, fail over, write on the new one, start the old."""
+        side = self.side
+        for topic, case in self.cases.items():
+            side.create(side.source, topic, PARTITIONS, {"retention.ms": "-1", **case.settings})
+            if case.transactions:
+                fill_transactions(side.source, [topic], COPIED, most=5)
+            else:
+                fill(side.source, topic, COPIED, linger_ms=0)
+            for name in ("lags", "near"):
+                self._group(topic, name)
+        side.replicate()
+        side.copied(self.topics, dict.fromkeys(self.groups))
+        side.stop_replicating()
+        for topic, case in self.cases.items():
+            if not case.tail:
+                continue
+            if case.transactions:
+                fill_transactions(side.source, [topic], case.tail, most=5, seed=2)
+            else:
+                fill(side.source, topic, case.tail, first=1000)
+        self.before = {t: side.records(side.source, t) for t in self.topics}
+        self.primary.kill()
+        with side.desk() as desk:
+            report = desk.begin([], RunRequest(accept_data_loss="for the test"))
+        assert report["state"] == "done", report
+        self.copy = {t: side.records(side.target, t) for t in self.topics}
+        for topic in self.topics:
+            fill(side.target, topic, DELTA, first=5000)
+        self.primary.restart()
+        eventually(lambda: side.offsets(side.source, self.topics[0]), what="the primary's return")
+
+    def _group(self, topic: str, name: str) -> None:
+        side = self.side
+        log = side.records(side.source, topic)
+        group = f"{topic}-{name}"
+        read = {TopicPartition(topic, p): len(s) // 2 if name == "lags" else len(s) for p, s in log.items()}
+        self.groups[group] = {
+            at: (log[at.partition][n - 1].offset + 1 if n else 0) for at, n in read.items()
+        }
+        self.read[group] = read
+        side.commit(side.source, group, self.groups[group])
+
+    @property
+    def tails(self) -> dict[str, Log]:
+        """The truth: the records that only the old primary has."""
+        found: dict[str, Log] = {}
+        for topic, log in self.before.items():
+            copied = {p: len(records) for p, records in self.copy[topic].items()}
+            found[topic] = {p: records[copied[p] :] for p, records in log.items() if records[copied[p] :]}
+        return found
+
+    def request(self, folder: Path, **more: Any) -> RunRequest:
+        """What is decided about each topic."""
+        said: dict[str, Any] = {
+            "clients_cut": CUT,
+            "dispositions": {t: c.disposition for t, c in self.cases.items() if c.disposition},
+            "methods": {t: c.method for t, c in self.cases.items() if c.method},
+            "reason": REASON, "export_to": str(folder),
+        }  # fmt: skip
+        return RunRequest(**said | more)
+
+    def come_home(self, request: RunRequest) -> dict[str, Any]:
+        """The return; the other direction copies afterwards."""
+        with self.side.desk() as desk:
+            report = desk.begin_return(request)
+        assert report["state"] == "done", report
+        self.turned()
+        return report
+
+    def turned(self) -> None:
+        """From now on the other direction copies."""
+        self.pair.now, self.pair.other = self.back, self.side
+
+    def copied_back(self) -> None:
+        """Let the reverse flow copy until it is in step."""
+        self.back.replicate()
+        self.back.copied(self.topics, dict.fromkeys(self.groups))
+
+    def same_on_both(self) -> int:
+        """Both logs hold the same records, every offset translates; returns how many offsets."""
+        back = self.back
+        for topic, case in self.cases.items():
+            theirs, ours = back.records(back.source, topic), back.records(back.target, topic)
+            for p, records in ours.items():
+                wanted = values(theirs[p])
+                if case.method == "trim" and self.tails.get(topic, {}).get(p):
+                    wanted = wanted[len(self.copy[topic][p]) :]
+                assert values(records) == wanted, f"{topic}-{p}: {case}"
+        return back.exact([t for t, c in self.cases.items() if c.method != "trim"])
+
+    def nothing_is_lost(self) -> None:
+        """What was copied and what clients wrote since is on the new primary, each once and in order."""
+        for topic, case in self.cases.items():
+            ours = self.side.records(self.side.target, topic)
+            for p, copied in self.copy[topic].items():
+                now = values(ours[p])
+                assert now[: len(copied)] == values(copied), topic
+                more = Counter(now[len(copied) :])
+                tail = Counter(values(self.tails.get(topic, {}).get(p, [])))
+                has_tail = case.disposition == "replay"
+                assert (tail - more == Counter()) is (has_tail or not tail), (topic, p, case)
+
+    def positions_are_right(self) -> None:
+        """Each group reads on the old primary what it has not read, and nothing twice."""
+        back = self.back
+        for group, read in self.read.items():
+            topic = group.rpartition("-")[0]
+            if self.cases[topic].method == "trim":
+                continue
+            log, stands = back.records(back.target, topic), back.all_committed(group)
+            for at, number in read.items():
+                before = sum(s.offset < stands[at] for s in log[at.partition])
+                assert before == number, (group, at, stands[at], number)
+
+    def close(self) -> None:
+        """Stop what runs."""
+        with suppress(Exception):
+            self.pair.close()
