@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from drkit.counted import counted, first_of
@@ -10,21 +10,21 @@ from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.loss.content import DEPTH
 from drkit.failover.loss.divergence import divergence
-from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.loss.positions import ScopePositions, scope_positions
-from drkit.failover.returning.first_record import first_record, has_record
-from drkit.failover.returning.scope import pairs
+from drkit.failover.loss.findings import CopyState, DivergenceState, PartitionDivergence
+from drkit.failover.returning.first_record import first_record
+from drkit.failover.returning.scope import unplanned
 from drkit.failover.returning.tails import Unsound, to_json, why_unsound
-from drkit.flow_state.copied_topics import written_of
-from drkit.flow_state.records import EventRecord, ReturnRecord, RoleRecord
-from drkit.kafka.partition_offsets import listed
-from drkit.kafka.requests import LATEST, all_topics, metadata
+from drkit.flow_state.records import RoleRecord
+from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
-from drkit.offsets import Unavailable
 
-_FIRST: Final = "find out what happened there"
+
+_DEPTH: Final = 100
+"""Records of each partition that are compared by content after a switchover: it found both sides equal, under a
+proven fence, so every later loss or write shows in the last ones."""
 _TOMBSTONES: Final = "delete.retention.ms"
 
 
@@ -53,7 +53,7 @@ class CompareStep:
     def _found(self, context: Context, *, undecided: bool) -> StepResult:
         context.state.load()
         seen = compared(context, undecided=undecided)
-        self._new_primary(context)
+        cuts_of(context)
         wrong = unsound(context, seen)
         ends = {str(at): t.end for at, t in sorted(seen.items()) if t.end is not None}
         evidence = {"ends": ends, "ids": self._ids(context), "unsound": to_json(wrong)}
@@ -72,64 +72,6 @@ class CompareStep:
         source = context.source()
         topics = context.run(all_topics, source) if source is not None else {}
         return {name: str(topics[name].topic_id) for name in sorted(context.scope.topics) if name in topics}
-
-    def _new_primary(self, context: Context) -> None:
-        """Refuse copies that are not those of the switchover any more."""
-        wanted = pairs(context)
-        topics = context.run(metadata, context.target, sorted(context.scope.topics.values()))
-        wrong = [str(w.target) for w in wanted if topics[w.target.topic].topic_id != w.target_id]
-        if wrong:
-            raise Refused(
-                "a promoted topic was made anew on the new primary",
-                where=context.flow.target,
-                evidence=first_of(wrong),
-                hint=f"{_FIRST}: its records are not those that the old primary has a copy of",
-            )
-        ends = context.run(listed, context.target, topics, [w.target for w in wanted], LATEST)
-        cuts = cuts_of(context)
-        short = [f"{w.target} ends at {ends.get(w.target)}, it ended at {cuts[w.source]} when it was promoted"
-                 for w in wanted if ends.get(w.target, -1) < cuts[w.source]]  # fmt: skip
-        if short:
-            raise Refused(
-                "the new primary has lost records that it had when it was promoted",
-                where=context.flow.target,
-                evidence=first_of(short),
-                hint=f"{_FIRST}; the old primary may be the only one that has them",
-            )
-
-
-def _strangers(context: Context, wanted: Collection[TopicPartition]) -> dict[TopicPartition, str]:
-    """Copies into which somebody else wrote while they were passive: the old primary lacks that.
-
-    :raises Failed: how a copy maps to the old primary is unknown
-    """
-    cuts = cuts_of(context)
-    # Before the flow's own return, the copy was a primary that clients wrote to.
-    since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}
-    why = "the new primary has records of somebody else from when it was the standby"
-    found = {
-        TopicPartition(e.topic, e.partition): why
-        for e in context.state.all(EventRecord).values()
-        if e.kind == "foreign_writer" and e.at_ms >= since.get(e.topic, 0)
-    }
-    for at, r in written_of(context.state.records).items():
-        if at in cuts and r.offset < cuts[at]:
-            found[at] = f"{why}, at {r.offset}"
-    places: ScopePositions = scope_positions(context, None)
-    for at, place in places.items():
-        if isinstance(place, Unavailable):
-            raise Failed(
-                "how a copy maps to the old primary is unknown",
-                where=str(at),
-                evidence=place.reason,
-                hint="drkit status; then: drkit reprotect --resume",
-            )
-        if at in cuts and place.copied_end < cuts[at]:
-            target = TopicPartition(context.scope.topics[at.topic], at.partition)
-            span = (place.copied_end, cuts[at])
-            if context.run(has_record, context.target, target, span):
-                found[at] = f"{why}, between {span[0]} and {span[1]}"
-    return {at: said for at, said in found.items() if at in wanted}
 
 
 def cuts_of(context: Context) -> dict[TopicPartition, int]:
@@ -159,7 +101,8 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     :raises Refused: a transaction is not decided there
     :raises Failed: it is unknown
     """
-    found = divergence(context)
+    depth = DEPTH if unplanned(context) else _DEPTH
+    found = divergence(context, topics=context.scope.topics, depth=depth, commits=False)
     if found.unanswered:
         raise Failed(
             "the old primary stopped answering",
@@ -167,9 +110,11 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             evidence=found.unanswered,
             hint="drkit reprotect --resume",
         )
-    mine = [t for t in found.tails if t.topic in context.scope.topics]
+    _refuse_other_copies(context, found.tails)
     unclear = [
-        t for t in mine if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
+        t
+        for t in found.tails
+        if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
     ]
     if unclear:
         some = (f"{t.topic}-{t.partition}: {'an open transaction' if t.open_transaction else t.why}"
@@ -181,7 +126,23 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             hint="check its brokers; a transaction that stays open: drkit fence pay; then: drkit reprotect"
             " --resume",
         )
-    return {TopicPartition(t.topic, t.partition): t for t in mine}
+    return {TopicPartition(t.topic, t.partition): t for t in found.tails}
+
+
+def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence]) -> None:
+    """Refuse copies that are not those of the failover any more.
+
+    :raises Refused: there is one
+    """
+    gone = {CopyState.RECREATED: "was made anew", CopyState.GONE: "is gone"}
+    if wrong := [t for t in tails if t.copy in gone]:
+        names = context.scope.topics
+        raise Refused(
+            "a promoted topic was made anew on the new primary",
+            where=context.flow.target,
+            evidence=first_of(f"{names[t.topic]}-{t.partition} {gone[t.copy]}" for t in wrong),
+            hint="find out what happened there: its records are not those that the old primary has a copy of",
+        )
 
 
 def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[Unsound]:
@@ -190,14 +151,13 @@ def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]
     :raises Failed: a partition cannot be read
     """
     roles = context.state.all(RoleRecord)
-    strange = _strangers(context, seen)
     forgotten = _forgotten_deletions(context)
     found = []
     for at, tail in sorted(seen.items()):
         role = roles[at.topic]
         back = _copied_back(context, at, tail, role) if tail.found is DivergenceState.CLEAN else None
         why = why_unsound(tail, proven=bool(role.planned), copied_back=back)
-        if why := why or strange.get(at, "") or forgotten.get(at.topic, ""):
+        if why := why or forgotten.get(at.topic, ""):
             found.append(Unsound(tail, why))
     return found
 

@@ -38,7 +38,7 @@ def test_what_was_decided_is_done(home: DeadPrimary, tmp_path: Path) -> None:
         assert set(state.all(ReturnRecord)) == set(home.topics)
     with StateTopic(home.side.target, home.side.source.alias) as state:
         state.load()
-        assert set(state.all(TailRecord)) == {t for t, c in home.cases.items() if c.tail}
+        assert set(state.all(TailRecord)) >= {t for t, c in home.cases.items() if c.tail}
         assert not state.all(IncompleteRecord)
     assert any("export" in s["step"].lower() and s["notes"] for s in report["steps"])
     home.copied_back()
