@@ -18,8 +18,9 @@ from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.codes import error_name
 from drkit.kafka.one_shot import ask_once
+from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import EARLIEST, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
@@ -33,6 +34,7 @@ from drkit.offsets.takeup import Author
 _NEW_ID: Final = "give the flow a new live producer id, then begin the direction again"
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 1.0
+_UNKNOWN: Final = -1
 
 
 class SeededPartition(NamedTuple):
@@ -63,7 +65,8 @@ def write_seeds(
     map, the flow's state gets the cuts: no task copies from a seed without its cut.
 
     :param state: of the flow, loaded
-    :raises Refused: a target has another end than its seed, or the producer id is not new
+    :raises Refused: a target has another end than its seed, is not empty as it says, or the producer id is
+        not new
     :raises Failed: a leader does not answer, or the map does not take the records
     :raises MapTaken: tasks of the flow take its buckets again and again
     :raises ClusterUnreachable: the target does not answer
@@ -78,6 +81,7 @@ def write_seeds(
 
     async def write(cluster: RawCluster) -> None:
         looks = await _looks(cluster, some)
+        await _refuse_not_empty(cluster, some)
         wanted = {
             s.partition: partial(_records, s.partition.target, s.seed, looks[s.partition.target], to)
             for s in some
@@ -143,6 +147,27 @@ async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[T
                 hint="check the target cluster, then begin the direction again",
             )
     return looks
+
+
+async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition]) -> None:
+    """Refuse copies in front of which something stands: brokers may bring back what they had deleted.
+
+    :raises Refused: one does
+    :raises Failed: a leader does not answer
+    """
+    wanted = {s.partition.target: s.emptied for s in seeds if s.emptied is not None}
+    topics = await metadata(cluster, sorted({at.topic for at in wanted})) if wanted else {}
+    starts = await listed(cluster, topics, wanted, EARLIEST)
+    for at, emptied in wanted.items():
+        if starts.get(at, _UNKNOWN) >= emptied:
+            continue
+        error = Refused if at in starts else Failed
+        raise error(
+            "a copy is not empty up to where its seed begins",
+            where=f"{at} on {cluster.alias}",
+            evidence=f"it begins at {starts[at]}, not at {emptied}" if at in starts else "no answer",
+            hint="empty it again, then begin the direction again",
+        )
 
 
 def _records(

@@ -147,6 +147,10 @@ class _Look:
         if begin is None and not known:
             # The map covers no record of MirrorMaker 2's part, and nothing was copied since.
             begin = taken and taken.place
+        before = begin is not None and not emptied
+        if begin is None and known and self._map.has_turned(at):
+            # The target may have more in front of it: the other direction has given that up on this source.
+            begin = self._source.starts[at], known[0].downstream
         return PartitionView(
             source=at,
             target=to,
@@ -159,7 +163,7 @@ class _Look:
             source_compacted=at.topic in self._source.compacted,
             target_compacted=to.topic in self._target.compacted,
             begin=begin,
-            before=begin is not None,
+            before=before,
             taken_over=taken,
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from drkit.config import ClusterSettings
-from drkit.flow_state.copied_topics import began_of, emptied_of
+from drkit.flow_state.copied_topics import began_of, cuts_of, emptied_of
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
@@ -104,6 +104,10 @@ class TargetMap:
     def emptied(self, at: TopicPartition) -> int:
         """The target offset before which the copy of a source partition was emptied; 0: it was not."""
         return emptied_of(self._state.records).get(at, 0) if self._state else 0
+
+    def has_turned(self, at: TopicPartition) -> bool:
+        """Whether copying a source partition began with the map of the other direction."""
+        return self._state is not None and at in cuts_of(self._state.records)
 
     def reaches(self, partition: TopicPartition, offset: int) -> bool:
         """Whether the target's log now reaches this offset."""

@@ -10,8 +10,14 @@ from typing import Final
 
 import pytest
 
+from drkit.errors import Refused
+from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.seeding import SeededPartition
+from drkit.verify import snapshot
+from drkit.verify.ranges import cut
+from drkit.verify.report import join
+from drkit.verify.task import compare_range
 from tests.support.flows.compare import read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
@@ -133,31 +139,45 @@ def _round(turning: Turning, methods: Mapping[int, Method], killed: LocalCluster
     if killed is not None:
         turning.restarted(killed, flow.target.alias)
         assert turning.came_back(seeds).keys() >= methods.keys() - {EMPTY}, "the deletion was not durable"
+        with pytest.raises(Refused, match="not empty"):
+            turning.write(seeds)
         turning.empty(seeds)
     turning.write(seeds)
-    for _ in range(2):
-        expected = _to_copy(turning, seeds)
-        report = turning.copy()
-        assert (report.records, report.looped) == (expected, {})
-        assert not turning.came_back(seeds)
-        exact += turning.every_position()
-        assert not flow.events("target_truncated") + flow.events("foreign_writer")
-        seeds = turning.turn()
-        exact += turning.every_position()
-        flow = turning.now.flow
-        _write(flow, topic, 5)
-    return exact
+    expected = _to_copy(turning, seeds)
+    report = turning.copy()
+    assert (report.records, report.looped) == (expected, {})
+    assert not turning.came_back(seeds)
+    exact += turning.every_position()
+    assert not flow.events("target_truncated") + flow.events("foreign_writer")
+    _verify(turning)
+    turning.open()
+    turning.turn()
+    _verify(turning)
+    return exact + turning.every_position()
+
+
+def _verify(turning: Turning) -> None:
+    """What `drkit verify` finds: nothing, though one side may have given up older records."""
+    flow, topic = turning.now.flow, turning.topic
+    sides = Cluster.connect(flow.source), Cluster.connect(flow.target)
+    settings = flow.settings.model_copy(update={"topics": (topic,)})
+    taken = snapshot.take(settings, *sides, [topic])
+    results = [compare_range(r, flow.source, flow.target) for r in cut(taken.views, 2)]
+    found = join(taken.views, results)
+    assert not taken.unclear
+    assert [f for p in found for f in p.findings] == []
+    assert sum(p.counts.equal for p in found) > 100
 
 
 def test_methods_change_from_round_to_round(turning: Turning, clusters: list[LocalCluster]) -> None:
     """In the second round brokers are killed that have not written down what was deleted."""
     exact = _round(turning, ROUNDS[0]) + _round(turning, ROUNDS[1], clusters[0])
-    assert exact > 2_500
+    assert exact > 1_500
 
 
 @pytest.mark.soak
 def test_three_rounds_with_a_kill_in_each(turning: Turning, clusters: list[LocalCluster]) -> None:
-    assert sum(_round(turning, methods, clusters[0]) for methods in ROUNDS) > 4_000
+    assert sum(_round(turning, methods, clusters[0]) for methods in ROUNDS) > 2_500
 
 
 @pytest.mark.soak
@@ -183,7 +203,8 @@ def test_killed_between_the_seed_and_the_first_append_and_after_some(
         if seconds:
             turning.copy()
             assert turning.every_position(), "exact also while the old records are back"
-        turning.write(seeds)
+            turning.empty(seeds)
+            turning.write(seeds)
     assert not flow.events("target_truncated") + flow.events("foreign_writer")
     turning.empty(seeds)
     assert not turning.copy().looped

@@ -193,6 +193,12 @@ class Turning:
         flow = self.now.flow
         flow.ask(flow.target, empty, _emptied(seeds))
 
+    def open(self) -> None:
+        """Empty again what was emptied for the current direction, now or at an earlier turn, as OPEN does."""
+        flow, records = self.now.flow, self.now.state.records
+        known = {TopicPartition(self.topic, at.partition): o for at, o in emptied_of(records).items()}
+        flow.ask(flow.target, empty, known)
+
     def came_back(self, seeds: Iterable[SeededPartition]) -> dict[int, int]:
         """Partitions that are not empty any more, and where they begin."""
         flow = self.now.flow
