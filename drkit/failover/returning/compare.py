@@ -21,7 +21,6 @@ from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 
-
 _DEPTH: Final = 100
 """Records of each partition that are compared by content after a switchover: it found both sides equal, under a
 proven fence, so every later loss or write shows in the last ones."""
