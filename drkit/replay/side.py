@@ -1,4 +1,4 @@
-"""The new primary as a replay sees it: leaders, ends, and ranges of records, each asked for again for a while."""
+"""The new primary as a replay sees it: leaders, ends, ranges of records; each is asked for again for a while."""
 
 from __future__ import annotations
 
