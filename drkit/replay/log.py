@@ -8,16 +8,16 @@ from uuid import UUID
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.control_key import raw_headers
+from drkit.control_key import ControlKeys, raw_headers, verify
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import replay_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
 from drkit.replay.progress import ReplayBook
+from drkit.replay.side import ActiveSide
 from drkit.wire import Record, encode
 
 _UNPACKED: Final = 0
@@ -54,22 +54,26 @@ class ReplayLog:
         """Create the topic where it is missing; returns its id. Raises DrkitError."""
         return ensure_compacted(self.cluster, self.at.topic).topic_id
 
-    def read(self) -> ReplayBook:
-        """Everything that is committed; nothing where there is no such topic.
+    async def read(self, side: ActiveSide, topic_id: UUID, *, decided: bool) -> ReplayBook:
+        """Everything that is committed.
 
-        :raises Refused: a record is not drkit's, or has no valid MAC
+        :param decided: wait until no transaction hides a later record
+        :raises Refused: a record is not drkit's, or has no valid MAC; a transaction stays open
         :raises DrkitError: the topic cannot be read
         """
-        found = newest_values(self.cluster, [self.at.topic], verified=True).get(self.at.topic)
-        if found is None:
-            return ReplayBook()
-        evidence = next((f"key {k.decode(errors='replace')}: {why}" for k, why in found.refused.items()), "")
+        if decided:
+            end = await side.decided_end(self.at, topic_id)
+        else:
+            end = await side.end(self.at, topic_id, committed=True)
+        newest = _Newest(self.at.topic, self._target.control)
+        await side.read(self.at, topic_id, (await side.start(self.at, topic_id), end), newest.take)
+        if newest.refused:
+            key, why = next(iter(newest.refused.items()))
+            raise self.damaged(f"key {key.decode(errors='replace')}: {why}")
         try:
-            if not evidence:
-                return ReplayBook.of(found)
+            return ReplayBook.of(newest.values)
         except Malformed as error:
-            evidence = str(error)
-        raise self.damaged(evidence)
+            raise self.damaged(str(error)) from error
 
     def damaged(self, evidence: str) -> Refused:
         """The error for a record that does not count."""
@@ -89,3 +93,23 @@ class ReplayLog:
             for n, (key, value) in enumerate(written)
         ]
         return encode(found, _UNPACKED), len(found)
+
+
+class _Newest:
+    """The newest value of every key; a record without a valid MAC is named, unless a later one has it."""
+
+    def __init__(self, topic: str, keys: ControlKeys | None) -> None:
+        self._topic, self._keys = topic, keys
+        self.values: dict[bytes, bytes] = {}
+        self.refused: dict[bytes, str] = {}
+
+    def take(self, record: Record) -> None:
+        """Take the next record of the topic."""
+        key = record.key or b""
+        self.refused.pop(key, None)
+        if why := verify(self._keys, self._topic, key, record.value, record.headers):
+            self.refused[key] = why
+        elif record.value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = record.value

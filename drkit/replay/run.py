@@ -73,7 +73,7 @@ class Replayer:
         :raises DrkitError: the new primary does not answer, or refuses
         """
         export = self._request.export
-        book = self._log.read()
+        book = self._book(self._log.topic_id(), decided=False)
         self._refuse_other_manifest(book)
         same = self._same(book)
         to = self._quarantined(state, book) if self._request.to_quarantine else self._promoted(state)
@@ -102,6 +102,13 @@ class Replayer:
         work = _Work(self._side, self._log, log_id, same, plan.export.sha256, told, stopped)
         found: Results = self._asked(self._run_all, todo, work)
         return {**done, **found}
+
+    def _book(self, log_id: UUID | None, *, decided: bool) -> ReplayBook:
+        """What replays have done; nothing where none ever began."""
+        if log_id is None:
+            return ReplayBook()
+        found: ReplayBook = self._asked(lambda: self._log.read(self._side, log_id, decided=decided))
+        return found
 
     # -- planning -----------------------------------------------------------------------------------
 
@@ -168,7 +175,7 @@ class Replayer:
         assert self._place is not None  # noqa: S101  the plan has it
         created: dict[str, UUID] = {}
         for source, name in sorted({(p.tail.source.topic, p.to.at.topic) for p in plans}):
-            known = self._log.read().quarantines.get(name)
+            known = self._book(log_id, decided=True).quarantines.get(name)
             if known is None:
                 self._put(QuarantineRecord(self._request.export.run_id, name), log_id)
             topic = self._place.create(name, source)
@@ -186,8 +193,7 @@ class Replayer:
     async def _run_all(self, plans: list[PartitionPlan], work: _Work) -> Results:
         """Fence all others, read what they had done, then append."""
         begun = await self._some_at_once(self._fenced, plans)
-        await self._side.decided_end(self._log.at, work.log_id)
-        book = self._log.read()
+        book = await self._log.read(self._side, work.log_id, decided=True)
 
         async def one(each: tuple[PartitionPlan, Transactions]) -> ReplayResult:
             plan, transactions = each

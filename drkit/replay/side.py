@@ -1,4 +1,4 @@
-"""The new primary as a replay sees it: leaders, ends, ranges of records; each is asked for again for a while."""
+"""The new primary as a replay sees it: leaders, ends, ranges of records. No answer: it is asked again."""
 
 from __future__ import annotations
 
@@ -131,12 +131,13 @@ class ActiveSide:
 
         return await self.patiently(ask, at)
 
-    async def decided_end(self, at: TopicPartition, topic_id: UUID, seconds: float = _DECIDED_SECONDS) -> int:
+    async def decided_end(self, at: TopicPartition, topic_id: UUID) -> int:
         """The current end of a partition, once every transaction before it is decided.
 
         :raises Refused: one is open for longer
         :raises DrkitError: the partition does not answer, or refuses
         """
+        seconds = _DECIDED_SECONDS
         end, deadline = await self.end(at, topic_id), monotonic() + seconds
         while (stable := await self.end(at, topic_id, committed=True)) < end:
             if monotonic() > deadline:

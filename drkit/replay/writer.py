@@ -131,8 +131,8 @@ class PartitionReplay:
     async def _take_up(self) -> None:
         """After an attempt with an unknown end: what is on record counts."""
         await self._begin_epoch()
-        await self._side.decided_end(self._log.at, self._log_id)
-        self._progress = self._log.read().progress.get(self._new().key)
+        book = await self._log.read(self._side, self._log_id, decided=True)
+        self._progress = book.progress.get(self._new().key)
 
     # -- one attempt --------------------------------------------------------------------------------
 
