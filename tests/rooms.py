@@ -45,6 +45,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("monitoring", "spark"),
     ("monitoring.page", "verify", "export"),
     ("replicate",),
+    ("replay",),
     ("failover.core",),
     ("failover.journal",),
     ("failover.loss", "failover.adopt"),

@@ -25,7 +25,7 @@ KEPT_MS: Final = str(100 * 365 * 86_400_000)
 
 def ensure_state_topic(target: Cluster, flow: FlowSettings) -> None:
     """Create the state topic of a flow where it is missing. Raises DrkitError when that is not possible."""
-    _ensure(target, state_topic(flow.source), 1, _STATE_SEGMENT, kept_tombstones(target.settings))
+    ensure_compacted(target, state_topic(flow.source))
 
 
 def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
@@ -56,6 +56,11 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
         )
     if known is None:
         state.put(OffsetMapRecord(found.topic_id))
+
+
+def ensure_compacted(target: Cluster, name: str) -> Topic:
+    """Create another compacted topic of drkit's own where it is missing. Raises DrkitError."""
+    return _ensure(target, name, 1, _STATE_SEGMENT, kept_tombstones(target.settings))
 
 
 def kept_tombstones(cluster: ClusterSettings) -> dict[str, str]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from drkit.model import TopicPartition
+
 CANARY_TOPIC: Final = "drkit-canary.internal"
 """On the source: records that a prober produces and fetches."""
 _STATE: Final = ("drkit-state.", ".internal")
@@ -44,6 +46,16 @@ def watch_topic(source: str, target: str) -> str:
     return f"drkit-watch.{source}.{target}.internal"
 
 
+def replay_topic(source: str, target: str) -> str:
+    """Topic on the target with what replays of the source's tails have done there."""
+    return f"drkit-replay.{source}.{target}.internal"
+
+
+def quarantine_topic(topic: str, term: int) -> str:
+    """Topic on the target with the records of the source that a failover's term left out of another topic."""
+    return f"{topic}.divergent.{term}"
+
+
 def bulk_transactional_id(source: str, target: str, bucket: int) -> str:
     """Transactional id that writes a bucket's copies in bulk mode, and that FREEZE fences."""
     return f"drkit.{source}.{target}.{bucket}"
@@ -57,6 +69,14 @@ def map_transactional_id(source: str, target: str, bucket: int) -> str:
 def lease_transactional_id(source: str, target: str) -> str:
     """Transactional id whose newest owner may run the flow."""
     return f"drkit.{source}.{target}.lease"
+
+
+def replay_transactional_id(source: str, target: str, at: TopicPartition) -> str:
+    """Transactional id that replays into a partition of the target; its newest owner fences all others.
+
+    No run is in it: of two runs for one partition only one may write.
+    """
+    return f"drkit.{source}.{target}.replay.{at.topic}.{at.partition}"
 
 
 def failover_transactional_id(source: str, target: str) -> str:

@@ -18,6 +18,9 @@ COORDINATOR_LOAD_IN_PROGRESS: Final[int] = errors.CoordinatorLoadInProgressError
 COORDINATOR_NOT_AVAILABLE: Final[int] = errors.CoordinatorNotAvailableError.errno
 NOT_COORDINATOR: Final[int] = errors.NotCoordinatorError.errno
 RECORD_LIST_TOO_LARGE: Final[int] = errors.RecordListTooLargeError.errno
+NOT_ENOUGH_REPLICAS: Final[int] = errors.NotEnoughReplicasError.errno
+NOT_ENOUGH_REPLICAS_AFTER_APPEND: Final[int] = errors.NotEnoughReplicasAfterAppendError.errno
+INVALID_TIMESTAMP: Final[int] = errors.InvalidTimestampError.errno
 UNKNOWN_MEMBER_ID: Final[int] = errors.UnknownMemberIdError.errno
 REBALANCE_IN_PROGRESS: Final[int] = errors.RebalanceInProgressError.errno
 TOPIC_AUTHORIZATION_FAILED: Final[int] = errors.TopicAuthorizationFailedError.errno
@@ -63,6 +66,11 @@ LEADER_MOVES: Final = frozenset(
     {UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID}
 )
 """Another broker leads the partition, or the broker does not know a new topic yet."""
+APPEND_AGAIN: Final = LEADER_MOVES | {
+    REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR,
+    CONCURRENT_TRANSACTIONS,
+}  # fmt: skip
+"""An append that is refused with one of these may succeed later."""
 NOT_AUTHORIZED: Final = frozenset(
     {TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
 )

@@ -30,6 +30,7 @@ LOADED: Final = (
     "tests.support.flows.run_copy",
     "tests.support.failover.orchestrator",
     "tests.support.failover.replicator",
+    "tests.support.replay.process",
     "tests.support.cli.forked",
     "drkit.cli.actions.config",
     "drkit.cli.actions.replicate",

@@ -1,0 +1,187 @@
+"""Which records of a tail are to be sent: the tail against what the new primary took since. Pure.
+
+Compared are key, value and headers as a multiset: each copy on the new primary accounts for one record of the
+tail, the earlier one first. Times do not count: a client that sends a record again gives it a new one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import IntFlag, StrEnum
+from typing import Final, NamedTuple
+
+from drkit.replay.records import Origin, content_hash, key_hash
+from drkit.wire import Record
+
+MOST_HASHES: Final = 1_000_000
+"""In memory at a time; about 150 MB. With more of them both sides are read several times."""
+_EXAMPLES: Final = 20
+_FAR: Final = 1 << 63
+
+
+class Same(StrEnum):
+    """What a record with equal content on the new primary is."""
+
+    CONTENT = "content"
+    """The same record, sent again by its client: it is not replayed."""
+    NONE = "none"
+    """Another record that happens to be equal: all of the tail is replayed."""
+
+
+class Flag(IntFlag):
+    """What the new primary has of a record of the tail."""
+
+    REPLAYED = 1
+    """The record itself, with drkit's header."""
+    ALIKE = 2
+    """A record of a client with equal content."""
+    KEY_CHANGED = 4
+    """A record of a client with its key."""
+
+
+_THERE: Final = Flag.REPLAYED | Flag.ALIKE
+
+
+class Fate(StrEnum):
+    """What a replay does with a record."""
+
+    SEND = "send"
+    ALREADY = "already"
+    """It is there."""
+    KEPT_BACK = "kept back"
+    """On a compacted topic, an older value would replace a newer one."""
+
+
+def fate_of(flags: int, *, same: Same, compacted: bool) -> Fate:
+    """The fate of a record with these flags."""
+    if flags & Flag.REPLAYED or (flags & Flag.ALIKE and same is Same.CONTENT):
+        return Fate.ALREADY
+    return Fate.KEPT_BACK if compacted and flags & Flag.KEY_CHANGED else Fate.SEND
+
+
+def shares_of(records: int, most: int = MOST_HASHES) -> int:
+    """The number of passes for a tail of this many records: each has two hashes."""
+    return max(1, -(-2 * records // most))
+
+
+class Tally:
+    """One pass: it decides about the hashes of one share.
+
+    First it is shown the tail, then the new primary's records, then the tail again, in order.
+    """
+
+    def __init__(self, origin: Origin, share: int = 0, shares: int = 1) -> None:
+        self._origin, self._share, self._shares = origin, share, shares
+        self._copies: dict[bytes, int] = {}
+        """Hash of a content in the tail → the records of clients with it that are not assigned yet."""
+        self._keys: dict[bytes, bool] = {}
+        """Hash of a key in the tail → whether a record of a client has it."""
+        self._replayed: dict[int, bytes] = {}
+        """Offset in the tail → hash of the record that was replayed from there."""
+
+    def expect(self, record: Record) -> None:
+        """Take a record of the tail."""
+        if self._is_mine(content := content_hash(record)):
+            self._copies[content] = 0
+        if record.key is not None and self._is_mine(key := key_hash(record.key)):
+            self._keys[key] = False
+
+    def see(self, record: Record) -> None:
+        """Take a record of the new primary."""
+        content, offset = content_hash(record), self._origin.offset_of(record.headers)
+        if offset is not None:
+            if content in self._copies:
+                self._replayed[offset] = content
+            return
+        if content in self._copies:
+            self._copies[content] += 1
+        if record.key is not None and (key := key_hash(record.key)) in self._keys:
+            self._keys[key] = True
+
+    def flags(self, record: Record) -> int:
+        """The flags of the next record of the tail, as far as this share decides about them."""
+        found, content = 0, content_hash(record)
+        if content in self._copies:
+            if self._replayed.get(record.offset) == content:
+                found |= Flag.REPLAYED
+            elif self._copies[content]:
+                self._copies[content] -= 1
+                found |= Flag.ALIKE
+        if record.key is not None and self._keys.get(key_hash(record.key)):
+            found |= Flag.KEY_CHANGED
+        return found
+
+    def _is_mine(self, digest: bytes) -> bool:
+        return self._shares == 1 or int.from_bytes(digest[:8], "big") % self._shares == self._share
+
+
+class ChangedKey(NamedTuple):
+    """A record that the new primary has not, and whose key a client has written there."""
+
+    offset: int
+    key: bytes
+
+
+class Counts(NamedTuple):
+    """A tail in numbers."""
+
+    by_flags: Mapping[int, int] = {}
+    """Flags → number of records with them."""
+    bytes: int = 0
+    """Size of keys and values."""
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+    changed_keys: tuple[ChangedKey, ...] = ()
+    """The first of them."""
+    processed: Mapping[str, int] = {}
+    """Group → records of the tail that it has processed on the old primary."""
+
+    @property
+    def records(self) -> int:
+        """The number of records."""
+        return sum(self.by_flags.values())
+
+    @property
+    def replayed(self) -> int:
+        """Records that are there with drkit's header."""
+        return sum(n for flags, n in self.by_flags.items() if flags & Flag.REPLAYED)
+
+    @property
+    def alike(self) -> int:
+        """Other records of which clients have written one with equal content."""
+        return sum(n for flags, n in self.by_flags.items() if flags & _THERE == Flag.ALIKE)
+
+    @property
+    def changed(self) -> int:
+        """Records that are not there, and whose keys clients have written."""
+        return self.by_flags.get(Flag.KEY_CHANGED, 0)
+
+    def of(self, fate: Fate, *, same: Same, compacted: bool) -> int:
+        """The number of records with this fate."""
+        return sum(
+            n for flags, n in self.by_flags.items() if fate_of(flags, same=same, compacted=compacted) is fate
+        )
+
+
+def counted_tail(
+    tail: Iterable[Record], flags: bytes | bytearray, commits: Mapping[str, int] | None = None
+) -> Counts:
+    """The numbers of a tail.
+
+    :param flags: of each record
+    :param commits: group → offset that it has committed on the old primary
+    :raises ValueError: there are more or fewer flags than records
+    """
+    size, oldest, newest = 0, _FAR, -_FAR
+    found, examples = Counter[int](), list[ChangedKey]()
+    processed = Counter[str]()
+    for record, flag in zip(tail, flags, strict=True):
+        found[flag] += 1
+        size += len(record.key or b"") + len(record.value or b"")
+        oldest, newest = min(oldest, record.timestamp), max(newest, record.timestamp)
+        processed.update(group for group, offset in (commits or {}).items() if record.offset < offset)
+        if flag == Flag.KEY_CHANGED and len(examples) < _EXAMPLES:
+            examples.append(ChangedKey(record.offset, record.key or b""))
+    first, last = (oldest, newest) if found else (None, None)
+    return Counts(dict(found), size, first, last, tuple(examples), dict(processed))

@@ -1,0 +1,200 @@
+"""Where the records of a tail go on the new primary, and why they may not: by the flow's state there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from drkit.clock import Millis, wall_ms
+from drkit.errors import Refused
+from drkit.flow_state.records import ClustersRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
+from drkit.model import TopicPartition
+from drkit.replay.tail import Export, Tail
+
+_QUARANTINE: Final = "keep the records in quarantine: drkit replay --from MANIFEST --to-quarantine"
+_OTHER: Final = "name the flow whose old primary the export is of: --flow"
+CLEANUP_POLICY: Final = "cleanup.policy"
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_DELETE_RETENTION: Final = "delete.retention.ms"
+_TIMESTAMP_TYPE: Final = "message.timestamp.type"
+_DEFAULT_BYTES: Final = 1_048_588
+_DEFAULT_TOMBSTONES: Final = 86_400_000
+Configs = Mapping[str, ConfigValue]
+
+
+class Destination(NamedTuple):
+    """A partition of the new primary that gets records of a tail."""
+
+    at: TopicPartition
+    topic_id: UUID
+    cut: int | None = None
+    """First offset that clients wrote since the failover; None: there is nothing to compare with."""
+    compacted: bool = False
+    max_bytes: int = _DEFAULT_BYTES
+    """The largest batch that the topic takes."""
+    own_times: bool = False
+    """The topic gives every record the time of its arrival: the original time is lost."""
+
+
+class Promoted(NamedTuple):
+    """The topic on the new primary that a tail's topic is on the old one."""
+
+    topic: Topic
+    role: RoleRecord
+    configs: Configs
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the cleaner removes older values."""
+        return "compact" in setting(self.configs, CLEANUP_POLICY, "delete")
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest batch that it takes."""
+        return int(setting(self.configs, MAX_MESSAGE_BYTES, str(_DEFAULT_BYTES)))
+
+
+def setting(configs: Configs, key: str, default: str) -> str:
+    """The value of a topic's setting."""
+    found = configs.get(key)
+    return default if found is None or found.value is None else found.value
+
+
+def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, Promoted]:
+    """Topic of the export → the topic on the new primary.
+
+    :param state: of the flow, as the new primary has it
+    :raises Refused: the new primary is not the one for these records
+    :raises DrkitError: it does not answer
+    """
+    _refuse_other_clusters(cluster, export, state)
+    known, roles = state.all(GenerationRecord), state.all(RoleRecord)
+    wanted: dict[str, tuple[GenerationRecord, RoleRecord]] = {}
+    for tail in export.tails:
+        name = tail.source.topic
+        generation, role = known.get(name), roles.get(name)
+        where = f"{name} of {export.flow}"
+        if generation is None or generation.source_id != tail.topic_id:
+            raise Refused(
+                "the export is of another topic of this name",
+                where=where,
+                evidence=f"exported: {tail.topic_id}, copied: {generation and generation.source_id}",
+                hint=_OTHER,
+            )
+        if role is None or not role.is_promoted:
+            raise Refused(
+                "the new primary is not the primary of this topic any more",
+                where=f"{generation.target} on {cluster.alias}",
+                evidence=f"its role is {role.role if role else 'passive'}",
+                hint="replay to the side that takes writes, before a return ends; see drkit status",
+            )
+        wanted[name] = generation, role
+    targets = [generation.target for generation, _ in wanted.values()]
+    topics, configs = describe_topics(cluster, targets), topic_configs(cluster, targets)
+    return {
+        name: Promoted(_same(cluster, topics, generation), role, configs[generation.target])
+        for name, (generation, role) in wanted.items()
+    }
+
+
+class CopiedTopic(NamedTuple):
+    """A topic of the export as the new primary has it, in whatever state."""
+
+    name: str
+    partitions: int
+    """0: it is gone."""
+    max_bytes: int
+
+
+def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, CopiedTopic]:
+    """Topic of the export → the topic on the new primary, which may be gone or passive.
+
+    :param state: of the flow, as the new primary has it
+    :raises Refused: the new primary is not the one for these records
+    :raises DrkitError: it does not answer
+    """
+    _refuse_other_clusters(cluster, export, state)
+    known = state.all(GenerationRecord)
+    names = {t.source.topic: known[t.source.topic].target if t.source.topic in known else t.source.topic
+             for t in export.tails}  # fmt: skip
+    topics, configs = describe_topics(cluster, names.values()), topic_configs(cluster, names.values())
+    found = {}
+    for source, name in names.items():
+        limit = setting(configs.get(name, {}), MAX_MESSAGE_BYTES, str(_DEFAULT_BYTES))
+        number = len(topics[name].partitions) if name in topics else 0
+        found[source] = CopiedTopic(name, number, max(int(limit), _DEFAULT_BYTES))
+    return found
+
+
+def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -> None:
+    known = state.get(ClustersRecord)
+    if known is not None and known.target != cluster.cluster_id:
+        raise Refused(
+            "another cluster answers under the new primary's name",
+            where=cluster.alias,
+            evidence=f"its id is {cluster.cluster_id}, that of the flow's target {known.target}",
+            hint="correct bootstrap_servers of the cluster",
+        )
+    if known is None or known.source != export.cluster_id:
+        raise Refused(
+            "the export is of another cluster than the flow's source",
+            where=f"export {export.run_id} of {export.flow}",
+            evidence=f"its id is {export.cluster_id}, that of the source {known and known.source}",
+            hint=_OTHER,
+        )
+
+
+def _same(cluster: Cluster, topics: Mapping[str, Topic], generation: GenerationRecord) -> Topic:
+    found = topics.get(generation.target)
+    if found is None or found.topic_id != generation.target_id:
+        raise Refused(
+            "the topic to replay into was deleted or recreated",
+            where=f"{generation.target} on {cluster.alias}",
+            evidence=f"it had the id {generation.target_id}, now {found.topic_id if found else 'none'}",
+            hint=f"drkit does not append to another topic of the same name; {_QUARANTINE}",
+        )
+    return found
+
+
+def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms) -> Destination:
+    """Where a tail's records go, with the partition of the same number.
+
+    :raises Refused: there is none, or the comparison would be wrong
+    """
+    at = TopicPartition(to.topic.name, tail.source.partition)
+    if at.partition not in to.topic.partitions:
+        raise Refused(
+            "the new primary has fewer partitions than the old one",
+            where=f"{at} on {alias}",
+            evidence=f"{len(to.topic.partitions)} partitions, records are of partition {at.partition}",
+            hint="keys must not move: add the partitions, then run the same command again",
+        )
+    cut = (to.role.ends or {}).get(at.partition)
+    if cut is None:
+        raise Refused(
+            "where clients began to write on the new primary is not on record",
+            where=f"{at} on {alias}",
+            evidence=f"run {to.role.run_id} has recorded no end of the copy",
+            hint=f"without it nothing can be compared; {_QUARANTINE}",
+        )
+    if to.compacted:
+        _refuse_lost_tombstones(to, at, alias, wall())
+    own_times = setting(to.configs, _TIMESTAMP_TYPE, "") == "LogAppendTime"
+    return Destination(at, to.topic.topic_id, cut, to.compacted, to.max_bytes, own_times)
+
+
+def _refuse_lost_tombstones(to: Promoted, at: TopicPartition, alias: str, now: int) -> None:
+    """Refuse a compacted topic in which the cleaner may have removed that a client has deleted a key."""
+    kept = int(setting(to.configs, _DELETE_RETENTION, str(_DEFAULT_TOMBSTONES)))
+    passed = now - to.role.at_ms
+    if passed >= kept:
+        raise Refused(
+            "keys that clients have deleted since the failover could come back",
+            where=f"{at} on {alias}",
+            evidence=f"the topic keeps deletions for {kept:,} ms, the failover was {passed:,} ms ago",
+            hint=_QUARANTINE,
+        )

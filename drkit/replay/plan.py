@@ -1,0 +1,154 @@
+"""What a replay would do: per partition what is to be sent, and why the rest is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from drkit.errors import Refused
+from drkit.flow_state.codec.fields import Malformed
+from drkit.model import TopicPartition
+from drkit.replay.batches import batch_bytes
+from drkit.replay.compare import Counts, Fate, Same, Tally, counted_tail, fate_of, shares_of
+from drkit.replay.destination import Destination
+from drkit.replay.log import ReplayLog
+from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
+from drkit.replay.refusals import too_large
+from drkit.replay.side import ActiveSide
+from drkit.replay.tail import Export, Tail
+from drkit.wire import Record
+
+Commits = Mapping[TopicPartition, Mapping[str, int]]
+"""Partition of the old primary → group → the offset that it has committed there."""
+_NO_COMMITS: Final[Mapping[str, int]] = {}
+
+
+class PartitionPlan(NamedTuple):
+    """What a replay would do with the tail of a partition."""
+
+    tail: Tail
+    to: Destination
+    compared_to: int
+    """Offset on the new primary up to which the tail was compared."""
+    flags: bytes
+    """Of each record of the tail."""
+    counts: Counts
+    seen: Mapping[bytes, ReplayProgress]
+    """What runs had done in the partition when this was planned."""
+
+    @property
+    def progress(self) -> ReplayProgress | None:
+        """What this run had done; None: it has not begun."""
+        return self.seen.get(progress_key(self.tail.origin.run_id, self.to.at))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether this run has nothing left to do."""
+        return self.progress is not None and self.progress.is_done
+
+    def of(self, fate: Fate, same: Same) -> int:
+        """The number of records with this fate, whether or not they are done."""
+        return self.counts.of(fate, same=same, compacted=self.to.compacted)
+
+
+class ReplayPlan(NamedTuple):
+    """What a replay would do."""
+
+    export: Export
+    same: Same | None
+    """None: it was neither asked for nor begun."""
+    to_quarantine: bool
+    partitions: tuple[PartitionPlan, ...]
+
+    @property
+    def alike(self) -> int:
+        """Records of which clients have written one with equal content, in partitions that are not done."""
+        return sum(p.counts.alike for p in self.partitions if not p.is_done)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to do."""
+        return all(p.is_done for p in self.partitions)
+
+    def decided(self) -> Same:
+        """What a record with equal content is.
+
+        :raises Refused: nobody has said it, and there are such records
+        """
+        if self.same is not None:
+            return self.same
+        if not self.alike:
+            return Same.CONTENT
+        records = sum(p.counts.records for p in self.partitions)
+        raise Refused(
+            "the new primary has records with the content of some of the tail: sent again, or others?",
+            where=str(self.export.flow),
+            evidence=f"{self.alike:,} of {records:,} records; key, value and headers are equal",
+            hint="--same content leaves these out, for payloads that are unique; --same none sends all",
+        )
+
+
+async def plan_partition(
+    side: ActiveSide, log: ReplayLog, tail: Tail, to: Destination, book: ReplayBook, same: Same | None,
+    commits: Mapping[str, int] = _NO_COMMITS,
+) -> PartitionPlan:  # fmt: skip
+    """Compare a tail, or continue with what was decided about it.
+
+    :raises Refused: it may not be replayed; a file of the export is not what was written
+    :raises DrkitError: the new primary does not answer
+    """
+    seen = book.of_partition(to.at)
+    begun = seen.get(progress_key(tail.origin.run_id, to.at))
+    if begun is not None and begun.is_done:
+        return PartitionPlan(tail, to, begun.compared_to, b"", Counts(), seen)
+    if begun is not None:
+        compared_to, flags = begun.compared_to, _decided(log, book, begun)
+    elif to.cut is None:
+        compared_to, flags = 0, bytes(tail.records)
+    else:
+        compared_to = await side.decided_end(to.at, to.topic_id)
+        span = (to.cut, max(to.cut, compared_to))
+        flags = await _compared(side, tail, to, span, only_own=same is Same.NONE and not to.compacted)
+    records = _fitting(tail, to, flags, same or Same.CONTENT, side.alias)
+    return PartitionPlan(tail, to, compared_to, flags, counted_tail(records, flags, commits), seen)
+
+
+def _decided(log: ReplayLog, book: ReplayBook, begun: ReplayProgress) -> bytes:
+    try:
+        return book.flags(begun)
+    except Malformed as error:
+        raise log.damaged(str(error)) from error
+
+
+async def _compared(
+    side: ActiveSide, tail: Tail, to: Destination, span: tuple[int, int], *, only_own: bool
+) -> bytes:
+    """The flags of a tail against a range of the new primary.
+
+    :param only_own: content and keys of clients do not matter, so the range may begin later
+    """
+    flags = bytearray(tail.records)
+    if only_own:
+        span = (max(span[0], await side.start(to.at, to.topic_id)), span[1])
+    shares = shares_of(tail.records)
+    for share in range(shares):
+        tally = Tally(tail.origin, share, shares)
+        for record in tail.read():
+            tally.expect(record)
+        await side.read(to.at, to.topic_id, span, tally.see)
+        for number, record in enumerate(tail.read()):
+            flags[number] |= tally.flags(record)
+    return bytes(flags)
+
+
+def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) -> Iterator[Record]:
+    """The records of a tail, of which the topic takes each that is to be sent.
+
+    :raises Refused: one is larger
+    """
+    for number, record in enumerate(tail.read()):
+        if fate_of(flags[number], same=same, compacted=to.compacted) is Fate.SEND:
+            size = batch_bytes(tail.origin.stamped(record), to.max_bytes)
+            if size > to.max_bytes:
+                raise too_large(to.at, alias, record.offset, size, to.max_bytes)
+        yield record

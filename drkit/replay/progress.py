@@ -1,0 +1,210 @@
+"""What replays keep on the new primary: how far each partition is, and what was decided about its tail. Pure.
+
+The decision is kept, not only the offsets that it was made of: retention may since have removed what the tail
+was compared with.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+import binascii
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+import json
+from typing import Any, Final
+from uuid import UUID
+import zlib
+
+from drkit.flow_state.codec.body import Body, record, stored
+from drkit.flow_state.codec.fields import (
+    Fields,
+    Malformed,
+    member,
+    name,
+    optional,
+    text,
+    topic_name,
+    uuid,
+    whole,
+)
+from drkit.model import TopicPartition
+from drkit.replay.compare import Same
+
+PART: Final = 2_000_000
+"""Flags in one record, a byte each: packed less than half a MiB."""
+_PROGRESS: Final = "progress"
+_FLAGS: Final = "flags"
+_QUARANTINE: Final = "quarantine"
+
+
+@record
+class ReplayProgress(Body):
+    """How far the replay of a tail's partition is; written in the transactions that append its records."""
+
+    run_id: str = stored(name)
+    """Of the export."""
+    manifest: str = stored(text(64, least=64))
+    """SHA-256 of the export's manifest."""
+    source_topic: str = stored(topic_name)
+    source_id: UUID = stored(uuid)
+    partition: int = stored(whole())
+    first: int = stored(whole())
+    end: int = stored(whole())
+    """The tail's offsets on the old primary, half open."""
+    topic: str = stored(topic_name)
+    """On the new primary."""
+    topic_id: UUID = stored(uuid)
+    same: Same = stored(member(Same))
+    compared_to: int = stored(whole())
+    """Offset on the new primary up to which the tail was compared; later records do not count."""
+    records: int = stored(whole())
+    """In the tail."""
+    next: int = stored(whole())
+    """Offset on the old primary up to which every record is accounted for."""
+    appended: int = stored(whole(), default=0)
+    already: int = stored(whole(), default=0)
+    kept_back: int = stored(whole(), default=0)
+    begun_ms: int = stored(whole(), default=0)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every record is accounted for."""
+        return self.next >= self.end
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition on the new primary."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def key(self) -> bytes:
+        """Its key in the topic."""
+        return progress_key(self.run_id, self.at)
+
+    def encode(self) -> bytes:
+        """The record as bytes."""
+        return json.dumps(self.to_json()).encode()
+
+
+@record
+class QuarantineRecord(Body):
+    """Which run a topic in quarantine belongs to; written before the topic is created."""
+
+    run_id: str = stored(name)
+    topic: str = stored(topic_name)
+    topic_id: UUID | None = stored(optional(uuid), default=None)
+    """None: it was about to be created."""
+
+    @property
+    def key(self) -> bytes:
+        """Its key in the topic."""
+        return f"{_QUARANTINE}/{self.topic}".encode()
+
+    def encode(self) -> bytes:
+        """The record as bytes."""
+        return json.dumps(self.to_json()).encode()
+
+
+def progress_key(run_id: str, at: TopicPartition) -> bytes:
+    """The key of a partition's progress."""
+    return f"{_PROGRESS}/{run_id}/{at.topic}/{at.partition}".encode()
+
+
+def packed(run_id: str, at: TopicPartition, flags: bytes | bytearray) -> Iterator[tuple[bytes, bytes]]:
+    """The flags of a tail as records of the topic."""
+    for number, start in enumerate(range(0, len(flags), PART)):
+        body = b64encode(zlib.compress(flags[start : start + PART])).decode()
+        yield _part_key(run_id, at, number), json.dumps({"flags": body}).encode()
+
+
+def unpacked(run_id: str, at: TopicPartition, records: int, values: Mapping[bytes, bytes]) -> bytes:
+    """The flags of a tail, from the records of the topic.
+
+    :param records: in the tail
+    :raises Malformed: a part is missing, or not drkit's
+    """
+    out = bytearray()
+    for number in range(parts_of(records)):
+        key = _part_key(run_id, at, number)
+        if key not in values:
+            raise Malformed(f"{key.decode()} is missing")
+        out += _inflated(Fields.parse(values[key]).get("flags", text()))
+    if len(out) != records:
+        raise Malformed(f"{len(out)} flags for {records} records")
+    return bytes(out)
+
+
+def parts_of(records: int) -> int:
+    """The number of records that the flags of a tail take."""
+    return -(-records // PART)
+
+
+def part_keys(run_id: str, at: TopicPartition, records: int) -> Iterator[bytes]:
+    """The keys of a tail's flags."""
+    return (_part_key(run_id, at, number) for number in range(parts_of(records)))
+
+
+def _part_key(run_id: str, at: TopicPartition, number: int) -> bytes:
+    return f"{_FLAGS}/{run_id}/{at.topic}/{at.partition}/{number}".encode()
+
+
+def _inflated(body: str) -> bytes:
+    """At most :data:`PART` bytes: a few kilobytes can unpack to much more."""
+    unpacks = zlib.decompressobj()
+    try:
+        found = unpacks.decompress(b64decode(body, validate=True), PART)
+    except (binascii.Error, ValueError, zlib.error) as error:
+        raise Malformed(f"flags: {error}") from None
+    if not unpacks.eof:
+        raise Malformed("flags: they are cut off, or too many")
+    return found
+
+
+@dataclass(slots=True)
+class ReplayBook:
+    """The topic as read."""
+
+    progress: dict[bytes, ReplayProgress] = field(default_factory=dict)
+    quarantines: dict[str, QuarantineRecord] = field(default_factory=dict)
+    values: Mapping[bytes, bytes] = field(default_factory=dict)
+    """All of it, by key."""
+
+    @classmethod
+    def of(cls, values: Mapping[bytes, bytes]) -> ReplayBook:
+        """The topic with these newest values.
+
+        :raises Malformed: one is not drkit's
+        """
+        book = cls(values=values)
+        for key, value in values.items():
+            kind = key.partition(b"/")[0].decode(errors="replace")
+            if kind == _PROGRESS:
+                _own_key(key, progress := ReplayProgress.of(_parsed(key, value)))
+                book.progress[key] = progress
+            elif kind == _QUARANTINE:
+                _own_key(key, quarantine := QuarantineRecord.of(_parsed(key, value)))
+                book.quarantines[quarantine.topic] = quarantine
+        return book
+
+    def of_partition(self, at: TopicPartition) -> dict[bytes, ReplayProgress]:
+        """What all runs have done in a partition of the new primary."""
+        return {key: found for key, found in self.progress.items() if found.at == at}
+
+    def flags(self, found: ReplayProgress) -> bytes:
+        """What was decided about a tail.
+
+        :raises Malformed: a part is missing, or not drkit's
+        """
+        return unpacked(found.run_id, found.at, found.records, self.values)
+
+
+def _parsed(key: bytes, value: bytes) -> Any:
+    try:
+        return Fields.parse(value).raw
+    except Malformed as error:
+        raise Malformed(f"{key.decode(errors='replace')}: {error}") from None
+
+
+def _own_key(key: bytes, found: ReplayProgress | QuarantineRecord) -> None:
+    if found.key != key:
+        raise Malformed(f"{key.decode(errors='replace')}: it is the record of {found.key.decode()}")

@@ -1,0 +1,110 @@
+"""Topics in quarantine: a tail's records on the new primary, beside the topic that clients use.
+
+Such a topic is an ordinary one of the new primary: whether the reverse flow copies it, its filter says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from drkit.errors import Refused
+from drkit.flow_state.names import quarantine_topic
+from drkit.kafka.own_topics import appeared, create_own_topic
+from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs
+from drkit.model import TopicPartition
+from drkit.replay.destination import CLEANUP_POLICY, MAX_MESSAGE_BYTES, CopiedTopic, Destination, setting
+from drkit.replay.log import ReplayLog
+from drkit.replay.progress import QuarantineRecord, ReplayBook
+from drkit.replay.tail import Export
+
+_HEADER_ROOM: Final = 4096
+"""Bytes that drkit's header may add to a record that just fitted its topic."""
+MISSING: Final = UUID(int=0)
+_LONGEST_NAME: Final = 249
+_RETENTION: Final = {CLEANUP_POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+class Quarantine:
+    """The quarantine of one export.
+
+    :param topics: topic of the export → the topic on the new primary
+    """
+
+    def __init__(self, log: ReplayLog, export: Export, topics: Mapping[str, CopiedTopic]) -> None:
+        self._log, self._export, self._topics = log, export, topics
+        self._alias = log.cluster.alias
+
+    def names(self) -> dict[str, str]:
+        """Topic of the export → its topic in quarantine.
+
+        :raises Refused: a name would be too long
+        """
+        found = {n: quarantine_topic(p.name, self._export.term) for n, p in self._topics.items()}
+        for name in found.values():
+            if len(name) > _LONGEST_NAME:
+                raise Refused(
+                    "the name of a topic in quarantine would be too long",
+                    where=self._alias,
+                    evidence=f"{name} has {len(name)} characters, Kafka takes {_LONGEST_NAME}",
+                    hint="keep the export instead: it holds the records",
+                )
+        return found
+
+    def look(self, book: ReplayBook) -> dict[str, Topic]:
+        """The topics in quarantine that this run has created, by name.
+
+        :raises Refused: a topic of such a name is not this run's
+        :raises DrkitError: the new primary does not answer
+        """
+        found = describe_topics(self._log.cluster, self.names().values())
+        for name, topic in found.items():
+            known = book.quarantines.get(name)
+            if known is None or known.run_id != self._export.run_id or not self._is_own(known, topic):
+                whose = "no run of drkit" if known is None else f"run {known.run_id}"
+                raise Refused(
+                    "a topic of this name is there, and is not this run's",
+                    where=f"{name} on {self._alias}",
+                    evidence=f"on record for it: {whose}; this is run {self._export.run_id}",
+                    hint="find out what it holds; delete it, or keep the export instead",
+                )
+        return found
+
+    def _is_own(self, known: QuarantineRecord, topic: Topic) -> bool:
+        """Whether a topic is the one on record; one that was about to be created is still empty."""
+        if known.topic_id is not None:
+            return known.topic_id == topic.topic_id
+        partitions = [TopicPartition(topic.name, number) for number in topic.partitions]
+        return not any(list_offsets(self._log.cluster, partitions, "latest").values())
+
+    def create(self, name: str, source: str) -> Topic:
+        """Create a topic in quarantine where it is missing; the intent is on record.
+
+        :param source: the export's topic
+        :raises DrkitError: it cannot be created
+        """
+        like = self._topics[source]
+        most = 1 + max(t.source.partition for t in self._export.tails if t.source.topic == source)
+        configs = {**_RETENTION, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
+        create_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
+        return appeared(self._log.cluster, name)
+
+    def destinations(self, there: Mapping[str, Topic]) -> dict[TopicPartition, Destination]:
+        """Partition of the old primary → where its records go; a topic that is missing has the id 0.
+
+        :param there: the topics that this run has created, by name
+        :raises DrkitError: the new primary does not answer
+        """
+        names, configs = self.names(), topic_configs(self._log.cluster, there)
+        found = {}
+        for tail in self._export.tails:
+            name = names[tail.source.topic]
+            at = TopicPartition(name, tail.source.partition)
+            if (topic := there.get(name)) is None:
+                limit = self._topics[tail.source.topic].max_bytes + _HEADER_ROOM
+                found[tail.source] = Destination(at, MISSING, max_bytes=limit)
+            else:
+                limit = int(setting(configs[name], MAX_MESSAGE_BYTES, "0"))
+                found[tail.source] = Destination(at, topic.topic_id, max_bytes=limit)
+        return found

@@ -1,0 +1,97 @@
+"""Errors of a replay in drkit's own words: what a broker refused, where, and what to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
+from drkit.kafka import codes
+from drkit.kafka.codes import error_name
+from drkit.model import TopicPartition
+
+AGAIN: Final = "run the same command again: what was appended is not appended again"
+_TOO_LARGE: Final = frozenset({codes.MESSAGE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE})
+
+
+class ReplayTaken(Refused):
+    """Another process replays into the partition, or this one was halted for too long."""
+
+
+def taken(at: TopicPartition, alias: str, evidence: str) -> ReplayTaken:
+    """The error of a replay that another process has fenced."""
+    return ReplayTaken(
+        "another process replays into this partition",
+        where=f"{at} on {alias}",
+        evidence=evidence,
+        hint=f"let it end; if no other replay runs, {AGAIN}",
+    )
+
+
+def no_topic(topic: str, alias: str, evidence: str) -> Refused:
+    """The error for a topic that is not what it was when it was promoted."""
+    return Refused(
+        "the topic to replay into was deleted or recreated",
+        where=f"{topic} on {alias}",
+        evidence=evidence,
+        hint="drkit does not append to another topic of the same name; keep the records in quarantine:"
+        " drkit replay --from MANIFEST --to-quarantine",
+    )
+
+
+def too_large(at: TopicPartition, alias: str, offset: int, size: int, limit: int) -> Refused:
+    """The error for a record that the topic does not take."""
+    return Refused(
+        "a record is larger than the topic takes",
+        where=f"{at} on {alias}",
+        evidence=f"offset {offset}: {size:,} bytes with drkit's header, the limit is {limit:,}",
+        hint="raise max.message.bytes of the topic, then run the same command again",
+    )
+
+
+def refused_append(at: TopicPartition, alias: str, code: int, message: str | None) -> DrkitError:
+    """The error for a batch that a leader did not take."""
+    evidence = error_name(code) + (f": {message}" if message else "")
+    if code in codes.FENCED:
+        return taken(at, alias, evidence)
+    if code in codes.NOT_AUTHORIZED:
+        return not_authorized("append to", at, alias, code)
+    if code in codes.NO_SUCH_TOPIC:
+        return no_topic(at.topic, alias, evidence)
+    return _not_taken(f"{at} on {alias}", code, evidence)
+
+
+def _not_taken(where: str, code: int, evidence: str) -> DrkitError:
+    """The error for a batch that does not fit the topic's settings."""
+    if code in _TOO_LARGE:
+        return Refused(
+            "the topic takes no batch of this size",
+            where=where,
+            evidence=evidence,
+            hint="see max.message.bytes of the topic: a fence sets it to 0; then run the same command again",
+        )
+    if code == codes.INVALID_TIMESTAMP:
+        return Refused(
+            "the topic does not take records of this age",
+            where=where,
+            evidence=evidence,
+            hint="raise message.timestamp.before.max.ms of the topic: a replay keeps the original times",
+        )
+    if code == codes.INVALID_RECORD:
+        return Refused(
+            "the topic does not take a record",
+            where=where,
+            evidence=evidence,
+            hint="a compacted topic takes no record without a key; keep such records in quarantine:"
+            " drkit replay --from MANIFEST --to-quarantine",
+        )
+    return Failed("a batch was refused", where=where, evidence=evidence, hint=AGAIN)
+
+
+def not_authorized(verb: str, at: TopicPartition, alias: str, code: int) -> NotAuthorized:
+    """The error for a partition that drkit may not read or write."""
+    return NotAuthorized(
+        f"no permission to {verb} a topic on {alias}",
+        where=f"{at} on {alias}",
+        evidence=error_name(code),
+        hint="grant drkit's principal READ and WRITE on the topic; see docs/how-to/replay.md",
+    )

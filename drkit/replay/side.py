@@ -1,0 +1,228 @@
+"""The new primary as a replay sees it: leaders, ends, ranges of records. No answer: it is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from drkit.clock import monotonic
+from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.kafka import codes
+from drkit.kafka.codes import error_name
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    Append,
+    TopicMetadata,
+    aborted_in,
+    fetch_one,
+    list_offsets,
+    metadata,
+    produced,
+)
+from drkit.model import TopicPartition
+from drkit.replay.refusals import AGAIN, no_topic, not_authorized, refused_append
+from drkit.wire import Record, records_in, stamp, visible
+
+T = TypeVar("T")
+_FETCH_BYTES: Final = 4 << 20
+_PATIENCE_SECONDS: Final = 30.0
+_PAUSE_SECONDS: Final = 0.1
+_APPEND_MS: Final = 30_000
+_NO_PRODUCER: Final = (-1, -1, -1)
+_NEW_SECONDS: Final = 3.0
+"""After this time a topic that a broker does not know is deleted; before, it may be new."""
+_DECIDED_SECONDS: Final = 75.0
+"""Longer than a transaction of drkit's own may take until its coordinator ends it."""
+
+
+class NotYet(Exception):
+    """The question may be asked again; the text says what was answered."""
+
+
+class ActiveSide:
+    """Requests to the new primary; to be used on one loop.
+
+    A broker that does not answer or no longer leads is asked again for 30 s.
+    """
+
+    def __init__(self, cluster: RawCluster) -> None:
+        self.cluster = cluster
+        self.alias = cluster.alias
+        self._topics: dict[str, TopicMetadata] = {}
+        self._missing: dict[str, float] = {}
+        """Topic that a broker does not know → since when."""
+
+    async def patiently(self, ask: Callable[[], Awaitable[T]], at: TopicPartition) -> T:
+        """Ask until there is an answer.
+
+        :raises ClusterUnreachable: there is none for 30 s
+        """
+        deadline = monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return await ask()
+            except (RawError, NotYet) as error:
+                self.forget(at.topic)
+                if monotonic() > deadline:
+                    raise ClusterUnreachable(
+                        "a partition does not answer",
+                        where=f"{at} on {self.alias}",
+                        evidence=str(error) or repr(error),
+                        hint=f"check the cluster; then {AGAIN}",
+                    ) from error
+            await self.cluster.loop.sleep(_PAUSE_SECONDS)
+
+    def forget(self, topic: str) -> None:
+        """Ask for the leaders of a topic anew before the next request."""
+        self._topics.pop(topic, None)
+
+    async def topic_id(self, name: str) -> UUID:
+        """The id of a topic. Raises as :meth:`leader`."""
+        return (await self._topic(name)).topic_id
+
+    async def leader(self, at: TopicPartition, topic_id: UUID) -> int:
+        """The broker that leads a partition.
+
+        :raises Refused: the topic is another one, or has no such partition
+        :raises NotYet: it has no leader at the moment
+        :raises RawError: no answer
+        """
+        topic = await self._topic(at.topic)
+        if topic.topic_id != topic_id:
+            raise no_topic(at.topic, self.alias, f"it had the id {topic_id}, now {topic.topic_id}")
+        leader = topic.leaders.get(at.partition)
+        if leader is None:
+            raise no_topic(at.topic, self.alias, f"it has no partition {at.partition}")
+        if leader.node < 0:
+            raise NotYet("it has no leader")
+        return leader.node
+
+    async def _topic(self, name: str) -> TopicMetadata:
+        if name not in self._topics:
+            found = (await metadata(self.cluster, [name]))[name]
+            if found.error in codes.NOT_AUTHORIZED:
+                raise not_authorized("see", TopicPartition(name, 0), self.alias, found.error)
+            since = self._missing.setdefault(name, monotonic())
+            if found.error in codes.NO_SUCH_TOPIC and monotonic() - since > _NEW_SECONDS:
+                raise no_topic(name, self.alias, error_name(found.error))
+            if found.error:
+                raise NotYet(error_name(found.error))
+            self._missing.pop(name, None)
+            self._topics[name] = found
+        return self._topics[name]
+
+    async def start(self, at: TopicPartition, topic_id: UUID) -> int:
+        """The log start of a partition. Raises DrkitError."""
+        return await self._listed(at, topic_id, EARLIEST, committed=False)
+
+    async def end(self, at: TopicPartition, topic_id: UUID, *, committed: bool = False) -> int:
+        """The high watermark of a partition, or its last stable offset. Raises DrkitError."""
+        return await self._listed(at, topic_id, LATEST, committed=committed)
+
+    async def _listed(self, at: TopicPartition, topic_id: UUID, which: int, *, committed: bool) -> int:
+        async def ask() -> int:
+            node = await self.leader(at, topic_id)
+            answer = (await list_offsets(self.cluster, node, {at: which}, committed=committed))[at]
+            self._check(answer.error, at)
+            return answer.offset
+
+        return await self.patiently(ask, at)
+
+    async def decided_end(self, at: TopicPartition, topic_id: UUID) -> int:
+        """The current end of a partition, once every transaction before it is decided.
+
+        :raises Refused: one is open for longer
+        :raises DrkitError: the partition does not answer, or refuses
+        """
+        seconds = _DECIDED_SECONDS
+        end, deadline = await self.end(at, topic_id), monotonic() + seconds
+        while (stable := await self.end(at, topic_id, committed=True)) < end:
+            if monotonic() > deadline:
+                raise Refused(
+                    "a transaction is open in the partition to replay into",
+                    where=f"{at} on {self.alias}",
+                    evidence=f"its last stable offset is {stable}, its end {end}, for {seconds:.0f} s",
+                    hint="what it wrote cannot be compared: let it end, or abort it"
+                    f" (kafka-transactions.sh abort); then {AGAIN}",
+                )
+            await self.cluster.loop.sleep(_PAUSE_SECONDS)
+        return end
+
+    async def read(
+        self,
+        at: TopicPartition,
+        topic_id: UUID,
+        span: tuple[int, int],
+        take: Callable[[Record], None],
+        *,
+        committed: bool = True,
+    ) -> None:
+        """Pass every record of a range of offsets to `take`.
+
+        :param span: half open; its end is not behind the partition's
+        :param committed: without records of aborted transactions
+        :raises Refused: retention has removed the beginning, or the topic is another one
+        :raises DrkitError: the partition does not answer, or refuses
+        """
+        position, end = span
+        while position < end:
+            first = position
+
+            async def ask() -> Any:
+                node = await self.leader(at, topic_id)
+                answer = await fetch_one(
+                    self.cluster, node, (at.topic, topic_id), at.partition, first,  # noqa: B023  called at once
+                    committed=committed, max_bytes=_FETCH_BYTES,
+                )  # fmt: skip
+                if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
+                    raise removed(at, self.alias, first, answer.log_start_offset)  # noqa: B023  likewise
+                self._check(answer.error_code, at)
+                if not answer.records:
+                    raise NotYet(f"no record at offset {first}")  # noqa: B023  likewise
+                return answer
+
+            answer = await self.patiently(ask, at)
+            aborted = aborted_in(answer) if committed else ()
+            out = visible(answer.records, position, end, aborted=aborted)
+            for chunk in out.chunks:
+                for record in records_in(chunk):
+                    take(record)
+            if out.next_source <= position:
+                raise Failed("a partition cannot be read", where=f"{at} on {self.alias}",
+                             evidence=f"no batch at offset {position}", hint=AGAIN)  # fmt: skip
+            position = out.next_source
+
+    async def append(self, at: TopicPartition, topic_id: UUID, data: bytearray) -> None:
+        """Append a batch outside of a transaction; a repeated one may be there twice. Raises DrkitError."""
+        stamp(data, *_NO_PRODUCER, transactional=False)
+
+        async def ask() -> None:
+            node = await self.leader(at, topic_id)
+            batch = Append(at.topic, topic_id, at.partition, data)
+            code = (await produced(self.cluster, node, [batch], timeout_ms=_APPEND_MS))[at]
+            if code in codes.APPEND_AGAIN:
+                raise NotYet(error_name(code))
+            if code:
+                raise refused_append(at, self.alias, code, None)
+
+        await self.patiently(ask, at)
+
+    def _check(self, code: int, at: TopicPartition) -> None:
+        if code in codes.NOT_AUTHORIZED:
+            raise not_authorized("read", at, self.alias, code)
+        if code:
+            raise NotYet(error_name(code))
+
+
+def removed(at: TopicPartition, alias: str, wanted: int, start: int) -> Refused:
+    """The error for a range of the new primary whose beginning is gone."""
+    return Refused(
+        "what the new primary took first since the failover is removed: the tail cannot be compared",
+        where=f"{at} on {alias}",
+        evidence=f"offset {wanted} is needed, the log starts at {start}",
+        hint="send all of the tail: --same none (not on a compacted topic); or keep it in quarantine:"
+        " --to-quarantine",
+    )

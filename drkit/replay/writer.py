@@ -1,0 +1,255 @@
+"""Appends the tail of one partition in transactions, each with its progress: each record once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from drkit.clock import monotonic, wall_ms
+from drkit.errors import DrkitError, Failed
+from drkit.kafka import codes
+from drkit.kafka.codes import error_name
+from drkit.kafka.permit import may_send
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import Append, produce_request
+from drkit.kafka.transactions.producer import TransactionFailed, Transactions
+from drkit.model import TopicPartition
+from drkit.offsets.map_record import SEQUENCE_MODULUS
+from drkit.replay.batches import Piece, batches, pieces
+from drkit.replay.compare import Same, fate_of
+from drkit.replay.late import LateKeys
+from drkit.replay.log import ReplayLog
+from drkit.replay.plan import PartitionPlan
+from drkit.replay.progress import ReplayProgress, packed, part_keys
+from drkit.replay.refusals import AGAIN, refused_append, taken
+from drkit.replay.side import ActiveSide, NotYet
+from drkit.wire import Record, stamp
+
+TRANSACTION_MS: Final = 30_000
+"""After a kill the coordinator ends what is open; until then readers of committed records wait."""
+_TRIES: Final = 8
+_PAUSE_SECONDS: Final = 0.5
+_REQUEST_SECONDS: Final = 30.0
+Stopped = Callable[[], bool]
+Tell = Callable[[ReplayProgress], None]
+
+
+class ReplayResult(NamedTuple):
+    """What a replay has done with the tail of a partition, in all its attempts."""
+
+    appended: int
+    already: int
+    """Records that the new primary had."""
+    skipped_changed_keys: int
+    """Records of a compacted topic that were left out for the sake of newer values."""
+    is_done: bool = True
+    """False: it was stopped."""
+
+
+class PartitionReplay:
+    """Appends the tail of a partition; the only one who may, since its transactional id is fenced.
+
+    :param transactions: begun
+    :param told: receives the progress after each transaction
+    """
+
+    def __init__(
+        self,
+        side: ActiveSide,
+        log: ReplayLog,
+        log_id: UUID,
+        plan: PartitionPlan,
+        same: Same,
+        transactions: Transactions,
+        *,
+        manifest: str,
+        told: Tell = lambda _progress: None,
+        stopped: Stopped = lambda: False,
+    ) -> None:
+        self._side, self._log, self._log_id = side, log, log_id
+        self._plan, self._same, self._transactions = plan, same, transactions
+        self._manifest, self._told, self._stopped = manifest, told, stopped
+        self._progress = plan.progress
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def run(self) -> ReplayResult:
+        """Append what is left.
+
+        :raises ReplayTaken: another process replays into the partition
+        :raises Refused: the new primary does not take the records, or a file is not what was written
+        :raises DrkitError: the new primary does not answer, or refuses
+        """
+        tries, reached = 0, self._reached()
+        while True:
+            try:
+                if tries:
+                    await self._take_up()
+                await self._append_rest()
+                # The coordinator answers when the markers of the last transaction are written.
+                await self._begin_epoch()
+                return self._result()
+            except (RawError, NotYet, TransactionFailed) as error:
+                if isinstance(error, TransactionFailed) and error.code in codes.FENCED:
+                    raise taken(self._plan.to.at, self._side.alias, error.evidence) from error
+                tries = 1 if self._reached() > reached else tries + 1
+                reached = self._reached()
+                if tries > _TRIES:
+                    raise self._given_up(error) from error
+            except DrkitError:
+                await self._abort()
+                raise
+            await self._side.cluster.loop.sleep(_PAUSE_SECONDS)
+
+    def _reached(self) -> int:
+        return -1 if self._progress is None else self._progress.next
+
+    def _result(self) -> ReplayResult:
+        p = self._progress
+        assert p is not None  # noqa: S101  begun, or there is nothing to return
+        return ReplayResult(p.appended, p.already, p.kept_back, p.is_done)
+
+    def _given_up(self, error: BaseException) -> Failed:
+        return Failed(
+            "the replay of a partition does not get on",
+            where=f"{self._plan.to.at} on {self._side.alias}",
+            evidence=f"{_TRIES} tries in a row; the last one: {getattr(error, 'evidence', '') or error!r}",
+            hint=f"check the cluster; then {AGAIN}",
+        )
+
+    async def _abort(self) -> None:
+        """End what is open at once: readers of committed records would wait for it."""
+        with suppress(DrkitError, RawError):
+            await self._transactions.end(commit=False)
+
+    async def _begin_epoch(self) -> None:
+        await self._transactions.begin_epoch()
+        self._sequences.clear()
+
+    async def _take_up(self) -> None:
+        """After an attempt with an unknown end: what is on record counts."""
+        await self._begin_epoch()
+        book = await self._log.read(self._side, self._log_id, decided=True)
+        self._progress = book.progress.get(self._new().key)
+
+    # -- one attempt --------------------------------------------------------------------------------
+
+    async def _append_rest(self) -> None:
+        if self._progress is None:
+            await self._begin()
+        progress, plan = self._progress, self._plan
+        assert progress is not None  # noqa: S101  begun
+        if progress.is_done:
+            return
+        late = None
+        if plan.to.compacted:
+            late = LateKeys(self._side, plan.to, plan.tail.origin, progress.compared_to)
+        fates = {f: fate_of(f, same=self._same, compacted=plan.to.compacted) for f in set(plan.flags)}
+        for piece in pieces(plan.tail, plan.flags, progress.next, fates.__getitem__):
+            if self._stopped():
+                return
+            await self._append(piece, late)
+
+    def _new(self) -> ReplayProgress:
+        tail, to = self._plan.tail, self._plan.to
+        return ReplayProgress(
+            run_id=tail.origin.run_id, manifest=self._manifest, source_topic=tail.source.topic,
+            source_id=tail.topic_id, partition=tail.source.partition, first=tail.first, end=tail.end,
+            topic=to.at.topic, topic_id=to.topic_id, same=self._same, compared_to=self._plan.compared_to,
+            records=tail.records, next=tail.first, begun_ms=wall_ms(),
+        )  # fmt: skip
+
+    async def _begin(self) -> None:
+        """Put on record what was decided, before the first record is appended."""
+        begun = self._new()
+        await self._transactions.add([self._log.at])
+        for part in packed(begun.run_id, begun.at, self._plan.flags):
+            await self._produce_log([part])
+        await self._produce_log([(begun.key, begun.encode())])
+        await self._transactions.end(commit=True)
+        self._progress = begun
+
+    async def _append(self, piece: Piece, late: LateKeys | None) -> None:
+        at, wanted = self._plan.to.at, piece.records
+        if late is not None:
+            await late.read_on()
+            wanted = late.without(wanted)
+        while True:
+            await self._transactions.add([at, self._log.at] if wanted else [self._log.at])
+            end = await self._produce(wanted)
+            if late is None or not wanted:
+                break
+            # A client may have written a newer value between the look and the append.
+            await late.read_on(end)
+            if len(left := late.without(wanted)) == len(wanted):
+                break
+            await self._transactions.end(commit=False)
+            wanted = left
+        await self._commit(piece, len(wanted))
+
+    async def _commit(self, piece: Piece, appended: int) -> None:
+        before = self._progress
+        assert before is not None  # noqa: S101  begun
+        after = replace(
+            before, next=piece.next, appended=before.appended + appended,
+            already=before.already + piece.already,
+            kept_back=before.kept_back + piece.kept_back + len(piece.records) - appended,
+        )  # fmt: skip
+        written: list[tuple[bytes, bytes | None]] = [(after.key, after.encode())]
+        if after.is_done:
+            written += [(key, None) for key in part_keys(after.run_id, after.at, after.records)]
+        await self._produce_log(written)
+        await self._transactions.end(commit=True)
+        self._progress = after
+        self._told(after)
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    async def _produce(self, records: list[Record]) -> int:
+        """Append to the partition; returns the offset after the last record."""
+        to, answers, end = self._plan.to, [], 0
+        if records:
+            node = await self._side.leader(to.at, to.topic_id)
+            for data, count in batches(records, to.max_bytes):
+                answers.append((await self._queued(node, to.at, to.topic_id, (data, count)), count))
+        for future, count in answers:
+            end = self._checked(to.at, await future) + count
+        return end
+
+    async def _produce_log(self, written: list[tuple[bytes, bytes | None]]) -> None:
+        at = self._log.at
+        node = await self._side.leader(at, self._log_id)
+        self._checked(at, await (await self._queued(node, at, self._log_id, self._log.batch(written))))
+
+    async def _queued(
+        self, node: int, at: TopicPartition, topic_id: UUID, batch: tuple[bytearray, int]
+    ) -> Any:
+        """Send a batch in its turn; the future that comes back is the answer."""
+        may_send()
+        data, count = batch
+        identity, sequence = self._transactions.identity, self._sequences.get(at, 0)
+        stamp(data, identity.id, identity.epoch, sequence, transactional=True)
+        self._sequences[at] = (sequence + count) % SEQUENCE_MODULUS
+        append = Append(at.topic, topic_id, at.partition, data)
+        request = produce_request([append], transactional_id=self._transactions.transactional_id)
+        return await self._side.cluster.queue(request, node, monotonic() + _REQUEST_SECONDS)
+
+    def _checked(self, at: TopicPartition, answer: Any) -> int:
+        """The base offset of an appended batch.
+
+        :raises NotYet: another try may succeed
+        :raises DrkitError: it was refused
+        """
+        found = answer.responses[0].partition_responses[0]
+        if found.error_code in codes.APPEND_AGAIN:
+            self._side.forget(at.topic)
+            raise NotYet(error_name(found.error_code))
+        if found.error_code:
+            raise refused_append(at, self._side.alias, found.error_code, found.error_message)
+        return int(found.base_offset)
+
+
+Results = Mapping[TopicPartition, ReplayResult]
+"""Partition of the old primary → what was done with its tail."""

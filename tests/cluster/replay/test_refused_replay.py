@@ -1,0 +1,154 @@
+"""What a replay refuses, and that nothing is appended then."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from drkit.errors import DrkitError, Refused
+from drkit.flow_state.records import RoleRecord
+from drkit.model import TopicPartition
+from drkit.replay.compare import Same
+from drkit.replay.writer import ReplayResult
+from tests.support.flows.clusters import Clusters
+from tests.support.flows.produce import producer
+from tests.support.replay.world import ReplayWorld, own, run_of, tail
+
+
+def refused(world: ReplayWorld, manifest: str, same: Same | None = None, **more: bool) -> DrkitError:
+    with pytest.raises(Refused) as caught:
+        world.replay(manifest, same, **more)
+    return caught.value
+
+
+def test_not_the_primary_any_more(world: ReplayWorld, topic_name: str) -> None:
+    mine = world.promoted(topic_name)
+    with world.state() as state:
+        state.load()
+        state.delete(RoleRecord, topic_name)
+    error = refused(world, world.export({TopicPartition(topic_name, 0): tail(3)}))
+    assert "not the primary of this topic any more" in error.what
+    assert not own(world.seen(mine))
+
+
+def test_another_topic_on_either_side(world: ReplayWorld, topic_name: str) -> None:
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    known = world.ids[topic_name]
+    world.ids[topic_name] = uuid4()
+    assert "of another topic of this name" in refused(world, world.export({at: tail(3)})).what
+    world.ids[topic_name] = known
+    manifest = world.export({at: tail(3)})
+    world.delete(world.target, mine)
+    world.create(world.target, mine, 1, {})
+    assert "deleted or recreated" in refused(world, manifest).what
+    assert world.replay(manifest, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
+
+
+def test_a_partition_that_the_new_primary_has_not(world: ReplayWorld, topic_name: str) -> None:
+    world.promoted(topic_name)
+    error = refused(world, world.export({TopicPartition(topic_name, 1): tail(3)}))
+    assert "fewer partitions" in error.what
+    assert world.replay(world.export({TopicPartition(topic_name, 1): tail(3)}), quarantine=True)
+
+
+def test_a_record_that_is_too_large_with_its_header(world: ReplayWorld, topic_name: str) -> None:
+    mine, at = world.promoted(topic_name, 1, {"max.message.bytes": "500"}), TopicPartition(topic_name, 0)
+    lost = tail(3)
+    lost[2] = lost[2]._replace(value=os.urandom(400))
+    manifest = world.export({at: lost})
+    error = refused(world, manifest)
+    assert "larger than the topic takes" in error.what
+    assert "offset 102" in error.evidence
+    assert not own(world.seen(mine)), "seen before the first record is sent"
+    world.configure(world.target, mine, "max.message.bytes", "1000")
+    assert world.replay(manifest) == {str(at): ReplayResult(3, 0, 0)}
+
+
+def test_a_topic_that_does_not_take_old_records(world: ReplayWorld, topic_name: str) -> None:
+    config = {"message.timestamp.before.max.ms": "86400000"}
+    mine, at = world.promoted(topic_name, 1, config), TopicPartition(topic_name, 0)
+    manifest = world.export({at: tail(3)})
+    error = refused(world, manifest)
+    assert "records of this age" in error.what
+    assert "message.timestamp.before.max.ms" in error.hint
+    world.configure(world.target, mine, "message.timestamp.before.max.ms", str((1 << 63) - 1))
+    assert world.replay(manifest) == {str(at): ReplayResult(3, 0, 0)}
+
+
+def test_what_it_would_be_compared_with_is_removed(world: ReplayWorld, topic_name: str) -> None:
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    world.write(mine, tail(20, word="new"))
+    manifest = world.export({at: tail(3)})
+    Clusters.delete_records(world, mine, 0, 15, world.target)
+    assert "cannot be compared" in refused(world, manifest).what
+    assert "cannot be compared" in refused(world, manifest, Same.CONTENT).what
+    assert world.replay(manifest, Same.NONE) == {str(at): ReplayResult(3, 0, 0)}
+
+
+def test_a_transaction_of_a_client_is_open(
+    world: ReplayWorld, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it wrote cannot be compared; decided, it can."""
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    lost = tail(5)
+    monkeypatch.setattr("drkit.replay.side._DECIDED_SECONDS", 0.5)
+    client = producer(world.target, transactional_id=f"client-{topic_name}")
+    client.init_transactions(30)
+    client.begin_transaction()
+    client.produce(mine, lost[1].value, lost[1].key, partition=0)
+    client.flush(30)
+    manifest = world.export({at: lost})
+    assert "a transaction is open" in refused(world, manifest).what
+    client.commit_transaction(30)
+    assert world.replay(manifest, Same.CONTENT) == {str(at): ReplayResult(4, 1, 0)}
+
+
+def test_continued_with_another_answer_or_another_manifest(world: ReplayWorld, topic_name: str) -> None:
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    lost = tail(20)
+    world.write(mine, lost[:2])
+    manifest = world.export({at: lost})
+    assert world.process(manifest, kill=9, piece=5, same="content").outcome()["killed"]
+    assert "begun with another --same" in refused(world, manifest, Same.NONE).what
+    other = Path(manifest).parent.rename(world.folder / "moved")
+    again = world.export({at: lost[:5]}, run_of(manifest))
+    assert "another export with the id of this one" in refused(world, again).what
+    assert world.replay(str(other / "manifest.json")) == {str(at): ReplayResult(18, 2, 0)}
+
+
+def test_a_topic_in_quarantine_that_is_somebody_elses(world: ReplayWorld, topic_name: str) -> None:
+    mine, at = world.promoted(topic_name, 3), TopicPartition(topic_name, 0)
+    name = f"{mine}.divergent.7"
+    first, second = world.export({at: tail(3)}), world.export({at: tail(4)})
+    world.create(world.target, name, 1, {})
+    assert "not this run's" in refused(world, first, quarantine=True).what
+    world.delete(world.target, name)
+    assert world.replay(first, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
+    assert len(world.topic(world.target, name).leaders) == 3
+    error = refused(world, second, quarantine=True)
+    assert run_of(first) in error.evidence
+
+
+def test_an_export_that_was_changed(world: ReplayWorld, topic_name: str) -> None:
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    manifest = world.export({at: tail(30)})
+    file = next(Path(manifest).parent.rglob("*.jsonl"))
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    assert "not what was written" in refused(world, manifest).what
+    assert not own(world.seen(mine))
+
+
+def test_another_cluster(world: ReplayWorld, topic_name: str) -> None:
+    world.promoted(topic_name)
+    manifest = world.export({TopicPartition(topic_name, 0): tail(3)})
+    with world.replayer(manifest) as replayer, world.state() as state:
+        state.load()
+        export = replayer._request.export
+        replayer._request = replayer._request._replace(export=export._replace(cluster_id="another"))
+        with pytest.raises(Refused, match="another cluster than the flow's source"):
+            replayer.plan(state.records)
