@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 _SHOWN: Final = 5
+_STEP: Final = 1024
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _PLURALS: Final = {"has": "have", "is": "are", "was": "were"}
 
 
@@ -21,6 +23,14 @@ def counted(number: int, noun: str, does: str = "") -> str:
 def verb(number: int, does: str) -> str:
     """Return a verb that fits a number of things; it is given as it is with 1."""
     return does if number == 1 else _PLURALS.get(does) or does.removesuffix("s")
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes in the unit that fits."""
+    unit = 0
+    while size >= _STEP and unit + 1 < len(_UNITS):
+        size, unit = size / _STEP, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
 def first_of(names: Iterable[object], most: int = _SHOWN) -> str:

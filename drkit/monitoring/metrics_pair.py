@@ -12,11 +12,13 @@ _FLOW: Final = ("source", "target")
 
 PAIR_ROWS: Final = (
     ("drkit_pair_topics", "gauge", (*_FLOW, "state"),
-     "Topics of both directions: protected, unprotected, failing_over, failing_back, unknown."),
+     "Topics of both directions, by state; the states are those of drkit status."),
     ("drkit_pair_alarm_topics", "gauge", (*_FLOW, "fault"),
-     "Topics that clients may write on both sides (both_open), or can write on neither (both_closed)."),
+     "Topics with an alarm: both_open, both_closed, incomplete (see drkit status)."),
+    ("drkit_returning_partitions", "gauge", (*_FLOW, "in_step"),
+     "Partitions of topics that are copied to an old primary after an unplanned failover: in step, or not."),
     ("drkit_unprotected_seconds", "gauge", _FLOW,
-     "Since the earliest promotion of a topic that nothing copies back; 0 without one."),
+     "Since the earliest promotion of a topic that is not copied back, or not in step yet; 0 without one."),
     ("drkit_delta_whole_seconds", "gauge", _FLOW,
      "Until the active side may remove records written since a promotion; none without a limit."),
     ("drkit_delta_used_ratio", "gauge", _FLOW,
@@ -34,6 +36,11 @@ def pair_samples(flow: tuple[str, str], status: FlowStatus) -> Iterator[Sample]:
         yield "drkit_pair_topics", (*flow, state.value), pair.count(state)
     for alarm in PairAlarm:
         yield "drkit_pair_alarm_topics", (*flow, alarm.value), len(pair.with_alarm(alarm))
+    returning = [t for t in pair.topics if t.state is PairState.RETURNING]
+    in_step = sum(t.in_step or 0 for t in returning)
+    yield "drkit_returning_partitions", (*flow, "true"), in_step
+    left = sum(t.partitions or 0 for t in returning) - in_step
+    yield "drkit_returning_partitions", (*flow, "false"), left
     since, soonest = pair.since_ms, pair.soonest
     yield "drkit_unprotected_seconds", flow, 0 if since is None else max(0, status.at_ms - since) / 1000
     if soonest is not None and soonest.delta is not None and soonest.delta.until_ms is not None:

@@ -14,7 +14,7 @@ from drkit.status.groups import group_faults
 from drkit.status.lag.hanging import HANGING, fault_text, hanging
 from drkit.status.model import Fault, Findings, FlowStatus, Loss
 from drkit.status.pair.journal import RunUnderWay
-from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic, numbered
+from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, PairTopic, numbered
 from drkit.status.pair.text import delta_text, part_text
 
 BEATS_SECONDS: Final = 10.0
@@ -109,6 +109,7 @@ _OF_A_STOPPED_FLOW: Final = frozenset({
 _ALARM_TEXTS: Final = {
     PairAlarm.BOTH_OPEN: "clients may write on both sides",
     PairAlarm.BOTH_CLOSED: "clients can write on neither side",
+    PairAlarm.INCOMPLETE: "the old primary is incomplete",
 }
 
 
@@ -169,9 +170,10 @@ def _alarms(pair: PairStatus) -> Iterator[Fault]:
 
 def _unprotected(pair: PairStatus) -> Iterator[Fault]:
     """Promoted topics that nothing copies; of others the flow's own faults say why."""
-    parts = [p for p in pair.parts if p.state is PairState.UNPROTECTED and p.since_ms is not None]
-    if parts:
-        yield Fault("unprotected", " | ".join(map(part_text, parts)))
+    for state in PairState:
+        parts = [p for p in pair.parts if p.state is state and p.since_ms is not None]
+        if parts and state in EXPOSED:
+            yield Fault(state.value, " | ".join(map(part_text, parts)))
     due = [t for t in pair.topics if t.delta is not None and t.delta.is_due]
     if due:
         worst = max(due, key=lambda t: t.delta.used if t.delta is not None else 0.0)

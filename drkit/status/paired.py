@@ -218,7 +218,13 @@ class PairedCollector(StatusCollector):
 
 
 def _lags_of(status: FlowStatus) -> dict[str, TopicLag]:
-    return {t.topic: TopicLag(t.records, t.seconds, t.reason) for t in status.topics}
+    ages: dict[str, list[float | None]] = {}
+    for p in status.partitions:
+        ages.setdefault(p.topic, []).append(p.seconds)
+    return {
+        t.topic: TopicLag(t.records, t.seconds, t.reason, t.bytes, tuple(ages.get(t.topic, ())))
+        for t in status.topics
+    }
 
 
 def _silent(alias: str) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.cli.screens.status_groups import group_lines
-from drkit.counted import counted, first_of
+from drkit.counted import counted, first_of, size_text
 from drkit.status.lag.hanging import OpenTransaction, held_by
 from drkit.status.model import FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner, TopicStatus
 from drkit.status.runners import StandbyStatus
 
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-_STEP: Final = 1024
 _SHOWN_OPEN: Final = 20
 
 
@@ -88,7 +86,7 @@ def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
     some = "" if loss.exact else "up to " if loss.held_back else "about "
     text = f"{some}{counted(loss.records, 'record')}"
     if loss.bytes is not None and loss.records:
-        text += f", {size(loss.bytes)}"
+        text += f", {size_text(loss.bytes)}"
     if loss.seconds is not None and loss.records:
         text += f", the oldest {loss.seconds:.1f} s old"
     if loss.held_back:
@@ -99,14 +97,6 @@ def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
             f"; the source was last seen {loss.source_seen_seconds:.0f} s ago, what came later is not in it"
         )
     return text
-
-
-def size(count: float) -> str:
-    """Bytes in the unit that fits."""
-    unit = 0
-    while count >= _STEP and unit + 1 < len(_UNITS):
-        count, unit = count / _STEP, unit + 1
-    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
 
 
 def _topic(t: TopicStatus, *, holds: bool) -> dict[str, Any]:
@@ -136,7 +126,7 @@ def _lag(of: TopicStatus | PartitionStatus) -> dict[str, Any]:
     about = "" if of.exact else "~"
     return {
         "lag": None if of.records is None else f"{about}{of.records:,}",
-        "bytes": None if of.bytes is None else f"{about}{size(of.bytes)}",
+        "bytes": None if of.bytes is None else f"{about}{size_text(of.bytes)}",
         "seconds": None if of.seconds is None else round(of.seconds, 1),
     }
 

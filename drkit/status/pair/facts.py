@@ -13,6 +13,7 @@ from drkit.flow_state.records import (
     FenceAclsRecord,
     FenceSizesRecord,
     GenerationRecord,
+    IncompleteRecord,
     LeaseRecord,
     PendingFence,
     ReturnRecord,
@@ -46,6 +47,13 @@ class TopicLag(NamedTuple):
     seconds: float | None
     reason: str = ""
     """Why the lag is unknown."""
+    bytes: int | None = None
+    ages: tuple[float | None, ...] = ()
+    """Of each partition: the age of its oldest record that is not copied, in seconds; None: unknown."""
+
+    def in_step(self, rpo_seconds: float) -> int:
+        """Number of partitions whose oldest missing record is not older than that."""
+        return sum(age is not None and age <= rpo_seconds for age in self.ages)
 
 
 class LeftOutTopic(NamedTuple):
@@ -85,6 +93,8 @@ class DirectionFacts:
     """Source topic → a partition to whose copy somebody else wrote since a turn, and where."""
     fenced_by: Mapping[str, str] = field(default_factory=dict)
     """Run → how its step FENCE ended."""
+    incomplete: Mapping[str, IncompleteRecord] = field(default_factory=dict)
+    """Source topic → the return that has emptied it and was rolled back."""
 
     @property
     def name(self) -> str:
@@ -138,6 +148,7 @@ class DirectionFacts:
             run=None if isinstance(runs, str) else runs.under_way,
             runs_unknown=runs if isinstance(runs, str) else "",
             fenced_by={} if isinstance(runs, str) else dict(runs.fences),
+            incomplete=state.all(IncompleteRecord),
         )
 
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from drkit.counted import counted
 from drkit.flow_state.records import RoleRecord
+from drkit.next_command import typed
 from drkit.status.pair.facts import FENCED_HERE, DirectionFacts, FenceSeen, TopicLag
 from drkit.status.pair.journal import RETURN, RunUnderWay
-from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic
-
-UNPLANNED: Final = "after an unplanned failover: what only the old primary has is not decided"
+from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, PairTopic
 
 
 class OneWay(NamedTuple):
@@ -118,7 +118,7 @@ def deltas_of(pair: PairStatus, flow: DirectionFacts, *, is_first: bool) -> dict
         source_name, name = (t.topic, t.copy) if is_first else (t.copy, t.topic)
         role = flow.promoted.get(source_name)
         moved = t.since_ms is not None and t.active == flow.target
-        if role is not None and moved and t.state is PairState.UNPROTECTED:
+        if role is not None and moved and t.state in EXPOSED:
             found[name] = Delta(t, role)
     return found
 
@@ -158,10 +158,13 @@ def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTo
     assert role is not None  # noqa: S101  the newest promotion is one
     active, name = promoted.flow.target, back.flow.name
     state, why = _returning(back, role, rpo_seconds)
+    found = PairTopic(*sides.names, state, name, active, why, since_ms=role.at_ms)
     lag = back.flow.lags.get(back.name) if back.flow.lags is not None else None
-    return PairTopic(
-        *sides.names, state, name, active, why, since_ms=role.at_ms,
-        records=None if lag is None else lag.records, seconds=None if lag is None else lag.seconds,
+    if lag is None:
+        return found
+    return replace(
+        found, records=lag.records, seconds=lag.seconds, bytes=lag.bytes, partitions=len(lag.ages),
+        in_step=lag.in_step(rpo_seconds),
     )  # fmt: skip
 
 
@@ -173,9 +176,9 @@ def _returning(back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[Pair
     if flow.unread:
         return PairState.UNPROTECTED, flow.unread
     if back.answers(role):
-        return _copying(back, rpo_seconds)
+        return _copying(back, rpo_seconds, is_return=not role.planned)
     if not role.planned:
-        return PairState.UNPROTECTED, UNPLANNED
+        return PairState.DIVERGED, _undecided(flow)
     if not flow.running:
         return PairState.UNPROTECTED, f"the replicator of {flow.name} does not run"
     left = flow.left_out.get(back.name)
@@ -183,8 +186,17 @@ def _returning(back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[Pair
     return PairState.UNPROTECTED, f"{flow.name} leaves it out until drkit reprotect{reason}"
 
 
-def _copying(side: OneWay, rpo_seconds: float) -> tuple[PairState, str]:
-    """Whether a flow that may copy a topic copies it, and is in step."""
+def _undecided(back: DirectionFacts) -> str:
+    """What is to be done where the old primary may have records of its own."""
+    command = typed("drkit", "reprotect", "--flow", f"{back.target}->{back.source}")
+    return f"what becomes of the records that only {back.target} has is not decided: {command}"
+
+
+def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tuple[PairState, str]:
+    """Whether a flow that may copy a topic copies it, and is in step.
+
+    :param is_return: its target had records of its own, and may be copied wholly
+    """
     flow = side.flow
     if (where := flow.written.get(side.name)) is not None:
         why = f"{flow.name} has stopped before a record of another producer on {flow.target}: {where}"
@@ -199,7 +211,10 @@ def _copying(side: OneWay, rpo_seconds: float) -> tuple[PairState, str]:
         return PairState.UNPROTECTED, f"{flow.name} has no copy of it{reason}"
     lag = flow.lags.get(side.name) if flow.lags is not None else None
     # Without a lag this look asks only the other flow, or the source has no such topic any more.
-    return (PairState.PROTECTED, "") if lag is None else _in_step(flow, lag, rpo_seconds)
+    state, why = (PairState.PROTECTED, "") if lag is None else _in_step(flow, lag, rpo_seconds)
+    if is_return and lag is not None and lag.seconds is not None and state is PairState.UNPROTECTED:
+        return PairState.RETURNING, f"{flow.target} is no failover target until all are"
+    return state, why
 
 
 def _in_step(flow: DirectionFacts, lag: TopicLag, rpo_seconds: float) -> tuple[PairState, str]:
@@ -211,10 +226,8 @@ def _in_step(flow: DirectionFacts, lag: TopicLag, rpo_seconds: float) -> tuple[P
     return PairState.PROTECTED, ""
 
 
-_RANK: Final = {
-    PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTECTED: 2, PairState.FAILING_OVER: 3,
-    PairState.FAILING_BACK: 3,
-}  # fmt: skip
+_RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTECTED: 2}
+"""Of what is said of two flows that both copy, the worst first."""
 
 
 def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> PairTopic:
@@ -240,6 +253,8 @@ def _runs(sides: TopicSides) -> Iterator[tuple[OneWay, RunUnderWay]]:
 def _alarms(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[PairAlarm, str]]:
     if promoted is not None and (why := _still_open(sides, promoted)):
         yield PairAlarm.BOTH_OPEN, why
+    if promoted is not None and (why := _incomplete(sides, promoted)):
+        yield PairAlarm.INCOMPLETE, why
     closing = sides.other(promoted) if promoted is not None else _home(sides)
     if closing is None or closing.fence is not FenceSeen.STANDS or next(_runs(sides), None) is not None:
         return
@@ -259,6 +274,19 @@ def _home(sides: TopicSides) -> OneWay | None:
     if len(copying) == 1:
         return copying[0]
     return min(fenced, key=lambda s: s.flow.source) if len(fenced) == len(sides) else None
+
+
+def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
+    """Which return has emptied the old primary and was rolled back; empty: none, or it began since."""
+    role, found = promoted.role, promoted.flow.incomplete.get(promoted.name)
+    if found is None or role is None or sides.other(promoted).answers(role):
+        return ""
+    partitions = counted(len(found.emptied), "partition")
+    again = typed("drkit", "reprotect", "--flow", promoted.flow.name)
+    return (
+        f"{promoted.flow.source} was emptied in {partitions} by the return {found.run_id}, which was rolled"
+        f" back; only {promoted.flow.target} has the records: {again}"
+    )
 
 
 def _still_open(sides: TopicSides, promoted: OneWay) -> str:

@@ -21,6 +21,12 @@ class PairState(StrEnum):
     """A flow copies to the passive side, and is in step."""
     UNPROTECTED = "unprotected"
     """Nothing copies, or the copy is not in step."""
+    DIVERGED = "diverged"
+    """After an unplanned failover the old primary answers: what becomes of the records that only it has is
+    not decided."""
+    RETURNING = "returning"
+    """After an unplanned failover the old primary is copied to, and is not in step: it is no failover target
+    yet."""
     FAILING_OVER = "failing_over"
     """A failover, or a switchover, is under way."""
     FAILING_BACK = "failing_back"
@@ -36,13 +42,17 @@ class PairAlarm(StrEnum):
     """Clients may write on both sides."""
     BOTH_CLOSED = "both_closed"
     """Clients can write on neither side, and no run is under way."""
+    INCOMPLETE = "incomplete"
+    """The old primary was emptied in a return that was rolled back: the active side alone has the records."""
 
 
 ALARMS: Final = tuple(a.value for a in PairAlarm)
 STATES: Final = tuple(s.value for s in PairState)
+EXPOSED: Final = frozenset({PairState.UNPROTECTED, PairState.DIVERGED, PairState.RETURNING})
+"""States in which the active side may be the only one with some records."""
 _WORST_FIRST: Final = (
-    PairState.UNPROTECTED, PairState.FAILING_OVER, PairState.FAILING_BACK, PairState.UNKNOWN,
-    PairState.PROTECTED,
+    PairState.UNPROTECTED, PairState.DIVERGED, PairState.RETURNING, PairState.FAILING_OVER,
+    PairState.FAILING_BACK, PairState.UNKNOWN, PairState.PROTECTED,
 )  # fmt: skip
 
 
@@ -90,6 +100,12 @@ class PairTopic:
     alarm_why: str = ""
     delta: DeltaBound | None = None
     """Set where nothing protects a promoted topic."""
+    partitions: int | None = None
+    """Of the protecting flow; None: not asked for."""
+    in_step: int | None = None
+    """Of `partitions`: those without a record that is older than the budget and not copied."""
+    bytes: int | None = None
+    """What the protecting flow has still to copy; None: unknown, or not asked for."""
 
 
 class PairPart(NamedTuple):
@@ -106,6 +122,17 @@ class PairPart(NamedTuple):
         found = [t.records for t in self.topics]
         known = [n for n in found if n is not None]
         return sum(known) if len(known) == len(found) else None
+
+    @property
+    def bytes(self) -> int | None:
+        """What is still to be copied to them; None: of one of them it is unknown."""
+        known = [t.bytes for t in self.topics if t.bytes is not None]
+        return sum(known) if len(known) == len(self.topics) else None
+
+    @property
+    def in_step(self) -> tuple[int, int]:
+        """Of their partitions: those in step, and all."""
+        return sum(t.in_step or 0 for t in self.topics), sum(t.partitions or 0 for t in self.topics)
 
     @property
     def since_ms(self) -> int | None:
@@ -149,7 +176,7 @@ class PairStatus:
     @property
     def since_ms(self) -> int | None:
         """The earliest promotion of a topic that nothing protects."""
-        since = [t.since_ms for t in self.topics if t.state is PairState.UNPROTECTED]
+        since = [t.since_ms for t in self.topics if t.state in EXPOSED]
         return min((s for s in since if s is not None), default=None)
 
     @property
@@ -200,6 +227,7 @@ def _part(part: PairPart) -> dict[str, Any]:
     return {
         "state": part.state.value, "direction": part.direction, "why": part.why,
         "topics": len(part.topics), "first_topics": some_of(part.topics), "lag_records": part.records,
+        "lag_bytes": part.bytes, "partitions_in_step": part.in_step[0], "partitions": part.in_step[1],
         "since_ms": part.since_ms,
     }  # fmt: skip
 

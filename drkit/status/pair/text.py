@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from drkit.counted import counted
+from drkit.counted import counted, size_text
 from drkit.status.pair.model import DeltaBound, PairPart, PairState, PairStatus, PairTopic, numbered
 
 _PERCENT: Final = 100
@@ -39,8 +39,10 @@ def part_text(part: PairPart) -> str:
         case PairState.PROTECTED:
             lag = "" if part.records is None else f", lag {counted(part.records, 'record')}"
             return f"{part.direction}: {counted(len(part.topics), 'topic')}{lag}"
-        case PairState.UNPROTECTED:
+        case PairState.UNPROTECTED | PairState.DIVERGED:
             return "; ".join(_unprotected(part))
+        case PairState.RETURNING:
+            return "; ".join(_returning(part))
         case PairState.FAILING_OVER | PairState.FAILING_BACK:
             return f"{part.direction}: {numbered(part.topics)}: {part.why}"
     return f"{numbered(part.topics)}: {part.why}"
@@ -53,6 +55,14 @@ def _unprotected(part: PairPart) -> Iterator[str]:
     yield f"{since}{numbered(part.topics)}{where}: {part.why}"
     if part.since_ms is not None:
         yield _delta(part)
+
+
+def _returning(part: PairPart) -> Iterator[str]:
+    in_step, partitions = part.in_step
+    left = "" if part.bytes is None else f", {size_text(part.bytes)} left to copy"
+    yield f"{part.direction}: {in_step} of {counted(partitions, 'partition')} in step{left}"
+    yield f"{numbered(part.topics)}: {part.why}"
+    yield _delta(part)
 
 
 def _delta(part: PairPart) -> str:

@@ -11,6 +11,7 @@ from drkit import observe
 from drkit.monitoring.metrics import TABLE, documentation
 from drkit.monitoring.metrics_groups import STATES
 from drkit.offsets.group_guard import GuardVerdict
+from drkit.status.pair.model import PairState
 from tests.support.status.alert_files import DASHBOARD, METRIC, ROOT, RULES, expressions
 
 ALERTS = ROOT / "docs/how-to/alerts.md"
@@ -60,7 +61,11 @@ def test_labels_in_expressions_exist():
 def test_values_in_expressions_exist():
     page = (ROOT / "docs/reference/events.md").read_text(encoding="utf-8")
     events = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    known = {"kind": set(events), "state": set(STATES), "reason": {v.name.lower() for v in GuardVerdict}}
+    known = {
+        "kind": set(events),
+        "state": {*STATES, *(s.value for s in PairState)},
+        "reason": {v.name.lower() for v in GuardVerdict},
+    }
     asked = {name: set[str]() for name in known}
     for expression in (e for path in (RULES, DASHBOARD) for e in expressions(path)):
         for name, values in re.findall(r"(kind|state|reason)=~?\"([^\"]*)\"", expression):

@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drkit.flow_state.records import IncompleteRecord
 from drkit.status.pair.facts import DirectionFacts, FenceSeen, TopicLag
 from drkit.status.pair.journal import RETURN
 from drkit.status.pair.judge import deltas_of, judge
-from drkit.status.pair.model import PairAlarm, PairState, PairTopic
+from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairTopic
 from tests.support.status.pair_facts import COPIED, RPO, RUN, TOPIC, promoted, returned
 
 facts = st.builds(
@@ -24,7 +25,9 @@ facts = st.builds(
     returns=st.one_of(st.just({}), st.builds(returned, st.sampled_from(["a1", "a2", "b1", "b2"]))),
     fences=st.one_of(st.just({}), st.builds(lambda f: {TOPIC: f}, st.sampled_from(list(FenceSeen)))),
     lags=st.sampled_from(
-        [None, {}, {TOPIC: COPIED}, {TOPIC: TopicLag(None, None)}, {TOPIC: TopicLag(1, 99.0)}]),
+        [None, {}, {TOPIC: COPIED}, {TOPIC: TopicLag(None, None)}, {TOPIC: TopicLag(1, 99.0)},
+         {TOPIC: TopicLag(1, 99.0, "", 7, (0.0, 99.0))}]),
+    incomplete=st.sampled_from([{}, {TOPIC: IncompleteRecord("r1", 1, {0: 5})}]),
     run=st.sampled_from([None, RUN, RUN._replace(table=RETURN)]),
 )  # fmt: skip
 
@@ -81,7 +84,7 @@ def test_closed_is_said_only_without_a_run(first: DirectionFacts, second: Direct
 def test_a_delta_is_that_of_the_newest_promotion(first: DirectionFacts, second: DirectionFacts):
     pair = judge(first, second, RPO)
     mine, other = deltas_of(pair, first, is_first=True), deltas_of(pair, second, is_first=False)
-    open_ended = {t for t in pair.topics if t.state is PairState.UNPROTECTED and t.since_ms is not None}
+    open_ended = {t for t in pair.topics if t.state in EXPOSED and t.since_ms is not None}
     assert {d.topic for d in (*mine.values(), *other.values())} == open_ended
     for flow, found in ((first, mine), (second, other)):
         for delta in found.values():

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit import observe
-from drkit.cli.screens.status_view import Shown, loss_text, size, view
+from drkit.cli.screens.status_view import Shown, loss_text, view
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.counted import size_text
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.local.ports import PortReservation
 from drkit.min_max_mean import MinMaxMean
@@ -239,7 +240,7 @@ def test_the_loss_in_a_sentence():
     assert told.startswith(
         "about 1,200 records, 4.0 KiB, the oldest 2.5 s old; the source was last seen 31 s ago"
     )
-    assert (size(0), size(1023), size(1 << 30)) == ("0 B", "1023 B", "1.0 GiB")
+    assert (size_text(0), size_text(1023), size_text(1 << 30)) == ("0 B", "1023 B", "1.0 GiB")
 
 
 def test_lost_heartbeats_are_an_event():
