@@ -84,6 +84,8 @@ class RunRequest(NamedTuple):
     """Topic of the old primary, or ``*`` → what becomes of the records that only it has."""
     methods: Mapping[str, str] = _NOTHING_SAID
     """Topic, or ``*`` → how the old primary's log is brought in step."""
+    same: str = ""
+    """What a record with equal content on the new primary is, in a replay: ``content`` or ``none``."""
     reason: str = ""
     """Why records are given up, or partitions emptied."""
     export_to: str = ""
@@ -104,8 +106,11 @@ class RunRequest(NamedTuple):
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
         """Return the request from the journal's data."""
-        said: dict[str, Any] = {k: raw[k] for k in cls._fields if k in raw}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in said.items()})
+        said: dict[str, Any] = {}
+        for name in cls._fields:
+            if name in raw:
+                said[name] = tuple(raw[name]) if isinstance(raw[name], list) else raw[name]
+        return cls(**said)
 
 
 def _plain(value: Any) -> Any:

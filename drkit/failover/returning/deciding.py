@@ -17,6 +17,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.returning.gates import refuse_methods
+from drkit.failover.returning.replays import planned_replay
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound, method_of, of_json
 from drkit.flow_state.records import TailRecord
@@ -87,6 +88,7 @@ class DecideStep:
         chosen = _chosen(context, found, methods)
         if not chosen:
             return StepResult({"topics": {}})
+        _refuse_replays(context, chosen)
         reason, by = context.request.reason, person()
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
@@ -191,6 +193,17 @@ def _chosen(
         mine = {at.partition: m for at, m in sorted(methods.items()) if at.topic == topic}
         chosen[topic] = TopicDecision(Disposition(said) if said else None, mine).to_json()
     return chosen
+
+
+def _refuse_replays(context: Context, chosen: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse what could not be replayed later, while everything is where it was.
+
+    :raises Refused: records of a topic may not be appended to the new primary
+    """
+    for disposition in (Disposition.REPLAY, Disposition.QUARANTINE):
+        if topics := [t for t, d in chosen.items() if d["disposition"] == disposition]:
+            with planned_replay(context, disposition, topics):
+                pass
 
 
 def _refuse_unknown(context: Context) -> None:

@@ -7,6 +7,7 @@ nothing is done.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 import hashlib
 from typing import Any, Final
 
@@ -16,10 +17,9 @@ from drkit.export.manifest import ExportFormat, TailRange
 from drkit.export.run import Exported, ExportRequest, export_tails
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.reverse import reverse_flow, state_of
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.loss.tails import own_producers
 from drkit.failover.returning.tails import Unsound, of_json
-from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
 
@@ -65,7 +65,7 @@ class ExportStep:
         spans = {str(u.at): list(u.span) for u in found}
         with context.effect(self.name, EXPORT, to=to, run=wanted.run_id, spans=spans) as outcome:
             done = export_tails(
-                context.settings, context.flow, wanted, tails, _own_ids(context), lambda t: _told(context, t)
+                context.settings, context.flow, wanted, tails, own_producers(context), partial(_told, context)
             )
             outcome |= {"manifest": done.path, "sha256": done.sha256}
         with context.effect(self.name, NOTED, **outcome):
@@ -135,13 +135,6 @@ def _export_id(context: Context, tails: Sequence[TailRange]) -> str:
     """The export's own folder: another one where the ends have changed since."""
     text = "\n".join(map(str, sorted(tails)))
     return f"{context.run_id}-{hashlib.sha256(text.encode()).hexdigest()[:_NAME_DIGITS]}"
-
-
-def _own_ids(context: Context) -> frozenset[int]:
-    """The producers of records that came from the new primary."""
-    with state_of(context.settings, reverse_flow(context)) as state:
-        back = frozenset(on_record(state.records)) if state is not None else frozenset()
-    return back | context.known.producers.left_out
 
 
 def _told(context: Context, line: str) -> None:

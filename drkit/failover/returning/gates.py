@@ -8,11 +8,11 @@ from typing import Final
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.choices import Disposition, Method, choice_for
+from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.reverse import reverse_flow
-from drkit.failover.loss.findings import DivergenceState
+from drkit.failover.loss.findings import CopyState, DivergenceState
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.scope import pairs
@@ -41,6 +41,7 @@ def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods)
     _refuse_keep(context)
     _refuse_more(context, unsound)
     _refuse_delta(context, unsound, methods)
+    _refuse_short_copies(context, unsound, methods)
     emptied = {at: m for at, m in methods.items() if m.empties}
     if not emptied:
         return
@@ -87,8 +88,23 @@ def _refuse_delta(context: Context, unsound: Mapping[TopicPartition, Unsound], m
         )
 
 
+def _refuse_short_copies(
+    context: Context, unsound: Mapping[TopicPartition, Unsound], methods: Methods
+) -> None:
+    """Refuse to trim where the copy has lost records: where clients began to write there is unknown."""
+    short = [str(at) for at, u in sorted(unsound.items())
+             if u.tail.copy is CopyState.REGRESSED and methods.get(at) is Method.TRIM]  # fmt: skip
+    if short:
+        raise Refused(
+            "the new primary has lost records that it had when it was promoted: nothing can be trimmed there",
+            where=context.flow.target,
+            evidence=first_of(short),
+            hint=f"{_AGAIN} --method TOPIC=rebuild, with the disposition replay for what only the old one has",
+        )
+
+
 def _refuse_compacted(context: Context, methods: Methods) -> None:
-    """Refuse what would put an older value of a key behind a newer one, or lose the only one."""
+    """Refuse what would lose the only value of a key."""
     names = {context.scope.topics[at.topic]: at.topic for at in methods}
     configs = topic_configs(context.target_admin(), names)
     compacted = {names[t] for t, c in configs.items() if "compact" in (c["cleanup.policy"].value or "")}
@@ -98,14 +114,6 @@ def _refuse_compacted(context: Context, methods: Methods) -> None:
             where=context.flow.source,
             evidence=first_of(wrong),
             hint=f"{_AGAIN} --method {wrong[0]}=rebuild",
-        )
-    said = {t: choice_for(context.request.dispositions, t) for t in compacted}
-    if replayed := sorted(t for t, d in said.items() if d == Disposition.REPLAY):
-        raise Refused(
-            "records of a compacted topic are not replayed: an older value would replace a newer one",
-            where=context.flow.source,
-            evidence=first_of(replayed),
-            hint=f"{_AGAIN} --disposition {replayed[0]}=quarantine",
         )
 
 

@@ -1,12 +1,24 @@
-"""REPLAY: exported records are appended to the new primary, where that was decided."""
+"""REPLAY: exported records are appended to the new primary, where that was decided; the reverse flow copies them.
+
+Killed anywhere and repeated, each record is appended once: the progress is in the transaction.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
+from typing import Any, Final
+
+from drkit.counted import counted
 from drkit.failover.core.choices import Disposition
-from drkit.failover.core.context import Context
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.returning.deciding import decided
+from drkit.failover.returning.replays import planned_replay
+from drkit.replay.progress import ReplayProgress
+
+_APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
 
 
 class ReplayStep:
@@ -19,23 +31,65 @@ class ReplayStep:
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
-        target = context.flow.target
         return [
-            StepEffect(f"append exported records of {topic}", target, d.disposition.value)
-            for topic, d in sorted(decided(context).items())
-            if d.disposition in {Disposition.REPLAY, Disposition.QUARANTINE}
+            StepEffect(f"append exported records of {topic}", context.flow.target, str(disposition))
+            for disposition in _APPENDS
+            for topic in _topics(context, disposition)
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`."""
-        if self.plan(context):
-            raise NotImplementedError
-        return StepResult()
+        """See :class:`drkit.failover.core.step.Step`.
+
+        :raises Refused: the new primary has records with equal content, and nobody has said what they are; or
+            the export is not what was written
+        :raises DrkitError: the new primary does not answer, or refuses
+        """
+        evidence: dict[str, Any] = {}
+        notes: list[str] = []
+        for disposition in _APPENDS:
+            if topics := _topics(context, disposition):
+                evidence[disposition] = found = self._append(context, disposition, topics)
+                notes += _notes(disposition, found)
+        return StepResult(evidence, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: the appended records and the progress are one transaction."""
+        """See :class:`drkit.failover.core.step.Step`: records and progress were one transaction."""
         return StepResult()
 
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
+    def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: what was appended stays."""
-        return StepResult()
+        if not context.effects(self.name):
+            return StepResult()
+        return StepResult({}, (f"exported records that were appended to {context.flow.target} stay there",))
+
+    def _append(self, context: Context, disposition: Disposition, topics: Collection[str]) -> dict[str, Any]:
+        with (
+            context.effect(self.name, disposition.value, topics=sorted(topics)) as outcome,
+            planned_replay(context, disposition, topics) as (replayer, plan),
+        ):
+            done = replayer.run(plan, partial(_told, context))
+            outcome |= {
+                str(at): {"appended": r.appended, "already": r.already, "kept back": r.skipped_changed_keys}
+                for at, r in sorted(done.items())
+            }
+        return dict(outcome)
+
+
+def _topics(context: Context, disposition: Disposition) -> list[str]:
+    return sorted(t for t, d in decided(context).items() if d.disposition is disposition)
+
+
+def _notes(disposition: Disposition, found: dict[str, dict[str, int]]) -> list[str]:
+    appended, already, kept = (
+        sum(r[what] for r in found.values()) for what in ("appended", "already", "kept back")
+    )
+    notes = [f"{disposition}: {counted(appended, 'record')} appended, {already} were there already"]
+    if kept:
+        notes.append(f"{counted(kept, 'record')} left out: clients have written newer values of their keys")
+    return notes
+
+
+def _told(context: Context, progress: ReplayProgress) -> None:
+    line = f"{progress.at}: {progress.appended} appended, up to {progress.next} of the old primary"
+    context.tell(StepProgress(StepName.REPLAY, line))
+    context.journal.renew()

@@ -30,9 +30,9 @@ class Unsound(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """The offsets of these records that are left, half open."""
+        """The offsets of these records, half open, with those that retention has removed."""
         end = self.tail.end or 0
-        return min(self.tail.lost_from + self.tail.removed, end), end
+        return min(self.tail.lost_from, end), end
 
 
 def to_json(found: Iterable[Unsound]) -> list[dict[str, Any]]:

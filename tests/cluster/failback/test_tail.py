@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from drkit.flow_state.records import IncompleteRecord, ReturnRecord, TailRecord
+from drkit.failover.core.context import RunRequest
+from drkit.failover.core.machine import RunState
+from drkit.failover.journal.violations import violations
+from drkit.flow_state.records import FenceSizesRecord, IncompleteRecord, ReturnRecord, TailRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
 
 CASES = {
     "thrown": Case("discard"),
+    "again": Case("replay", transactions=True),
+    "apart": Case("quarantine", "rebuild"),
+    "short": Case("replay", "trim"),
+    "keys": Case("quarantine", settings={"cleanup.policy": "compact"}),
     "clean": Case(tail=0),
+    "whole": Case(tail=0, method="rebuild"),
 }
 
 
@@ -30,18 +40,57 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 
 
 def test_what_was_decided_is_done(home: DeadPrimary, tmp_path: Path) -> None:
+    """Two rounds: the second one fails over from the other side, and returns, as planned."""
     home.die()
     assert all(home.tails[t] for t, c in home.cases.items() if c.tail)
     report = home.come_home(home.request(tmp_path / "saved"))
+    _is_on_record(home)
+    home.copied_back()
+    home.nothing_is_lost()
+    _is_apart(home)
+    assert home.same_on_both() > 300
+    home.positions_are_right()
+    assert report["state"] == RunState.DONE
+    run = home.side.run_log()
+    assert not violations(run)
+    _goes_home(home)
+
+
+def _is_on_record(home: DeadPrimary) -> None:
     with StateTopic(home.back.target, home.back.source.alias) as state:
         state.load()
         assert set(state.all(ReturnRecord)) == set(home.topics)
     with StateTopic(home.side.target, home.side.source.alias) as state:
         state.load()
-        assert set(state.all(TailRecord)) >= {t for t, c in home.cases.items() if c.tail}
+        tails = state.all(TailRecord)
+        assert set(tails) == {t for t, c in home.cases.items() if c.tail or c.method}
+        assert {t: r.disposition or "" for t, r in tails.items()} == {t: home.cases[t].disposition for t in tails}
+        assert {t for t, r in tails.items() if r.manifest} == set(home.tails)
         assert not state.all(IncompleteRecord)
-    assert any("export" in s["step"].lower() and s["notes"] for s in report["steps"])
-    home.copied_back()
-    home.nothing_is_lost()
-    assert home.same_on_both() > 300
-    home.positions_are_right()
+        assert state.get(FenceSizesRecord) is None
+
+
+def _is_apart(home: DeadPrimary) -> None:
+    """What is in quarantine is the tail, record by record."""
+    for topic, case in home.cases.items():
+        if case.disposition == "quarantine":
+            [name] = [t for t in home.side.topics_of_target() if t.startswith(f"{topic}.divergent.")]
+            there = Counter(v for r in home.side.records(home.side.target, name).values() for v in values(r))
+            assert there == Counter(v for r in home.tails[topic].values() for v in values(r)), topic
+
+
+def _goes_home(home: DeadPrimary) -> None:
+    """The switchover back finds every position, and the forward direction begins again."""
+    pair = home.pair
+    assert pair.switch()["state"] == "done"
+    with pair.now.desk() as desk:
+        report = desk.begin_return(RunRequest(clients_cut="for the test"))
+    assert report["state"] == "done", report
+    forward = home.side
+    forward.replicate()
+    forward.copied(home.topics)
+    for topic, case in home.cases.items():
+        if case.method != "trim":
+            theirs, ours = (forward.records(c, topic) for c in (forward.source, forward.target))
+            assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}, topic
+    assert forward.exact([t for t, c in home.cases.items() if c.method != "trim"]) > 300

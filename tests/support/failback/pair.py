@@ -10,6 +10,7 @@ from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import EARLIEST
+from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from drkit.model import TopicPartition
@@ -63,6 +64,10 @@ class Side(World):
         results = [compare_range(r, self.source, self.target) for r in cut(taken.views, 2)]
         found = join(taken.views, results)
         return FlowReport(flow.name, found, list(taken.unclear), taken.absent, taken.notes, 1.0)
+
+    def topics_of_target(self) -> list[str]:
+        """All topics on the target."""
+        return topic_names(Cluster.connect(self.target))
 
     def all_committed(self, group: str) -> dict[TopicPartition, int]:
         """What the target keeps of a group."""
