@@ -40,6 +40,8 @@ class ReturnProposal(NamedTuple):
     """Their names on the old primary → on the new one."""
     lines: list[Planned]
     """What each step would do."""
+    undecided: str = ""
+    """What somebody has to decide before anything is destroyed; empty: nothing."""
 
 
 Confirm = Callable[[Proposal], None]

@@ -28,6 +28,8 @@ from drkit.failover.journal.journal import Journal, NoJournal, open_run, refuse_
 from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
 from drkit.failover.report import keep, report_of
+from drkit.failover.returning.deciding import still_undecided
+from drkit.failover.returning.outlook import TopicOutlook, outlook
 from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.returning.table import return_steps
 from drkit.failover.steps.look import question_of
@@ -147,30 +149,56 @@ class FailoverService:
         return self._begun(context, {"asked": chosen.to_json()}, decision)
 
     def begin_return(
-        self, request: RunRequest, confirm: ConfirmReturn = lambda _: None, *, topics: Sequence[str] = ()
+        self,
+        request: RunRequest,
+        confirm: ConfirmReturn = lambda _: None,
+        *,
+        topics: Sequence[str] = (),
+        decides_later: bool = False,
     ) -> dict[str, Any]:
         """Make the old primary the standby of the new one; return the report.
 
         :param confirm: called before anything is begun
         :param topics: by their names on the old primary; empty: all that a failover has promoted
+        :param decides_later: begin also where somebody has still to decide: the run keeps what the old primary
+            has, exports it, and is held then
+        :raises Undecided: somebody has to decide
         :raises Refused: a step refuses, or there is nothing to return
         :raises DrkitError: a step failed
         """
         refuse_open(self._topic)
         confirm(self.rehearse_return(request, topics))  # a refusal leaves no run behind
-        assert self._context is not None  # noqa: S101  of the rehearsal
-        return self._begun(self._context, {"table": RETURN.name}, _NO_DECISION)
+        context = self._context
+        assert context is not None  # noqa: S101  of the rehearsal
+        if not decides_later and (error := still_undecided(context)) is not None:
+            raise error
+        return self._begun(context, {"table": RETURN.name}, _NO_DECISION)
 
     def rehearse_return(self, request: RunRequest, topics: Sequence[str] = ()) -> ReturnProposal:
         """Return what each step of a return would do. Changes nothing.
 
         :raises DrkitError: a step would refuse, or a cluster does not answer
         """
+        context = self._return_of(request, topics)
+        lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
+        error = still_undecided(context)
+        return ReturnProposal(
+            back.target, back.source, back.name, context.scope.topics, lines,
+            undecided=error.evidence if error is not None else "",
+        )  # fmt: skip
+
+    def outlook(self, request: RunRequest, topics: Sequence[str] = ()) -> list[TopicOutlook]:
+        """Return what a return would copy, keep and give up, topic by topic. Changes nothing.
+
+        :raises DrkitError: the new primary does not answer; the old one may be away
+        """
+        return outlook(self._return_of(request, topics))
+
+    def _return_of(self, request: RunRequest, topics: Sequence[str]) -> Context:
         context = self._new_context(_NOTHING, request, NoJournal(), _NO_DECISION)
         chosen = choose_return(context, topics)
-        context = self._context = replace(context, scope=Scope(chosen, (), whole_flow=False))
-        lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
-        return ReturnProposal(back.target, back.source, back.name, chosen, lines)
+        self._context = replace(context, scope=Scope(chosen, (), whole_flow=False))
+        return self._context
 
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]

@@ -172,6 +172,12 @@ def undecided(
     return error
 
 
+def still_undecided(context: Context) -> Undecided | None:
+    """What somebody has to decide, by what COMPARE has found; None: nothing."""
+    found = unsound_of(context)
+    return undecided(context, found, methods_of(context, found))
+
+
 def decided(context: Context) -> dict[str, TopicDecision]:
     """What DECIDE has decided, by topic; a topic whose records simply follow is not named."""
     return {

@@ -142,9 +142,7 @@ def refuse_lagging_replicas(context: Context, topics: Iterable[str]) -> None:
 
 def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None:
     """Refuse to trim where a group on the new primary has not read up to the cut: it would have no place."""
-    cuts, names = cuts_of(context), {context.scope.topics[at.topic]: at.topic for at in trimmed}
-    early = context.run(_early, context, context.target, names, {at: cuts[at] for at in trimmed})
-    if early:
+    if early := early_groups(context, trimmed):
         raise Refused(
             f"{counted(len(early), 'group')} would have no position on a trimmed partition",
             where=context.flow.target,
@@ -152,6 +150,17 @@ def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None
             hint="let them read on, past the moment of the failover; or the method rebuild, which keeps every"
             f" position: {_AGAIN} --method TOPIC=rebuild",
         )
+
+
+def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[str]:
+    """Groups on the new primary that have not read up to the cut of some partitions, and where they are.
+
+    :raises DrkitError: the new primary does not tell
+    """
+    cuts, some = cuts_of(context), list(trimmed)
+    names = {context.scope.topics[at.topic]: at.topic for at in some}
+    found: list[str] = context.run(_early, context, context.target, names, {at: cuts[at] for at in some})
+    return found
 
 
 async def _early(
