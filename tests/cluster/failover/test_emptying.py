@@ -102,7 +102,7 @@ def test_with_one_of_three_brokers_down(module_cluster: ModuleClusters, topic_na
     eventually(lambda: _in_sync(here, topic_name) == {3}, 60.0, "all three replicas")
     three.brokers[1].kill()
     eventually(lambda: here.starts(here.source, topic_name) == ends, 60.0, "leaders that know the start")
-    assert three.brokers[2].id in {x.node for x in here.topic(here.source, topic_name).leaders.values()}
+    assert three.brokers[2].node_id in {x.node for x in here.topic(here.source, topic_name).leaders.values()}
     three.restart()
     here.close()
 
