@@ -36,6 +36,7 @@ _REFUSED: Final = frozenset(
 )
 _PATIENCE_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.2
+_UNKNOWN: Final = -1
 
 
 async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -73,9 +74,13 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
     :raises RawError: the cluster does not answer
     """
     deadline = boottime() + _PATIENCE_SECONDS
-    while left := await not_empty(cluster, wanted):
-        topics = await metadata(cluster, sorted({at.topic for at in left}))
-        answers = await delete_records(cluster, topics, {at: wanted[at] for at in left})
+    while True:
+        topics = await metadata(cluster, sorted({at.topic for at in wanted}))
+        starts = await listed(cluster, topics, wanted, EARLIEST)
+        left = {at: offset for at, offset in wanted.items() if starts.get(at, _UNKNOWN) < offset}
+        if not left:
+            return
+        answers = await delete_records(cluster, topics, left)
         failed = {at: answer for at, answer in answers.items() if answer.error}
         if refused := {at: a for at, a in failed.items() if a.error in _REFUSED}:
             raise _why_refused(cluster.alias, wanted, refused)

@@ -11,9 +11,12 @@ from typing import Final
 import pytest
 
 from drkit.errors import Refused
+from drkit.failover.loss.gap import count_gaps
+from drkit.flow_state.copied_topics import LeftOut, cuts_of, rebuilt_of
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.seeding import SeededPartition
+from drkit.status.lag.source import UncopiedRange, waiting
 from drkit.verify import snapshot
 from drkit.verify.ranges import cut
 from drkit.verify.report import join
@@ -110,6 +113,21 @@ def _to_copy(turning: Turning, seeds: list[SeededPartition]) -> int:
     return sum(s.offset >= begins[p] for p, some in seen.items() for s in some)
 
 
+def _counted(turning: Turning, seeds: list[SeededPartition]) -> tuple[int, int]:
+    """How many records wait to be copied, as `drkit status` and a failover count them."""
+    flow, records = turning.now.flow, turning.now.state.records
+    ends = flow.offsets(flow.source, turning.topic)
+    gaps = [
+        UncopiedRange(s.partition.source, s.seed.upstream, ends[s.partition.source.partition]) for s in seeds
+    ]
+    skip = LeftOut(frozenset(turning.other.ids), cuts_of(records), rebuilt_of(records).keys())
+    topics = {turning.topic: flow.topic(flow.source, turning.topic)}
+    lag = flow.ask(flow.source, waiting, topics, gaps, skip)
+    lost = flow.ask(flow.source, count_gaps, gaps, skip)
+    assert all(found.exact for found in lag.values())
+    return sum(found.records for found in lag.values()), sum(found.records for found in lost.values())
+
+
 def _after_checkpoint(cluster: LocalCluster) -> None:
     """Wait until brokers do not write down within seconds where their logs begin."""
     files = [b.folder / "data" / "log-start-offset-checkpoint" for b in cluster.brokers]
@@ -144,6 +162,7 @@ def _round(turning: Turning, methods: Mapping[int, Method], killed: LocalCluster
         turning.empty(seeds)
     turning.write(seeds)
     expected = _to_copy(turning, seeds)
+    assert _counted(turning, seeds) == (expected, expected), "of lag and of loss"
     report = turning.copy()
     assert (report.records, report.looped) == (expected, {})
     assert not turning.came_back(seeds)
