@@ -128,8 +128,7 @@ def refuse_diverged(context: Context) -> dict[TopicPartition, int]:
         )
     wrong = [t for t in tails if t.found is not DivergenceState.CLEAN or t.open_transaction]
     if wrong:
-        some = (f"{t.topic}-{t.partition}: {t.why or t.found}{', an open transaction' * t.open_transaction}"
-                for t in wrong)  # fmt: skip
+        some = (f"{t.topic}-{t.partition}: {t.in_words}" for t in wrong)
         raise Refused(
             f"{counted(len(wrong), 'partition')} of the old primary is not what was copied",
             where=context.flow.source,
