@@ -90,6 +90,14 @@ class PartitionDivergence(NamedTuple):
         same = self.found is DivergenceState.CLEAN and self.copy is CopyState.KEPT
         return same and not self.open_transaction and not self.only_new
 
+    @property
+    def in_words(self) -> str:
+        """Its state, with what else there is to say of it."""
+        copy = f"its copy is {self.copy}" if self.copy is not CopyState.KEPT else ""
+        only_new = f"{self.only_new:,} only on the new primary" if self.only_new else ""
+        is_open = "an open transaction" if self.open_transaction else ""
+        return ", ".join(filter(None, (self.found.value, self.why, copy, only_new, is_open)))
+
 
 class CommitKind(StrEnum):
     """What a group's committed offset on the old primary says."""
@@ -196,5 +204,6 @@ def _places(tails: Iterable[PartitionDivergence]) -> str:
 
 
 def _words(tail: PartitionDivergence) -> str:
-    kept = tail.copy is CopyState.KEPT
-    return tail.why or (f"{tail.found}" if kept else f"{tail.found}; its copy is {tail.copy}")
+    if tail.found is DivergenceState.UNKNOWN:
+        return tail.why
+    return tail.in_words

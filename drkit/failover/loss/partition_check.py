@@ -123,7 +123,10 @@ class PartitionCheck:
         :param doubt: why it could not be compared; empty: it could
         """
         log, is_same, mapped = self._log, self.old.is_same(self.at.topic), self.mapped
-        epoch = epoch_word(mapped.epoch, self.old.epochs.get(self.at), mapped.known_to) if mapped else NO_WORD
+        epoch = NO_WORD
+        if mapped is not None and log is not None:
+            known_to = min(mapped.known_to, log.end)
+            epoch = epoch_word(mapped.epoch, self.old.epochs.get(self.at), known_to)
         differs = min((o for o in (content.differs_from, epoch.other_from) if o is not None), default=None)
         begins = (self.frontier, differs, mapped.lost_from if mapped else None)
         is_kept = self.copy.state in {CopyState.KEPT, CopyState.REGRESSED} and not self.is_more

@@ -116,8 +116,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
         if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
     ]
     if unclear:
-        some = (f"{t.topic}-{t.partition}: {'an open transaction' if t.open_transaction else t.why}"
-                for t in unclear)  # fmt: skip
+        some = (f"{t.topic}-{t.partition}: {t.in_words}" for t in unclear)
         raise Refused(
             f"{counted(len(unclear), 'partition')} of the old primary cannot be compared",
             where=context.flow.source,

@@ -119,7 +119,7 @@ def test_records_of_others_on_the_new_primary_are_counted(old: Log, gaps: set[in
 
 @given(logs, st.sets(st.integers(0, 60)), st.integers(0, 70), st.integers(1, 30))
 def test_a_window_has_the_last_records_before_an_offset(old: Log, gaps: set[int], end: int, number: int):
-    segments, new, places = copied(old, gaps)
+    segments, _, places = copied(old, gaps)
     before = [(o, at) for o, at in sorted(places.items()) if at < end]
     wanted = Begin(*before[-number:][0]) if before else None
     assert window_before(segments, end, number) == wanted
