@@ -160,8 +160,8 @@ class FailoverService:
 
         :param confirm: called before anything is begun
         :param topics: by their names on the old primary; empty: all that a failover has promoted
-        :param decides_later: begin also where somebody has still to decide: the run keeps what the old primary
-            has, exports it, and is held then
+        :param decides_later: begin also where somebody has still to decide: the run keeps what the old
+            primary has, exports it, and is held then
         :raises Undecided: somebody has to decide
         :raises Refused: a step refuses, or there is nothing to return
         :raises DrkitError: a step failed

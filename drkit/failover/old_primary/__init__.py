@@ -1,5 +1,5 @@
 """What is asked of an old primary that is back, and what is done to it, one thing in each module.
 
-Its identity, its fence, its retention, its readers, its guard, partitions that are emptied, topics that are missing.
+Its identity, its fence, its retention, its readers, its guard, its emptied partitions, its missing topics.
 Nothing here decides when: that is up to the steps of :mod:`drkit.failover.returning`.
 """

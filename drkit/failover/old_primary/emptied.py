@@ -59,7 +59,7 @@ def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
 
 
 def note_incomplete(context: Context, topic: str) -> bool:
-    """Note that a topic of the old primary was emptied and nothing is copied to it; False: it was not emptied.
+    """Note that a topic of the old primary was emptied and nothing is copied to it; False: it was not.
 
     Its compaction, if it has one, is put back.
 

@@ -1,7 +1,7 @@
 """Which cluster the old primary's name leads to: the one that was copied, or another that takes its place.
 
-Of another cluster nothing is believed that the flow's state says of the old one: its fences, and the producers
-whose records are left out, since each cluster gives out producer ids of its own.
+Nothing is believed of another cluster that the flow's state says of the old one: its fences, and the
+producers whose records are left out, since each cluster gives out producer ids of its own.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def identify(context: Context) -> list[str]:
         found = {kind.KEY: state.get(kind) for kind in _OF_THE_OLD_ONE}
         before = {key: None if r is None else r.to_json() for key, r in found.items()}
     old = (before[ClustersRecord.KEY] or {}).get("source")
-    notes = [f"{context.flow.source} is another cluster now, {cluster_id}: what only the cluster {old} had and"
-             " was not copied is unknown"]  # fmt: skip
+    lost = f"what only the cluster {old} had is unknown"
+    notes = [f"{context.flow.source} is another cluster now, {cluster_id}: {lost}"]
     if ANOTHER in effects and effects[ANOTHER]["result"] is not None:
         return notes  # the fences on record are those of the new one by now
     with context.effect(StepName.CONTACT, ANOTHER, before=before, cluster_id=cluster_id) as outcome:

@@ -41,7 +41,8 @@ class LateFence(FenceStep):
             f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
             where=context.flow.source,
             evidence=some,
-            hint=f"see means and canary in [failover.fence] (super users pass every ACL), then: {self._command}",
+            hint="see means and canary in [failover.fence] (super users pass every ACL), then:"
+            f" {self._command}",
         )
 
 

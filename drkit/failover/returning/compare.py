@@ -1,4 +1,4 @@
-"""COMPARE: what only one side has, by partition; and that the new primary is still the one that was promoted."""
+"""COMPARE: what only one side has, by partition; and whether the new primary still has what it had then."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 
 _DEPTH: Final = 100
-"""Records of each partition that are compared by content after a switchover: it found both sides equal, under a
-proven fence, so every later loss or write shows in the last ones."""
+"""Records of each partition that are compared by content after a switchover: it found both sides equal, under
+a proven fence, so every later loss or write shows in the last ones."""
 _TOMBSTONES: Final = "delete.retention.ms"
 
 
@@ -111,9 +111,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
         )
     _refuse_other_copies(context, found.tails)
     unclear = [
-        t
-        for t in found.tails
-        if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
+        t for t in found.tails if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
     ]
     if unclear:
         some = (f"{t.topic}-{t.partition}: {t.in_words}" for t in unclear)
@@ -171,8 +169,8 @@ def _forgotten_deletions(context: Context) -> dict[str, str]:
         kept, away = int(configs[_TOMBSTONES].value or 0), now - roles[names[target]].at_ms
         if "compact" in (configs["cleanup.policy"].value or "") and away >= kept:
             found[names[target]] = (
-                f"it was promoted {away // 1000} s ago, and the new primary keeps tombstones for {kept // 1000} s:"
-                " keys that were deleted there would live on"
+                f"it was promoted {away // 1000} s ago, and the new primary keeps tombstones for"
+                f" {kept // 1000} s: keys that were deleted there would live on"
             )
     return found
 

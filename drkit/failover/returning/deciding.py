@@ -1,7 +1,7 @@
 """DECIDE: what becomes of the records that only the old primary has, and how each log is brought in step.
 
-A person decides, by name and with a reason; what has a method only one way needs no choice. After a switchover
-there is nothing to decide.
+A person decides, by name and with a reason; a topic for which only one method is sound needs no choice.
+After a switchover there is nothing to decide.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def unsound_of(context: Context) -> list[Unsound]:
 
 
 def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartition, Method]:
-    """How the log of each partition of the scope is brought in step; one that nothing is done to is left out."""
+    """How the log of each partition of the scope is brought in step; one that continues is left out."""
     wrong = {u.at for u in found}
     methods = {}
     for pair in pairs(context):
@@ -165,8 +165,8 @@ def undecided(
         "somebody has to decide before the old primary's partitions are emptied",
         where=context.flow.source,
         evidence=first_of(asked),
-        hint=f"{RETURN.command} --flow '{context.flow.name}'{options} --reason \"WHY\"; of a run that is held:"
-        f' {_AGAIN}{options} --reason "WHY"',
+        hint=f"{RETURN.command} --flow '{context.flow.name}'{options} --reason \"WHY\"; of a run that is"
+        f' held: {_AGAIN}{options} --reason "WHY"',
     )
     error.topics, error.needs_reason = tails, no_reason
     return error

@@ -72,8 +72,8 @@ def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) ->
             "the old primary has partitions that the new one has not",
             where=context.flow.source,
             evidence=first_of(more),
-            hint=f"give the topic as many partitions on {context.flow.target}, then: {_AGAIN}; or save what is"
-            " there, and delete the topic on the old primary",
+            hint=f"give the topic as many partitions on {context.flow.target}, then: {_AGAIN}; or export what"
+            " is there, and delete the topic on the old primary",
         )
 
 
@@ -99,7 +99,7 @@ def _refuse_short_copies(
             "the new primary has lost records that it had when it was promoted: nothing can be trimmed there",
             where=context.flow.target,
             evidence=first_of(short),
-            hint=f"{_AGAIN} --method TOPIC=rebuild, with the disposition replay for what only the old one has",
+            hint=f"{_AGAIN} --method TOPIC=rebuild, with --disposition TOPIC=replay for these",
         )
 
 

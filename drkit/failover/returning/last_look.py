@@ -69,8 +69,8 @@ class LastLook:
     def destroyable(self, topic: str) -> None:
         """Refuse to empty partitions of a topic of the old primary; what :meth:`standing` looks at besides.
 
-        :raises Refused: a consumer works there, its records are not saved as was noted, nobody has decided, or
-            the new primary would have fewer replicas than it should
+        :raises Refused: a consumer works there, its records are not saved as was noted, it is not decided,
+            or the new primary would have fewer replicas than it should
         """
         context = self._context
         context.state.load()

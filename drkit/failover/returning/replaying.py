@@ -1,4 +1,4 @@
-"""REPLAY: exported records are appended to the new primary, where that was decided; the reverse flow copies them.
+"""REPLAY: exported records are appended to the new primary, if that was decided, and are copied back from there.
 
 Killed anywhere and repeated, each record is appended once: the progress is in the transaction.
 """

@@ -21,8 +21,8 @@ def planned_replay(
     """With the replay of the exported records of some topics, and its plan.
 
     :param topics: by their names on the old primary
-    :raises Refused: the records may not be replayed there, nobody has said what equal ones are, or a file of the
-        export is not what was written
+    :raises Refused: the records may not be replayed there, it is not said what equal ones are, or a file of
+        the export is not what was written
     :raises DrkitError: the new primary does not answer, or refuses
     """
     exported = context.result(StepName.EXPORT)

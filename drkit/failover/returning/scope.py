@@ -57,14 +57,14 @@ def choose(context: Context, topics: Collection[str] = ()) -> dict[str, str]:
             "where the new primary begins is not on record",
             where=f"{flow.source}: {first_of(unnoted)}",
             evidence=f"promoted by the failover {waiting[unnoted[0]].run_id} of an earlier version of drkit",
-            hint=f"drkit divergence --flow '{flow.name}' says what only {flow.source} has; this version cannot"
-            " bring it home",
+            hint=f"drkit divergence --flow '{flow.name}' says what only {flow.source} has; this"
+            " version cannot bring it home",
         )
     return {name: known[name][0] for name in waiting}
 
 
 def unplanned(context: Context) -> dict[str, RoleRecord]:
-    """The topics of the scope that no switchover has promoted: the old primary may have records of its own."""
+    """The topics of the scope that no switchover promoted: the old primary may have records of its own."""
     roles = context.state.all(RoleRecord)
     return {name: roles[name] for name in context.scope.topics if not roles[name].planned}
 

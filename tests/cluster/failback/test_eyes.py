@@ -11,7 +11,7 @@ import pytest
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Scope
 from drkit.failover.loss.findings import CommitKind, CopyState, DivergenceState
-from drkit.failover.returning.compare import refuse_diverged
+from drkit.failover.returning.compare import compared, unsound
 from drkit.flow_state.records import RoleRecord
 from tests.support.failback.older_disk import (
     BIG,
@@ -161,16 +161,16 @@ def test_the_command_names_every_class(story: OlderDisk, tmp_path: Path) -> None
         ("same", "0: regrown"),
         ("regressed", "0: regressed"),
         ("wider", "1: more"),
-        ("after", "records of somebody else"),
-        ("short", "has lost records that it had when it was promoted"),
+        ("after", "only on the new primary"),
+        ("short", "its copy is regressed"),
         ("elsewhere", "made anew on the new primary"),
     ],
 )
-def test_a_planned_return_refuses_each_of_them(story: OlderDisk, what: str, said: str) -> None:
+def test_a_return_sees_each_of_them(story: OlderDisk, what: str, said: str) -> None:
     assert said in _refused(story, what)
 
 
-def test_a_planned_return_takes_what_is_clean(story: OlderDisk) -> None:
+def test_a_return_continues_what_is_clean(story: OlderDisk) -> None:
     assert not _refused(story, "clean")
 
 
@@ -180,7 +180,7 @@ def _refused(story: OlderDisk, what: str) -> str:
         context = desk.context_outside_run(Scope({topic: topic}, (), whole_flow=False))
         context.state.load()
         try:
-            refuse_diverged(context)
+            found = unsound(context, compared(context))
         except (Refused, Failed) as error:
             return f"{error.what}: {error.evidence}"
-    return ""
+    return "; ".join(f"{u.at}: {u.tail.in_words}" for u in found)

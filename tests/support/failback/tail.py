@@ -1,4 +1,4 @@
-"""A primary that died with records of its own comes home: what was there, what was decided, what must hold."""
+"""A primary that died with records of its own comes home: what was there, what was decided, what holds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DeadPrimary:
         """The new primary's log when clients began to write there."""
 
     def die(self) -> None:
-        """Copy, write what is not copied, kill the primary, fail over, write on the new one, start the old."""
+        """Copy, write a tail, kill the primary, fail over, write on the new one, start the old one."""
         side = self.side
         for topic, case in self.cases.items():
             side.create(side.source, topic, PARTITIONS, {"retention.ms": "-1", **case.settings})
@@ -99,9 +99,7 @@ class DeadPrimary:
         log = side.records(side.source, topic)
         group = f"{topic}-{name}"
         read = {TopicPartition(topic, p): len(s) // 2 if name == "lags" else len(s) for p, s in log.items()}
-        self.groups[group] = {
-            at: (log[at.partition][n - 1].offset + 1 if n else 0) for at, n in read.items()
-        }
+        self.groups[group] = {at: (log[at.partition][n - 1].offset + 1 if n else 0) for at, n in read.items()}
         self.read[group] = read
         side.commit(side.source, group, self.groups[group])
 
