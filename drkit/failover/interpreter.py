@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow, Table
+from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow
 from drkit.failover.core.stall import Stall, StoodStill
-from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
+from drkit.failover.core.step import Announced, Step, StepResult
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
 from drkit.failover.unexpected import UNEXPECTED, unexpected
@@ -31,13 +31,6 @@ _AGAIN_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.5
 _MOST_STEPS_BACK: Final = 5
 """Limit in one process; then a person decides."""
-
-
-class Planned(NamedTuple):
-    """A line of a dry run."""
-
-    step: StepName
-    effect: StepEffect
 
 
 class Interpreter:
@@ -294,11 +287,3 @@ def refuse_late_abort(run: RunLog) -> None:
             else f"{run.last_step} has begun: every topic is copied by the other direction",
             hint=f"finish it: {run.table.command} --resume; to move back, protect the new primary first",
         )
-
-
-def rehearse(context: Context, steps: Mapping[StepName, Step], table: Table = FAILOVER) -> list[Planned]:
-    """Return what every step would do now, in the order of the table. Changes nothing.
-
-    :raises DrkitError: a cluster does not answer
-    """
-    return [Planned(row.step, effect) for row in table.rows for effect in steps[row.step].plan(context)]

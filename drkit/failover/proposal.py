@@ -8,7 +8,7 @@ from typing import NamedTuple
 from drkit.errors import Refused
 from drkit.failover.checks.scope import Chosen
 from drkit.failover.checks.survey import Survey
-from drkit.failover.interpreter import Planned
+from drkit.failover.rehearsal import Planned
 
 
 class Proposal(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Final
 from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import RETURN
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.returning.waiting import waiting
 from drkit.failover.service import FailoverService

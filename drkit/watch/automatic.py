@@ -11,7 +11,8 @@ from drkit.config import FlowSettings, Settings
 from drkit.detect.note_kinds import Automatic
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import DrkitError
-from drkit.failover.core.context import RunRequest, StepProgress
+from drkit.failover.core.context import StepProgress
+from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.report import report_of
 from drkit.kafka.admin import Cluster

@@ -11,8 +11,9 @@ from confluent_kafka import KafkaError
 import pytest
 
 from drkit.errors import DrkitError
-from drkit.failover.core.context import RunRequest, StepProgress
+from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import ORDER, StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal import journal
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec

@@ -13,7 +13,7 @@ from drkit.cli.screens.failover import notes_of, rows_of, show_proposal, shown, 
 from drkit.cli.session import session, to_type
 from drkit.config import Settings
 from drkit.errors import DrkitError, Usage
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained

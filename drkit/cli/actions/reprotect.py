@@ -13,8 +13,8 @@ from drkit.cli.screens.reprotect import show_return, verdict_of_return
 from drkit.cli.session import session
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ConfigError, Usage
-from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import RETURN
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun

@@ -9,7 +9,8 @@ from drkit.counted import first_of
 from drkit.detect.reasons import ROW, Flag, Reason, ReasonRow
 from drkit.errors import Refused
 from drkit.failover.checks.survey import Survey
-from drkit.failover.core.context import RunRequest, Scope
+from drkit.failover.core.context import Scope
+from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.risk import held_text
 
 _ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'

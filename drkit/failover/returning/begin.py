@@ -1,4 +1,4 @@
-"""BEGIN: topic by topic, the old primary becomes a standby: emptied if that was decided, seeded, opened to drkit.
+"""BEGIN: topic by topic, the old primary becomes a standby: emptied if so decided, seeded, opened to drkit.
 
 The map of the reverse flow begins with that of the flow, inverted, or with an emptied log: see
 :mod:`drkit.offsets.seed`. A topic may be copied as soon as its :class:`drkit.flow_state.records.ReturnRecord`
@@ -119,7 +119,7 @@ class BeginStep:
         if incomplete:
             notes.append(
                 f"{context.flow.source} is incomplete: emptied, and nothing is copied to"
-                f" {first_of(incomplete)}; {context.flow.target} alone has their records, but for those of the export"
+                f" {first_of(incomplete)}; only {context.flow.target} has their records"
             )
         return StepResult({"incomplete": incomplete, "begun": begun}, tuple(notes))
 

@@ -1,4 +1,4 @@
-"""REPLAY: exported records are appended to the new primary, if that was decided, and are copied back from there.
+"""REPLAY: exported records are appended to the new primary, if that was decided, then copied back.
 
 Killed anywhere and repeated, each record is appended once: the progress is in the transaction.
 """

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drkit.errors import Failed, Refused
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.emptying import standing
 from drkit.flow_state.records import CutRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from tests.support.failback.pair import CUT, Pair

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import RunState
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.violations import violations
 from drkit.flow_state.records import FenceSizesRecord, IncompleteRecord, ReturnRecord, TailRecord
 from drkit.flow_state.topic import StateTopic

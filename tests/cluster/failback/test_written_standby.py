@@ -9,8 +9,9 @@ from confluent_kafka.admin import AdminClient
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.steps.drain import DrainStep
 from drkit.failover.steps.table import all_steps

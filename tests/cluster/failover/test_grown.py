@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.steps.fence import FenceStep
 from drkit.failover.steps.table import all_steps

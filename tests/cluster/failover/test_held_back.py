@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from drkit.cli import main as cli
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec

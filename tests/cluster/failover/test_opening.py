@@ -14,8 +14,9 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import Failed
-from drkit.failover.core.context import Context, RunRequest, Scope
+from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.steps import opening
 from drkit.failover.steps.opening import OpenStep

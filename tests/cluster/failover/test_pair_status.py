@@ -11,7 +11,8 @@ import pytest
 
 from drkit.config import FlowSettings, Settings
 from drkit.errors import Failed
-from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.context import Context
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.steps.drain import DrainStep
 from drkit.failover.steps.table import all_steps

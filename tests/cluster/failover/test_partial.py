@@ -12,7 +12,8 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import Refused
-from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.context import Context
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.proposal import Rehearsal
 from drkit.failover.service import FailoverService

@@ -14,8 +14,8 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
-from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord, ReturnRecord

@@ -10,7 +10,7 @@ import pytest
 
 from drkit.client import FailoverConsumer
 from drkit.errors import Failed
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory

@@ -10,8 +10,9 @@ from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.context import Context
 from drkit.failover.core.machine import ORDER, RunState
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.journal.violations import violations
 from drkit.failover.steps.commit_offsets import CommitOffsetsStep

@@ -14,8 +14,8 @@ import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover import pending_fences
-from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import EntryKind
 from drkit.flow_state.pending_fence import owe
 from drkit.flow_state.records import FenceSizesRecord, PendingFence

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Producer
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import SizeFence
 from drkit.failover.fencing.open_transactions import TransactionResolver
 from drkit.failover.fencing.proof import prove

@@ -10,7 +10,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover import pending_fences
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import ACL, SIZE, AclFence, FenceMethod, choose
 from drkit.failover.fencing.proof import Proof, prove
 from drkit.failover.source_abort import abort_at_source

@@ -7,7 +7,7 @@ import signal
 from confluent_kafka import Producer
 
 from drkit.clock import monotonic
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id

@@ -12,8 +12,9 @@ from drkit.clock import wall_ms
 from drkit.config import Settings
 from drkit.errors import Refused
 from drkit.failover import pending_fences
-from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.journal import journal
 from drkit.failover.journal.entries import EntryKind

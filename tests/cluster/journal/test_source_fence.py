@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.source_record import RECORD, AbortedAtSource
 from drkit.failover.journal.entries import EntryKind
 from drkit.failover.source_abort import abort_at_source

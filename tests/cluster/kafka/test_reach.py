@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, Settings
-from drkit.failover.core.context import REMEMBERED_SECONDS, Context, RunRequest, Scope
+from drkit.failover.core.context import REMEMBERED_SECONDS, Context, Scope
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import NoJournal
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster

@@ -11,7 +11,7 @@ import pytest
 
 from drkit.checkpoints.plan import FrameLook
 from drkit.config import Settings
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import EventRecord, ReturnRecord
 from drkit.flow_state.reverse_flow import OppositeFlows

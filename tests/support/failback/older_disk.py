@@ -8,7 +8,7 @@ import shutil
 from typing import Any
 
 from drkit.config import ClusterSettings
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import Divergence, PartitionDivergence
 from drkit.local.cluster import LocalCluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failback.pair import CUT, Pair

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 from drkit.config import Settings
 from drkit.errors import DrkitError
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
 from drkit.failover.service import FailoverService

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 from drkit.detect.noticeboard import put_note
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import RunLog
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster

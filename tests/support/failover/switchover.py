@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import Divergence
 from drkit.kafka.admin import Cluster

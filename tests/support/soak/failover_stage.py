@@ -14,8 +14,8 @@ import time
 from typing import Any
 
 from drkit.failover import pending_fences
-from drkit.failover.core.context import RunRequest
 from drkit.failover.core.machine import RunState
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.report import report_of
 from drkit.kafka.admin import Cluster

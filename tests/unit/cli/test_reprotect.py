@@ -13,9 +13,9 @@ from drkit.cli.screens.failover import rows_of, shown
 from drkit.cli.screens.reprotect import show_return, verdict_of_return
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect
-from drkit.failover.interpreter import Planned
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.proposal import ReturnProposal
+from drkit.failover.rehearsal import Planned
 from drkit.failover.report import report_of
 
 FLOWS = """

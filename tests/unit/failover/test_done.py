@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from drkit.config import FlowSettings
-from drkit.failover.core.context import Context, RunRequest
+from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.steps.done import next_steps
 
 FLOW = FlowSettings(source="primary", target="standby")

@@ -27,8 +27,9 @@ from drkit.failover.checks.against import PreconditionInput
 from drkit.failover.checks.outside import Outside
 from drkit.failover.checks.preconditions import GATES, refusals
 from drkit.failover.checks.survey import ClusterIdentity, Survey
-from drkit.failover.core.context import RunRequest, Scope
+from drkit.failover.core.context import Scope
 from drkit.failover.core.read_cache import ReadCache
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.codec.record import StateRecord
 from drkit.status.model import HeartbeatStatus
 from tests.support.detect.pictures import AUTO as AUTO_FACTS

@@ -16,7 +16,8 @@ from drkit.failover.checks.against import PreconditionInput
 from drkit.failover.checks.outside import Outside
 from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.survey import ClusterIdentity, Survey
-from drkit.failover.core.context import Context, RunRequest, Scope
+from drkit.failover.core.context import Context, Scope
+from drkit.failover.core.request import RunRequest
 from drkit.failover.groups.look import TargetGroup
 from drkit.failover.steps.commit_offsets import _decided
 from drkit.model import TopicPartition

@@ -19,7 +19,8 @@ from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.reach import Reach, reach
 from drkit.failover.checks.scope import Basis, chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey
-from drkit.failover.core.context import RunRequest, Scope
+from drkit.failover.core.context import Scope
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition

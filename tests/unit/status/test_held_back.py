@@ -14,7 +14,7 @@ from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
 from drkit.failover.checks.against import PreconditionInput
 from drkit.failover.checks.preconditions import GATES
-from drkit.failover.core.context import RunRequest
+from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.count import Lost, held_of, is_drained
 from drkit.failover.loss.risk import held_text, held_total
 from drkit.flow_state.records import SourceSeenRecord
