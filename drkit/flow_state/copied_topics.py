@@ -118,16 +118,8 @@ class CopiedTopics(NamedTuple):
         target, source_id, target_id = self.topics[topic]
         at = TopicPartition(topic, partition)
         to, end = TopicPartition(target, partition), self.ends.get(at)
-        return CopiedPartition(
-            at,
-            to,
-            source_id,
-            target_id,
-            self.cuts.get(at),
-            self.rebuilt.get(at),
-            self.emptied.get(at, 0),
-            end,
-        )
+        seeded = (self.cuts.get(at), self.rebuilt.get(at), self.emptied.get(at, 0))
+        return CopiedPartition(at, to, source_id, target_id, *seeded, end)
 
 
 def promoted_of(state: FlowState) -> frozenset[str]:

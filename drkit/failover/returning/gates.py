@@ -15,6 +15,7 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.loss.findings import CopyState, DivergenceState
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
+from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound
 from drkit.kafka.groups.requests import Groups, failure
@@ -23,7 +24,7 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.model import TopicPartition
-from drkit.offsets.translation import PartitionPosition
+from drkit.offsets.translation import Exact, PartitionPosition
 
 _AGAIN: Final = f"{RETURN.command} --resume"
 _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREATED})
@@ -218,6 +219,8 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
         if not isinstance(place, PartitionPosition) or w.source not in starts or not len(place.segments):
             continue
         first = place.backward(began[w.target])
-        offset = getattr(first, "offset", None)
-        if offset is not None and starts[w.source] < min(offset, place.frontier or 0):
-            yield w.source, min(offset, place.frontier or 0) - starts[w.source]
+        if not isinstance(first, Exact):
+            continue
+        span = (starts[w.source], min(first.offset, place.frontier or 0))
+        if span[0] < span[1] and context.run(first_record, source, w.source, span) is not None:
+            yield w.source, span[1] - span[0]

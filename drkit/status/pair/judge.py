@@ -7,78 +7,16 @@ pair the same is seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from drkit.counted import counted
 from drkit.flow_state.records import RoleRecord
 from drkit.next_command import typed
-from drkit.status.pair.facts import FENCED_HERE, DirectionFacts, FenceSeen, TopicLag
-from drkit.status.pair.journal import RETURN, RunUnderWay
-from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, PairTopic
-
-
-class OneWay(NamedTuple):
-    """A direction of the pair, and the topic's name on its source."""
-
-    flow: DirectionFacts
-    name: str
-    """On the source of this direction."""
-    copy: str
-    """On its target."""
-
-    @property
-    def role(self) -> RoleRecord | None:
-        """Its promotion of the topic."""
-        return self.flow.promoted.get(self.name)
-
-    @property
-    def fence(self) -> FenceSeen:
-        """Its fence for the topic."""
-        return self.flow.fences.get(self.name, FenceSeen.NONE)
-
-    @property
-    def copies(self) -> bool:
-        """Whether it ever copied the topic."""
-        return self.flow.copies.get(self.name) == self.copy
-
-    def answers(self, promotion: RoleRecord) -> bool:
-        """Whether it copies since a turn that followed this promotion in the other direction."""
-        found = self.flow.returns.get(self.name)
-        return found is not None and found.promoted_by == promotion.run_id
-
-
-class TopicSides(NamedTuple):
-    """Both directions of a topic."""
-
-    first: OneWay
-    second: OneWay
-
-    @property
-    def promoted(self) -> OneWay | None:
-        """The direction of the newest promotion; None: clients never moved, or are back by a turn.
-
-        Two promotions are ordered by the turn between them; clocks decide only without one.
-        """
-        first, second = self.first.role, self.second.role
-        if first is None or second is None:
-            return self.first if first is not None else self.second if second is not None else None
-        later = (self.first.answers(second), self.second.answers(first))
-        if later == (True, False):
-            return self.first
-        if later == (False, True):
-            return self.second
-        return self.first if first.at_ms >= second.at_ms else self.second
-
-    def other(self, side: OneWay) -> OneWay:
-        """The opposite direction."""
-        return self.second if side is self.first else self.first
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The topic's name on the first direction's source, and on its target."""
-        return self.first.name, self.first.copy
+from drkit.status.pair.alarms import alarms_of
+from drkit.status.pair.facts import DirectionFacts, TopicLag
+from drkit.status.pair.journal import RETURN
+from drkit.status.pair.model import EXPOSED, PairState, PairStatus, PairTopic
+from drkit.status.pair.sides import OneWay, TopicSides, runs_of
 
 
 def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> PairStatus:
@@ -130,7 +68,7 @@ def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     else:
         found = _promoted(sides, promoted, rpo_seconds)
     found = _under_way(sides, promoted, found)
-    alarm, why = next(_alarms(sides, promoted), (None, ""))
+    alarm, why = next(alarms_of(sides, promoted), (None, ""))
     return replace(found, alarm=alarm, alarm_why=why)
 
 
@@ -232,7 +170,7 @@ _RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTEC
 
 def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> PairTopic:
     """The topic with the run that is under way for it, if there is one."""
-    running = next(_runs(sides), None)
+    running = next(runs_of(sides), None)
     if running is None:
         return found
     side, run = running
@@ -242,64 +180,3 @@ def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> 
     moving = sides.other(side) if run.table == RETURN else side
     state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
     return replace(found, state=state, direction=moving.flow.name, why=f"run {run.run_id} at {run.in_words}")
-
-
-def _runs(sides: TopicSides) -> Iterator[tuple[OneWay, RunUnderWay]]:
-    for side in sides:
-        if side.flow.run is not None and side.flow.run.covers(*sides.names):
-            yield side, side.flow.run
-
-
-def _alarms(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[PairAlarm, str]]:
-    if promoted is not None and (why := _still_open(sides, promoted)):
-        yield PairAlarm.BOTH_OPEN, why
-    if promoted is not None and (why := _incomplete(sides, promoted)):
-        yield PairAlarm.INCOMPLETE, why
-    closing = sides.other(promoted) if promoted is not None else _home(sides)
-    if closing is None or closing.fence is not FenceSeen.STANDS or next(_runs(sides), None) is not None:
-        return
-    passive = sides.other(closing).flow.source
-    if any(s.flow.unread or s.flow.runs_unknown for s in sides):
-        return  # the other side may have been promoted, or a run may be under way
-    yield (
-        PairAlarm.BOTH_CLOSED,
-        f"the fence of {closing.flow.name} stands on {closing.flow.source}, and {passive} is not promoted",
-    )
-
-
-def _home(sides: TopicSides) -> OneWay | None:
-    """The direction whose source clients write to before any promotion; None: both, or neither."""
-    copying = [s for s in sides if s.copies]
-    fenced = [s for s in sides if s.fence is FenceSeen.STANDS]
-    if len(copying) == 1:
-        return copying[0]
-    return min(fenced, key=lambda s: s.flow.source) if len(fenced) == len(sides) else None
-
-
-def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
-    """Which return has emptied the old primary and was rolled back; empty: none, or it began since."""
-    role, found = promoted.role, promoted.flow.incomplete.get(promoted.name)
-    if found is None or role is None or sides.other(promoted).answers(role):
-        return ""
-    partitions = counted(len(found.emptied), "partition")
-    again = typed("drkit", "reprotect", "--flow", promoted.flow.name)
-    return (
-        f"{promoted.flow.source} was emptied in {partitions} by the return {found.run_id}, which was rolled"
-        f" back; only {promoted.flow.target} has the records: {again}"
-    )
-
-
-def _still_open(sides: TopicSides, promoted: OneWay) -> str:
-    """Why clients may write on the old primary; empty: nothing says so."""
-    role, back, flow = promoted.role, sides.other(promoted), promoted.flow
-    assert role is not None  # noqa: S101  the newest promotion is one
-    if promoted.fence is FenceSeen.PENDING and not flow.silent:
-        return f"{flow.source} answers, and is not fenced since the failover"
-    if back.answers(role) or any(run.table == RETURN for _, run in _runs(sides)):
-        return ""  # it is the passive side of a copy again
-    if promoted.fence is FenceSeen.GONE:
-        return f"{flow.source} does not have the fence that is on record"
-    how = flow.fenced_by.get(role.run_id, "")
-    if promoted.fence is FenceSeen.NONE and not flow.silent and not flow.unread and how in FENCED_HERE:
-        return f"{flow.source} answers, and its fence ({how}) is not on record any more"
-    return ""

@@ -281,10 +281,7 @@ def walk(seed: int) -> int:
         primary.end += 1
         home = back.position(primary)
         at = CopyEnd(primary.end, standby.end)
-        forward.begin(
-            SeededPartition(PAIR, seeds.seed_after(home.segments, home.copied_end, at, primary.first)),
-            standby,
-        )
+        forward.begin(_seeded("delta", home, at, primary), standby)
         compared += forward.check(primary, standby)
     return compared
 

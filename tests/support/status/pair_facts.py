@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drkit.flow_state.records import ReturnRecord, Role, RoleRecord
+from drkit.status.model import Fault, FlowStatus, Loss
 from drkit.status.pair.facts import DirectionFacts, FenceSeen, TopicLag
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.judge import judge
@@ -42,3 +43,14 @@ def only(first: DirectionFacts, second: DirectionFacts) -> PairTopic:
 STANDS: dict[str, Any] = {"fences": {TOPIC: FenceSeen.STANDS}}
 OVER = direction(running=False, lags=None, promoted=promoted(), **STANDS)
 """The forward flow after a planned switchover."""
+
+
+def status(role: str, *codes: str) -> FlowStatus:
+    """What one of the flows says of itself, with faults of these codes."""
+    loss = Loss(0, 0, 0.0, exact=True, source_seen_seconds=0.0)
+    return FlowStatus("p->s", "p", "s", 5000, role, tuple(Fault(c, "") for c in codes), loss, None, None)
+
+
+def codes(found: FlowStatus) -> list[str]:
+    """The codes of its faults, in their order."""
+    return [f.code for f in found.faults]

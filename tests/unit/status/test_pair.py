@@ -9,11 +9,10 @@ import pytest
 
 from drkit.flow_state.records import IncompleteRecord
 from drkit.status.faults import with_pair
-from drkit.status.model import Fault, FlowStatus, Loss
 from drkit.status.pair.facts import DirectionFacts, FenceSeen, LeftOutTopic, TopicLag
 from drkit.status.pair.journal import RETURN
 from drkit.status.pair.judge import judge
-from drkit.status.pair.model import DeltaBound, PairAlarm, PairState, PairStatus
+from drkit.status.pair.model import PairAlarm, PairState
 from drkit.status.pair.text import pair_lines
 from tests.support.status.pair_facts import (
     COPIED,
@@ -24,10 +23,12 @@ from tests.support.status.pair_facts import (
     STANDS,
     TOPIC,
     back,
+    codes,
     direction,
     only,
     promoted,
     returned,
+    status,
 )
 
 
@@ -279,44 +280,3 @@ def test_both_closed():
     assert only(direction(fences={TOPIC: FenceSeen.GONE}), back()).alarm is None
     way_back = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED}, **STANDS)
     assert only(OVER, way_back).alarm is PairAlarm.BOTH_CLOSED
-
-
-def status(role: str, *codes: str) -> FlowStatus:
-    loss = Loss(0, 0, 0.0, exact=True, source_seen_seconds=0.0)
-    return FlowStatus("p->s", "p", "s", 5000, role, tuple(Fault(c, "") for c in codes), loss, None, None)
-
-
-def codes(found: FlowStatus) -> list[str]:
-    return [f.code for f in found.faults]
-
-
-def test_alarms_are_the_first_faults_and_protection_the_last():
-    first = replace(OVER, fences={TOPIC: FenceSeen.PENDING})
-    found = with_pair(status("promoted", "fence_owed"), judge(first, back(), RPO))
-    assert codes(found) == ["both_open", "fence_owed", "unprotected"]
-    assert "since 1970-01-01T00:00:01Z, 1 topic (orders), active on s" in found.faults[-1].text
-    assert found.as_dict()["pair"]["alarms"] == ["both_open"]
-
-
-def test_a_flow_that_the_opposite_one_relieves_has_no_fault():
-    second = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED})
-    still = status("promoted", "not_running", "heartbeat_stale", "source_unreachable")
-    assert codes(with_pair(still, judge(OVER, second, RPO))) == ["source_unreachable"]
-    waiting = with_pair(still, judge(OVER, back(), RPO))
-    assert codes(waiting) == ["not_running", "heartbeat_stale", "source_unreachable", "unprotected"]
-
-
-def test_a_flow_that_never_failed_over_keeps_its_own_faults_only():
-    stopped = judge(direction(running=False), back(configured=False), RPO)
-    assert stopped.state is PairState.UNPROTECTED
-    assert codes(with_pair(status("stopped", "not_running"), stopped)) == ["not_running"]
-
-
-@pytest.mark.parametrize("used", [0.49, 0.5, 1.0])
-def test_half_of_the_time_is_a_fault(used: float):
-    [topic] = judge(OVER, back(), RPO).topics
-    due = replace(topic, delta=DeltaBound(10_000, "retention.ms", used))
-    found = with_pair(status("promoted"), PairStatus(("p", "s"), (due,)))
-    assert ("delta_ends" in codes(found)) is (used >= 0.5)
-    ends = "may not be whole since" if used == 1 else "whole until"
-    assert f"delta {ends} 1970-01-01T00:00:10Z (orders: retention.ms" in found.faults[0].text

@@ -1,0 +1,70 @@
+"""What a person, or `drkit watch`, asks a run to do, and accepts by name. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+_NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class RunRequest(NamedTuple):
+    """The request of a run."""
+
+    planned: bool = False
+    """A switchover: demands a proven fence and zero lag."""
+    accept_data_loss: str = ""
+    """The reason to accept a loss above the budget, or an unknown one."""
+    evict_members: bool = False
+    """Remove members from groups on the target instead of refusing."""
+    keep_positions: bool = False
+    """Groups that committed on the target by themselves keep their positions, instead of refusing."""
+    despite_signs_of_life: str = ""
+    """The reason to give up a primary that is silent here and alive elsewhere."""
+    without_quorum: str = ""
+    """The reason of a person to decide although too few observers say that the primary is gone."""
+    leave_behind: tuple[str, ...] = ()
+    """Topics without a copy that a switchover of everything may leave on the old primary."""
+    repoint_others: bool = False
+    """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
+    clients_cut: str = ""
+    """How a person keeps clients off the side that becomes passive, where no ACL does it."""
+    dispositions: Mapping[str, str] = _NOTHING_SAID
+    """Topic of the old primary, or ``*`` → what becomes of the records that only it has."""
+    methods: Mapping[str, str] = _NOTHING_SAID
+    """Topic, or ``*`` → how the old primary's log is brought in step."""
+    same: str = ""
+    """What a record with equal content on the new primary is, in a replay: ``content`` or ``none``."""
+    reason: str = ""
+    """Why records are given up, or partitions emptied."""
+    export_to: str = ""
+    """Where the records that only the old primary has are written before anything is destroyed."""
+    export_format: str = ""
+    """Of the export; empty: Parquet."""
+    new_primary: str = ""
+    """The cluster id of another cluster that takes the old primary's place."""
+    evict_readers: bool = False
+    """Remove members from groups on the old primary instead of refusing."""
+    give_up_history: tuple[str, ...] = ()
+    """Topics whose earliest records the old primary alone still has, and may lose."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request as plain data, for the journal."""
+        return {k: _plain(v) for k, v in self._asdict().items()}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
+        """Return the request from the journal's data."""
+        said: dict[str, Any] = {}
+        for name in cls._fields:
+            if name in raw:
+                said[name] = tuple(raw[name]) if isinstance(raw[name], list) else raw[name]
+        return cls(**said)
+
+
+def _plain(value: Any) -> Any:
+    """A request's value as JSON has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value

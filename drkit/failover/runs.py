@@ -1,0 +1,221 @@
+"""One flow's runs of any table: connections, journal, and the operations resume and abort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+import uuid
+
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError, Refused
+from drkit.failover.checks.decision import decided
+from drkit.failover.checks.terms import least_term
+from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
+from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
+from drkit.failover.core.request import RunRequest
+from drkit.failover.core.stall import Stall
+from drkit.failover.core.step import Step
+from drkit.failover.fencing.source_record import overrule_abort
+from drkit.failover.interpreter import Interpreter, refuse_late_abort
+from drkit.failover.journal.entries import RunLog
+from drkit.failover.journal.file import JournalFile, folder_of
+from drkit.failover.journal.journal import Journal, NoJournal, open_run
+from drkit.failover.journal.topic import JournalTopic, ensure_topic
+from drkit.failover.report import keep, report_of
+from drkit.failover.returning.table import return_steps
+from drkit.failover.steps.table import all_steps
+from drkit.failover.unexpected import silent_target
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import metadata
+
+_NOTHING: Final = Scope({}, (), whole_flow=False)
+_CONNECT_MS: Final = 10_000
+_NO_DECISION: Final[Mapping[str, Any]] = {}
+
+
+class Runs:
+    """One flow's runs in one process. Use it from one thread, in a ``with``.
+
+    :param tell: receives live progress
+    :param journal_type: the journal; tests replace it with one that dies at a chosen boundary
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        tell: Callable[[StepProgress], None] = lambda _: None,
+        *,
+        steps: Mapping[StepName, Step] | None = None,
+        journal_type: type[Journal] = Journal,
+    ) -> None:
+        self._settings, self._flow, self._tell = settings, flow, tell
+        self._steps = {FAILOVER.name: steps or all_steps(), RETURN.name: return_steps()}
+        self._journal_type = journal_type
+        self._folder = folder_of(settings.failover.journal_folder)
+        self._run_id = ""
+
+    # -- the connections ----------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Connect to the target.
+
+        :raises ClusterUnreachable: the target does not answer
+        :raises Refused: nothing was ever copied to the target
+        """
+        flow, loop = self._flow, EventLoop()
+        target_settings = self._settings.cluster(flow.target).with_client(flow.target_admin)
+        target = RawCluster(loop, target_settings, "failover")
+        self._loop, self._target = loop, target
+        self._topic = JournalTopic(target, flow.source, flow.target)
+        self._state: StateTopic | None = None
+        self._context: Context | None = None
+        try:
+            loop.run(target.connect, _CONNECT_MS)
+            name = state_topic(flow.source)
+            if loop.run(metadata, target, [name])[name].error:
+                raise Refused(
+                    "nothing was ever copied to this cluster",
+                    where=f"flow {flow.name}",
+                    evidence=f"there is no {name} on {flow.target}",
+                    hint=f"copy first: drkit replicate --flow '{flow.name}'",
+                )
+            self._state = StateTopic(target_settings, flow.source)
+            self._state.load()
+            if loop.run(self._topic.exists):
+                loop.run(self._topic.read)
+        except RawError as error:
+            self.close()
+            raise silent_target(flow, error) from error
+        except DrkitError:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._context is not None:
+            self._context.drop_source()
+            self._context.kept.close()
+        self._target.close()
+        if self._state is not None:
+            self._state.close()
+        self._loop.close()
+
+    # -- operations ---------------------------------------------------------------------------------
+
+    def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
+        """Continue the run that is under way; return the report.
+
+        :param added: what is accepted or requested in addition
+        :param take_over: at once, without checking whether a process on another machine still works on it
+        :raises ConfigError: no run is under way
+        :raises DrkitError: as :meth:`begin`
+        """
+        return self._again(added, abort="", verb="resume", take_over=take_over)
+
+    def abort(self, reason: str, *, take_over: bool = False) -> dict[str, Any]:
+        """Roll back the run that is under way; return the report.
+
+        :param take_over: as for :meth:`resume`
+        :raises ConfigError: no run is under way
+        :raises Refused: the run has passed the point of no return
+        """
+        return self._again(RunRequest(), abort=reason, verb="abort", take_over=take_over)
+
+    def report(self) -> dict[str, Any] | None:
+        """Return the report of this process's run; None before it began."""
+        run = self._topic.history.runs.get(self._run_id)
+        return report_of(run, self._flow.name) if run is not None else None
+
+    def context_outside_run(self, scope: Scope = _NOTHING, journal: JournalView | None = None) -> Context:
+        """Return a context on both clusters that belongs to no run.
+
+        :param journal: records effects; without one effects are refused
+        """
+        known = self._context or self._new_context(scope, RunRequest(), NoJournal(), _NO_DECISION)
+        self._context = replace(known, scope=scope, journal=journal or NoJournal())
+        return self._context
+
+    @property
+    def under_way(self) -> RunLog | None:
+        """The run that is under way, as of the last read of the journal; None: no run is."""
+        return self._topic.history.open
+
+    # -- how ----------------------------------------------------------------------------------------
+
+    def _begun(
+        self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Begin a run and walk its table."""
+        term = least_term(context, self._folder)
+        ensure_topic(context.target_admin(), self._topic.name)
+        journal = self._journal(uuid.uuid4().hex[:12])
+        said = {"scope": context.scope.to_json(), "request": context.request.to_json()}
+        journal.begin(term, {**said, "decision": decided(context, decision), **opening})
+        context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
+        return self._walked(context, journal, abort="")
+
+    def _again(self, added: RunRequest, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
+        run = open_run(self._topic, verb)
+        if abort:
+            refuse_late_abort(run)
+        journal = self._journal(run.run_id)
+        said = {k: v for k, v in added.to_json().items() if v}
+        journal.take_over(said, at_once=take_over)
+        run = journal.run
+        request = RunRequest.from_json(run.request)
+        decision = run.opening.get("decision", {})
+        context = self._new_context(Scope.from_json(run.opening["scope"]), request, journal, decision)
+        context = self._context = replace(context, run_id=run.run_id, term=run.term)
+        if run.state is RunState.ABORTING and not abort:
+            abort = "the abort continues"
+        if added.accept_data_loss and run.is_final:
+            overrule_abort(context, added.accept_data_loss)
+        return self._walked(context, journal, abort=abort)
+
+    def _walked(self, context: Context, journal: Journal, *, abort: str) -> dict[str, Any]:
+        try:
+            with Stall() as stall:
+                steps = self._steps[journal.run.table.name]
+                interpreter = Interpreter(context, journal, steps, stall)
+                if abort:
+                    interpreter.abort(abort)
+                else:
+                    interpreter.walk()
+        finally:
+            keep(journal.run, self._flow.name, self._folder)
+        return report_of(journal.run, self._flow.name)
+
+    def _journal(self, run_id: str) -> Journal:
+        self._run_id = run_id
+        return self._journal_type(self._loop, self._topic, JournalFile(self._folder, run_id), run_id)
+
+    def _new_context(
+        self, scope: Scope, request: RunRequest, journal: Any, decision: Mapping[str, Any]
+    ) -> Context:
+        assert self._state is not None  # noqa: S101  __enter__ made it
+        self._context = Context(
+            settings=self._settings,
+            flow=self._flow,
+            scope=scope,
+            request=request,
+            run_id="",
+            term=0,
+            journal=journal,
+            loop=self._loop,
+            target=self._target,
+            state=self._state,
+            tell=self._tell,
+            decision=decision,
+        )
+        return self._context

@@ -1,0 +1,68 @@
+"""What is wrong with a topic of a pair: both sides open, both closed, or one incomplete. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drkit.counted import counted
+from drkit.next_command import typed
+from drkit.status.pair.facts import FENCED_HERE, FenceSeen
+from drkit.status.pair.journal import RETURN
+from drkit.status.pair.model import PairAlarm
+from drkit.status.pair.sides import OneWay, TopicSides, runs_of
+
+
+def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[PairAlarm, str]]:
+    """Yield what is wrong with a topic now, the worst first, and why."""
+    if promoted is not None and (why := _still_open(sides, promoted)):
+        yield PairAlarm.BOTH_OPEN, why
+    if promoted is not None and (why := _incomplete(sides, promoted)):
+        yield PairAlarm.INCOMPLETE, why
+    closing = sides.other(promoted) if promoted is not None else _home(sides)
+    if closing is None or closing.fence is not FenceSeen.STANDS or next(runs_of(sides), None) is not None:
+        return
+    passive = sides.other(closing).flow.source
+    if any(s.flow.unread or s.flow.runs_unknown for s in sides):
+        return  # the other side may have been promoted, or a run may be under way
+    yield (
+        PairAlarm.BOTH_CLOSED,
+        f"the fence of {closing.flow.name} stands on {closing.flow.source}, and {passive} is not promoted",
+    )
+
+
+def _home(sides: TopicSides) -> OneWay | None:
+    """The direction whose source clients write to before any promotion; None: both, or neither."""
+    copying = [s for s in sides if s.copies]
+    fenced = [s for s in sides if s.fence is FenceSeen.STANDS]
+    if len(copying) == 1:
+        return copying[0]
+    return min(fenced, key=lambda s: s.flow.source) if len(fenced) == len(sides) else None
+
+
+def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
+    """Which return has emptied the old primary and was rolled back; empty: none, or it began since."""
+    role, found = promoted.role, promoted.flow.incomplete.get(promoted.name)
+    if found is None or role is None or sides.other(promoted).answers(role):
+        return ""
+    partitions = counted(len(found.emptied), "partition")
+    again = typed("drkit", "reprotect", "--flow", promoted.flow.name)
+    return (
+        f"{promoted.flow.source} was emptied in {partitions} by the return {found.run_id}, which was rolled"
+        f" back; only {promoted.flow.target} has the records: {again}"
+    )
+
+
+def _still_open(sides: TopicSides, promoted: OneWay) -> str:
+    """Why clients may write on the old primary; empty: nothing says so."""
+    role, back, flow = promoted.role, sides.other(promoted), promoted.flow
+    assert role is not None  # noqa: S101  the newest promotion is one
+    if promoted.fence is FenceSeen.PENDING and not flow.silent:
+        return f"{flow.source} answers, and is not fenced since the failover"
+    if back.answers(role) or any(run.table == RETURN for _, run in runs_of(sides)):
+        return ""  # it is the passive side of a copy again
+    if promoted.fence is FenceSeen.GONE:
+        return f"{flow.source} does not have the fence that is on record"
+    how = flow.fenced_by.get(role.run_id, "")
+    if promoted.fence is FenceSeen.NONE and not flow.silent and not flow.unread and how in FENCED_HERE:
+        return f"{flow.source} answers, and its fence ({how}) is not on record any more"
+    return ""
