@@ -142,9 +142,9 @@ def test_states_of_a_run() -> None:
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_an_abort_after_the_point_of_no_return_is_seen(table: Table) -> None:
     entries = whole_run(table=table)
-    late = max(n for n, e in enumerate(entries) if e.step is table.point_of_no_return) + 1
+    late = max(n for n, e in enumerate(entries) if e.step is table.last_abort) + 1
     run = log_of([*entries[:late], entry("r", late, "a", EntryKind.ABORT)])
-    assert any(f"an abort after {table.point_of_no_return}" in what for what in violations(run))
+    assert any(f"an abort after {table.last_abort}" in what for what in violations(run))
 
 
 def test_a_step_of_the_other_table_does_not_count() -> None:

@@ -44,12 +44,12 @@ def test_killed_at_any_entry_and_aborted_it_is_undone_or_refused(at: int) -> Non
     play = ReturnPlay(0, at, calm=True)
     play.process(abort=False)
     play.journal.kill_at = None
-    began = play.run.is_final
+    is_over = not play.run.abortable
     before = len(play.run.entries)
     error = play.again(abort=True)
-    if began:
+    if is_over:
         assert error is not None
-        assert error.what == "there is no way back after BEGIN"
+        assert error.what == "there is no way back after DONE"
         assert "drkit reprotect --resume" in error.hint
         assert len(play.run.entries) == before + 1, "only that it was taken over"
         assert play.again(abort=False) is None
@@ -64,9 +64,16 @@ def test_killed_at_any_entry_and_aborted_it_is_undone_or_refused(at: int) -> Non
 
 
 def as_before(play: ReturnPlay) -> None:
-    """Nothing of a return is left that did not begin; a new producer id harms nothing."""
+    """Nothing of a return is left that did not begin, but seeds and a new producer id, which harm nothing.
+
+    One that began is copied on.
+    """
     w, first = play.world, ReturnWorld()
-    assert (w.promoted, w.commits, w.seeded_at, w.may_copy) == (first.promoted, first.commits, None, False)
+    if w.may_copy:
+        assert (w.promoted, set(w.commits), w.seeded_at) == (False, {"drkit's"}, 10)
+        return
+    assert (w.promoted, w.commits) == (first.promoted, first.commits)
+    assert w.fenced or "lift" not in play.run.effects.get(StepName.BEGIN, {})
 
 
 def test_a_primary_that_changes_right_before_begin_leaves_a_way_out() -> None:
@@ -103,6 +110,6 @@ def test_every_return_ends_right_or_is_rolled_back() -> None:
 
 def test_the_model_finds_an_abort_after_the_point_of_no_return(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter, "refuse_late_abort", lambda _: None)
-    late = max(n for n, e in enumerate(WHOLE.run.entries) if e.step is StepName.BEGIN)
+    late = max(n for n, e in enumerate(WHOLE.run.entries) if e.step is StepName.DONE)
     with pytest.raises(AssertionError):
         test_killed_at_any_entry_and_aborted_it_is_undone_or_refused(late)

@@ -130,6 +130,10 @@ class ReturnWork:
     def undo(self, context: Any) -> StepResult:
         w, effects = context.world, context.journal.effects(self.name)
         may_send()
+        if w.may_copy:
+            return StepResult()  # it is copied on
+        if self.name is _S.BEGIN and "lift" in effects:
+            w.fenced = True
         if self.name is _S.DEMOTE:
             if "groups" in effects:
                 w.commits = tuple(effects["groups"]["intent"]["before"])
