@@ -50,9 +50,9 @@ _COMMANDS: Final = {
         "Move topics and their groups to the standby, or roll it back.",
     ),
     "reprotect": _Row(
-        "drkit.cli.commands.reprotect",
+        "drkit.cli.commands.back.reprotect",
         "reprotect",
-        "Make the old primary the standby of the new one, after a switchover.",
+        "Make the old primary the standby of the new one, after a failover.",
     ),
     "fence": _Row(
         "drkit.cli.commands.fence",

@@ -1,13 +1,17 @@
-"""The question before a change: without a yes nothing is changed, and the reason is shown."""
+"""The questions before a change: without an answer nothing is changed, and the reason is shown."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 import sys
+from typing import TypeVar
 
 import click
 
-from drkit.cli.talk import agrees, say
+from drkit.cli.talk import agrees, answer, say
 from drkit.errors import Usage
+
+_T = TypeVar("_T")
 
 
 def ask(question: str, *, command: str) -> None:
@@ -16,26 +20,43 @@ def ask(question: str, *, command: str) -> None:
     :raises Usage: the answer is no, or there is no terminal on which to answer
     :raises click.Abort: interrupted at the question, after a line that says that nothing was changed
     """
-    if sys.stdin is None or sys.stdin.closed:
-        raise _unanswered(command)
-    try:
-        agreed = agrees(question)
-    except click.Abort as error:
-        if isinstance(error.__context__, EOFError) and not sys.stdin.isatty():
-            say()
-            raise _unanswered(command) from None
-        say("\nnothing was changed")
-        raise
-    if not agreed:
+    if not _put(lambda: agrees(question), command, "add --yes"):
         raise Usage(
             "the answer was not yes: nothing was changed", where=command, hint="answer y, or add --yes"
         )
 
 
-def _unanswered(command: str) -> Usage:
+def answered(question: str, choices: Sequence[str], *, command: str) -> str:
+    """Return what a person answers: one of some words, or any text where none are given. None is a default.
+
+    :raises Usage: there is no terminal on which to answer
+    :raises click.Abort: interrupted at the question, after a line that says that nothing was changed
+    """
+    return _put(lambda: answer(question, choices), command, "say it by options")
+
+
+def can_ask() -> bool:
+    """Whether a person can answer."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
+def _put(question: Callable[[], _T], command: str, instead: str) -> _T:
+    if sys.stdin is None or sys.stdin.closed:
+        raise _unanswered(command, instead)
+    try:
+        return question()
+    except click.Abort as error:
+        if isinstance(error.__context__, EOFError) and not sys.stdin.isatty():
+            say()
+            raise _unanswered(command, instead) from None
+        say("\nnothing was changed")
+        raise
+
+
+def _unanswered(command: str, instead: str) -> Usage:
     return Usage(
         "no terminal to ask on: nothing was changed",
         where=command,
         evidence="the question needs an answer, and standard input has none",
-        hint="add --yes",
+        hint=instead,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from drkit.visible import visible, visible_lines
@@ -28,6 +30,15 @@ def say_over(line: str) -> None:
 def agrees(question: str) -> bool:
     """Ask on the terminal; returns whether the answer is yes. No answer counts as no."""
     return click.confirm(visible(question), default=False, err=True)
+
+
+def answer(question: str, choices: Sequence[str]) -> str:
+    """Ask on the terminal until there is an answer; no answer is no choice.
+
+    :param choices: the words that may be answered; empty: any text
+    """
+    kind = click.Choice(list(choices)) if choices else click.STRING
+    return str(click.prompt(visible(question), type=kind, show_choices=True, err=True)).strip()
 
 
 def clear_screen() -> None:

@@ -147,6 +147,11 @@ class Runs:
         return self._context
 
     @property
+    def flow(self) -> FlowSettings:
+        """The flow."""
+        return self._flow
+
+    @property
     def under_way(self) -> RunLog | None:
         """The run that is under way, as of the last read of the journal; None: no run is."""
         return self._topic.history.open

@@ -77,11 +77,12 @@ class FailoverService(Runs):
         :raises DrkitError: a step failed
         """
         refuse_open(self._topic)
-        confirm(self.rehearse_return(request, topics))  # a refusal leaves no run behind
+        proposal = self.rehearse_return(request, topics)  # a refusal leaves no run behind
         context = self._context
         assert context is not None  # noqa: S101  of the rehearsal
         if not decides_later and (error := still_undecided(context)) is not None:
             raise error
+        confirm(proposal)
         return self._begun(context, {"table": RETURN.name}, _NO_DECISION)
 
     def rehearse_return(self, request: RunRequest, topics: Sequence[str] = ()) -> ReturnProposal:

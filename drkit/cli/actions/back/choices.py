@@ -1,0 +1,95 @@
+"""What a person decides about a return: read from options, or asked on a terminal. No default is a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, TypedDict
+
+from drkit.cli.questions import answered
+from drkit.counted import counted
+from drkit.errors import Usage
+from drkit.failover.core.choices import Disposition, Method
+from drkit.failover.core.request import RunRequest
+from drkit.failover.returning.deciding import Undecided
+
+_CONTENT: Final = "content"
+
+
+class Decisions(TypedDict):
+    """The options of a return, as click gives them."""
+
+    topics: tuple[str, ...]
+    dispositions: tuple[str, ...]
+    methods: tuple[str, ...]
+    reason: str
+    export_to: str
+    export_format: str | None
+    same: str | None
+    give_up_history: tuple[str, ...]
+    clients_cut: str
+    new_primary: str
+    evict_readers: bool
+
+
+def request_of(given: Decisions, place: str) -> RunRequest:
+    """The request that the options make.
+
+    :param place: the command, for errors
+    :raises Usage: an option cannot be read, or names a topic twice
+    """
+    return RunRequest(
+        clients_cut=given["clients_cut"],
+        dispositions=_by_topic("--disposition", given["dispositions"], Disposition, place),
+        methods=_by_topic("--method", given["methods"], Method, place),
+        same=given["same"] or "",
+        reason=given["reason"],
+        export_to=given["export_to"],
+        export_format=given["export_format"] or "",
+        new_primary=given["new_primary"],
+        evict_readers=given["evict_readers"],
+        give_up_history=given["give_up_history"],
+    )
+
+
+def said_of(given: Decisions) -> list[str]:
+    """The options that were given, by name."""
+    raw: Mapping[str, Any] = given
+    names = {"topics": "topic", "dispositions": "disposition", "methods": "method", "export_format": "format"}
+    return [f"--{names.get(k, k).replace('_', '-')}" for k, v in raw.items() if v]
+
+
+def decided_on_terminal(error: Undecided, request: RunRequest, place: str) -> RunRequest:
+    """The request with what a person answers.
+
+    :param error: what is not decided
+    :param place: the command, for errors
+    :raises Usage: there is no terminal, or no answer
+    """
+    dispositions = dict(request.dispositions)
+    for topic, records in sorted(error.topics.items()):
+        question = f"{topic}: {counted(records, 'record')} only on the old primary"
+        dispositions[topic] = answered(question, list(Disposition), command=place)
+    reason = request.reason or answered("Why, for the record", (), command=place)
+    return request._replace(dispositions=dispositions, reason=reason)
+
+
+def _by_topic(option: str, said: Iterable[str], kind: type[StrEnum], place: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in said:
+        topic, equals, value = text.rpartition("=")
+        if not (topic and equals) or value not in list(kind):
+            raise Usage(
+                f"{option} needs TOPIC={'|'.join(kind)}",
+                where=place,
+                evidence=f"{option} {text}",
+                hint=f"{option} orders={next(iter(kind))}, or '*={next(iter(kind))}' for every topic",
+            )
+        if found.setdefault(topic, value) != value:
+            raise Usage(
+                f"{option} says two things of one topic",
+                where=place,
+                evidence=f"{topic}: {found[topic]} and {value}",
+                hint="name each topic once",
+            )
+    return found

@@ -1,0 +1,211 @@
+"""``drkit reprotect``: make the old primary the standby of the new one, resume that, or roll it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Unpack
+
+from drkit.cli.actions.back.choices import Decisions, decided_on_terminal, request_of, said_of
+from drkit.cli.actions.failover import reported
+from drkit.cli.configuration import configuration
+from drkit.cli.questions import ask, can_ask
+from drkit.cli.render import emit
+from drkit.cli.screens.failover import Progressing, rows_of
+from drkit.cli.screens.outlook import show_outlook
+from drkit.cli.screens.reprotect import show_return, verdict_of_return
+from drkit.cli.session import session
+from drkit.config import FlowSettings, Settings
+from drkit.errors import ConfigError, Usage
+from drkit.failover.core.machine import RETURN
+from drkit.failover.core.request import RunRequest
+from drkit.failover.core.reverse import state_of
+from drkit.failover.journal.file import folder_of
+from drkit.failover.journal.journal import NoRun
+from drkit.failover.journal.lost import explained
+from drkit.failover.proposal import ConfirmReturn, ReturnProposal
+from drkit.failover.returning.deciding import Undecided
+from drkit.failover.returning.waiting import pairs_of_flows, waiting
+from drkit.failover.service import FailoverService
+
+_PLACE: Final = RETURN.command
+
+
+class _Given(Decisions):
+    """The options of the command."""
+
+    flow: str | None
+    plan: bool
+    dry_run: bool
+    hold: bool
+    resume: bool
+    abort: bool
+    take_over: bool
+    yes: bool
+    verbose: bool
+
+
+def reprotect(**given: Unpack[_Given]) -> None:
+    """Run ``drkit reprotect``."""
+    request = request_of(given, _PLACE)
+    _check(given)
+    settings = configuration().settings
+    chosen = chosen_flow(settings, given["flow"], is_under_way=given["resume"] or given["abort"])
+    if len(settings.flows) > 1:
+        session().flow = chosen.name  # printed commands are of this flow, too
+    with FailoverService(settings, chosen, Progressing()) as service:
+        if given["plan"]:
+            show_outlook(service.outlook(request, given["topics"]), chosen)
+        elif given["dry_run"]:
+            _rehearse(service.rehearse_return(request, given["topics"]))
+        else:
+            work = partial(_worked, settings, service, request, given)
+            reported(service, work, verbose=given["verbose"])
+
+
+def _worked(
+    settings: Settings, service: FailoverService, request: RunRequest, given: _Given
+) -> dict[str, Any]:
+    """Begin a return, continue it, or roll it back; asks what is not decided."""
+    if given["abort"] or given["resume"]:
+        return _again(settings, service, request, given)
+    confirm = asking(_PLACE, yes=given["yes"])
+
+    def begin(decided: RunRequest) -> dict[str, Any]:
+        return service.begin_return(decided, confirm, topics=given["topics"], decides_later=given["hold"])
+
+    return decided_with(begin, request, _PLACE, yes=given["yes"])
+
+
+def _again(
+    settings: Settings, service: FailoverService, request: RunRequest, given: _Given
+) -> dict[str, Any]:
+    _refuse_failover(service)
+    try:
+        if given["abort"]:
+            return service.abort("asked for by --abort", take_over=given["take_over"])
+        resume = partial(service.resume, take_over=given["take_over"])
+        return decided_with(resume, request, _PLACE, yes=given["yes"])
+    except NoRun as error:
+        error.what = f"there is no return to {'resume' if given['resume'] else 'abort'}"
+        error.hint = "begin one: drkit reprotect"
+        folder = folder_of(settings.failover.journal_folder)
+        raise explained(error, folder, service.flow.name) from error
+
+
+def decided_with(
+    work: Callable[[RunRequest], dict[str, Any]], request: RunRequest, place: str, *, yes: bool
+) -> dict[str, Any]:
+    """Do something that a person may have to decide about first; on a terminal, ask and do it then.
+
+    :param yes: do not ask
+    :raises Undecided: nobody can be asked
+    :raises DrkitError: as the work
+    """
+    try:
+        return work(request)
+    except Undecided as error:
+        if yes or not can_ask():
+            raise
+        request = decided_on_terminal(error, request, place)
+    return work(request)
+
+
+def _check(given: _Given) -> None:
+    """Refuse options that contradict each other.
+
+    :raises Usage: some do
+    """
+    again = [f"--{name}" for name in ("resume", "abort") if given[name]]
+    looks = [f"--{name}" for name in ("plan", "dry-run") if given[name.replace("-", "_")]]  # type: ignore[literal-required]
+    wrong = ""
+    if len(again) > 1:
+        wrong = "--resume and --abort exclude each other"
+    elif looks and again:
+        wrong = f"{looks[0]} shows a return that would begin, not {again[0]}"
+    elif len(looks) > 1:
+        wrong = "--plan and --dry-run exclude each other"
+    elif given["take_over"] and not again:
+        wrong = "--take-over is for --resume or --abort"
+    elif given["abort"] and (said := said_of(given)):
+        wrong = f"{said[0]} is not for --abort"
+    elif given["resume"] and given["topics"]:
+        wrong = "--topic is not for --resume: a return that is under way has its topics"
+    elif given["hold"] and (again or given["dispositions"]):
+        wrong = f"--hold is for a return that is decided later, not {(again or ['--disposition'])[0]}"
+    if wrong:
+        raise Usage(wrong, where=_PLACE, hint=f"{_PLACE} --help")
+
+
+def chosen_flow(settings: Settings, name: str | None, *, is_under_way: bool) -> FlowSettings:
+    """The flow of that name; without one, the only flow that waits for a return, or of whose one is open.
+
+    :raises ConfigError: no flow has that name, or it is not clear which is meant
+    :raises DrkitError: a cluster does not answer
+    """
+    if name is not None or len(settings.flows) == 1:
+        return settings.one_flow(name)
+    looked = _is_open if is_under_way else _waits
+    found = [there for there, back in pairs_of_flows(settings) if looked(settings, there, back)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        what = "no return of them is under way" if is_under_way else "no topic of them waits for a return"
+        return settings.one_flow(None, f"{what}, which one do you mean?")
+    why = "have a return under way" if is_under_way else "wait for a return"
+    raise ConfigError(
+        f"{len(found)} flows {why}: which one?",
+        where="--flow",
+        hint=", ".join(f"--flow '{f.name}'" for f in found),
+    )
+
+
+def _waits(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
+    return bool(waiting(settings, there, back))
+
+
+def _is_open(settings: Settings, there: FlowSettings, _back: FlowSettings) -> bool:
+    with state_of(settings, there) as state:
+        if state is None:
+            return False
+    with FailoverService(settings, there) as service:
+        return service.under_way is not None and service.under_way.table is RETURN
+
+
+def _refuse_failover(service: FailoverService) -> None:
+    """Refuse to continue a failover under the name of a return.
+
+    :raises Usage: a failover is under way
+    """
+    run = service.under_way
+    if run is not None and run.table is not RETURN:
+        raise Usage(
+            "a failover is under way, not a return",
+            where=_PLACE,
+            evidence=f"run {run.run_id}: {run.state}",
+            hint=f"{run.table.command} --resume" + (f", or {run.table.command} --abort" * run.abortable),
+        )
+
+
+def _rehearse(found: ReturnProposal) -> None:
+    show_return(found)
+    rows, verdict = rows_of(found.lines), verdict_of_return(found)
+    if session().as_json:
+        emit({"verdict": verdict, "steps": rows, "topics": dict(found.topics)})
+        return
+    emit(rows)
+    emit(verdict)
+
+
+def asking(place: str, *, yes: bool) -> ConfirmReturn:
+    """What shows a return, and asks unless `yes` was said.
+
+    :param place: the command, for errors
+    """
+
+    def confirm(proposal: ReturnProposal) -> None:
+        show_return(proposal)
+        if not yes:
+            ask(f"Make {proposal.old_primary} the standby?", command=place)
+
+    return confirm
