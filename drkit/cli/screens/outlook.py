@@ -51,7 +51,7 @@ def notes_of(found: Iterable[TopicOutlook], flow: FlowSettings) -> Iterator[str]
     """What the rows do not say."""
     for t in found:
         if t.removed:
-            yield f"{t.topic}: retention on {flow.source} has removed up to {t.removed:,} more records already"
+            yield f"{t.topic}: retention on {flow.source} has removed up to {t.removed:,} more already"
         if t.emptied and t.gives_up:
             some = counted(t.emptied, "partition", "is")
             yield f"{t.topic}: {some} emptied; {flow.source} gives up {t.gives_up}"

@@ -13,7 +13,11 @@ from drkit.failover.proposal import ReturnProposal
 from drkit.visible import visible
 
 _SHOWN: Final = 10
-_NAMES: Final = {StepName.DEMOTE.value: "groups", StepName.BEGIN.value: "begun"}
+_DECIDED: Final = frozenset({StepName.EXPORT, StepName.DECIDE})
+_NAMES: Final = {
+    StepName.EXPORT.value: "exported", StepName.DECIDE.value: "decided", StepName.DEMOTE.value: "groups",
+    StepName.BEGIN.value: "begun", StepName.REPLAY.value: "replayed",
+}  # fmt: skip
 """Steps whose notes a person gets, and what they are about."""
 
 
@@ -31,15 +35,17 @@ def show_return(proposal: ReturnProposal) -> None:
 def _changes(proposal: ReturnProposal) -> Iterator[str]:
     """What the steps that change something would do."""
     for step, effect in proposal.lines:
-        if RETURN.row[step].changes:
+        if RETURN.row[step].changes or step in _DECIDED:
             why = f" ({effect.why})" if effect.why else ""
             yield f"{effect.what}, {effect.where}{why}"
 
 
 def verdict_of_return(found: ReturnProposal) -> str:
     """A dry run in one line; a return that would be refused has raised that."""
+    if found.undecided:
+        return f"would be refused: somebody has to decide, {found.undecided}"
     some = counted(len(found.topics), "topic", "becomes")
-    return f"would begin: {some} passive on {found.old_primary}; nothing is copied that both have"
+    return f"would begin: {some} passive on {found.old_primary}"
 
 
 def shown_return(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,13 +24,31 @@ def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict
     :param back: the flow in the other direction
     :raises DrkitError: a cluster does not answer
     """
+    return _promoted(settings, there, back)[0]
+
+
+def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
+    """The promoted topics that are copied back since, by their names on the new primary.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction
+    :raises DrkitError: a cluster does not answer
+    """
+    return _promoted(settings, there, back)[1]
+
+
+def _promoted(
+    settings: Settings, there: FlowSettings, back: FlowSettings
+) -> tuple[dict[str, RoleRecord], dict[str, RoleRecord]]:
+    """The promoted topics: those that wait, and those that are copied back."""
     with state_of(settings, there) as state:
         if state is None:
-            return {}
+            return {}, {}
         topics, roles = state.all(GenerationRecord), state.all(RoleRecord).items()
         found = {topics[name].target: role for name, role in roles if role.is_promoted and name in topics}
     if not found:
-        return {}
+        return {}, {}
     with state_of(settings, back) as state:
         known = state.all(ReturnRecord) if state is not None else {}
-    return {t: role for t, role in found.items() if t not in known or known[t].promoted_by != role.run_id}
+    waits = {t: r for t, r in found.items() if t not in known or known[t].promoted_by != r.run_id}
+    return waits, {t: r for t, r in found.items() if t not in waits}

@@ -1,23 +1,29 @@
-"""A killed primary comes home with records of its own: every record and every offset, by each choice."""
+"""A killed primary comes home with records of its own, as an operator types it: by each choice, and back.
+
+Every record and every offset is compared; what was decided is on record.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import RunState
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.machine import StepName
 from drkit.failover.journal.violations import violations
 from drkit.flow_state.records import FenceSizesRecord, IncompleteRecord, ReturnRecord, TailRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.pair import CUT, Pair
+from tests.support.failback.tail import REASON, Case, DeadPrimary
+from tests.support.failover.command import Said, drkit
+from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
+from tests.support.waiting import eventually
 
 CASES = {
     "thrown": Case("discard"),
@@ -28,6 +34,36 @@ CASES = {
     "clean": Case(tail=0),
     "whole": Case(tail=0, method="rebuild"),
 }
+
+
+class Operator:
+    """A person who types: the pair's configuration, and what was said last."""
+
+    def __init__(self, home: DeadPrimary, folder: Path) -> None:
+        self.home, self.folder = home, folder
+        self.file = written(home.side, folder)
+        self.export = folder / "saved"
+
+    def types(self, *words: str, code: int = 0) -> Said:
+        """Type a command."""
+        said = drkit(self.file, *words)
+        assert said.code == code, (words, said.code, said.out, said.err)
+        return said
+
+    @property
+    def choices(self) -> list[str]:
+        """What is decided about each topic, as options."""
+        cases = self.home.cases.items()
+        said = [("--disposition", f"{t}={c.disposition}") for t, c in cases if c.disposition]
+        said += [("--method", f"{t}={c.method}") for t, c in cases if c.method]
+        return [word for pair in said for word in pair]
+
+    def states(self) -> dict[str, Any]:
+        """What ``drkit status`` says of each topic of the pair."""
+        data = self.types("status", "--flow", self.home.pair.now.settings.flows[0].name).data
+        [flow] = data if isinstance(data, list) else [data]
+        found: dict[str, Any] = {t["topic"]: t["state"] for t in flow["pair"]["topics"]}
+        return found
 
 
 @pytest.fixture
@@ -41,19 +77,59 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 
 def test_what_was_decided_is_done(home: DeadPrimary, tmp_path: Path) -> None:
     """Two rounds: the second one fails over from the other side, and returns, as planned."""
-    home.die()
-    assert all(home.tails[t] for t, c in home.cases.items() if c.tail)
-    report = home.come_home(home.request(tmp_path / "saved"))
+    operator = Operator(home, tmp_path)
+    home.fall()
+    _while_it_is_away(operator)
+    home.rise()
+    _nothing_is_decided_by_itself(operator)
+    report = _decided(operator)
     _is_on_record(home)
     home.copied_back()
     home.nothing_is_lost()
     _is_apart(home)
     assert home.same_on_both() > 300
     home.positions_are_right()
-    assert report["state"] == RunState.DONE
-    run = home.side.run_log()
-    assert not violations(run)
-    _goes_home(home)
+    assert home.reads_are_whole() >= 2 * len(home.groups)
+    assert report["state"] == "done"
+    assert not violations(home.side.run_log())
+    _goes_home(operator)
+
+
+def _while_it_is_away(operator: Operator) -> None:
+    plan = operator.types("reprotect", "--plan").data
+    assert {t["topic"] for t in plan["topics"]} == set(operator.home.topics)
+    assert all(t["only_old"] is None and t["delta"] > 0 and t["unknown"] for t in plan["topics"])
+    assert "--plan" in plan["next"][0]
+    assert "does not answer" in operator.types("reprotect", "--yes", code=1).err
+
+
+def _nothing_is_decided_by_itself(operator: Operator) -> None:
+    home = operator.home
+    plan = operator.types("reprotect", "--plan", "--clients-cut", CUT).data
+    tails = {t: sum(map(len, log.values())) for t, log in home.tails.items()}
+    assert {t["topic"]: t["only_old"] for t in plan["topics"]} == tails
+    refused = operator.types("reprotect", "--clients-cut", CUT, "--yes", code=3)
+    assert "where to save them was not said" in refused.err
+    export = ("--clients-cut", CUT, "--export-to", str(operator.export))
+    refused = operator.types("reprotect", *export, "--yes", code=3)
+    assert "somebody has to decide" in refused.err
+    assert home.side.run_log().opening.get("table") != "return", "it has left no run"
+    held = operator.types("reprotect", *export, "--hold", "--yes", code=3)
+    assert (held.data["state"], held.data["held"]["step"]) == ("held", "DECIDE")
+    exported = home.side.run_log().results[StepName.EXPORT]["evidence"]
+    home.manifest_is_the_truth(exported["manifest"], exported["sha256"])
+    now = {t: home.side.records(home.side.source, t) for t in home.topics}
+    assert {t: {p: values(r) for p, r in log.items()} for t, log in now.items()} == {
+        t: {p: values(r) for p, r in log.items()} for t, log in home.before.items()
+    }, "nothing was emptied"
+
+
+def _decided(operator: Operator) -> dict[str, Any]:
+    done: dict[str, Any] = operator.types(
+        "reprotect", "--resume", *operator.choices, "--reason", REASON, "--yes"
+    ).data
+    operator.home.turned()
+    return done
 
 
 def _is_on_record(home: DeadPrimary) -> None:
@@ -79,18 +155,23 @@ def _is_apart(home: DeadPrimary) -> None:
             assert there == Counter(v for r in home.tails[topic].values() for v in values(r)), topic
 
 
-def _goes_home(home: DeadPrimary) -> None:
+def _goes_home(operator: Operator) -> None:
     """The switchover back finds every position, and the forward direction begins again."""
-    pair = home.pair
-    assert pair.switch()["state"] == "done"
-    with pair.now.desk() as desk:
-        report = desk.begin_return(RunRequest(clients_cut="for the test"))
-    assert report["state"] == "done", report
-    forward = home.side
-    forward.replicate()
-    forward.copied(home.topics)
+    home = operator.home
+    eventually(lambda: set(operator.states().values()) == {"protected"}, 30, lambda: str(operator.states()))
+    back, forward = (s.settings.flows[0].name for s in (home.back, home.side))
+    operator.types("failover", "--flow", back, "--all", "--planned", "--clients-cut", CUT, "--yes")
+    home.back.stop_replicating()
+    done = operator.types("reprotect", "--flow", back, "--clients-cut", CUT, "--yes")
+    assert done.data["state"] == "done"
+    home.pair.now, home.pair.other = home.side, home.back
+    side = home.side
+    side.replicate()
+    side.copied(home.topics)
     for topic, case in home.cases.items():
         if case.method != "trim":
-            theirs, ours = (forward.records(c, topic) for c in (forward.source, forward.target))
+            theirs, ours = (side.records(c, topic) for c in (side.source, side.target))
             assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}, topic
-    assert forward.exact([t for t, c in home.cases.items() if c.method != "trim"]) > 300
+    assert side.exact([t for t, c in home.cases.items() if c.method != "trim"]) > 300
+    eventually(lambda: set(operator.states().values()) == {"protected"}, 30, lambda: str(operator.states()))
+    assert forward != back

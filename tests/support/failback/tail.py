@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drkit.export.check import check_files, exported_records
 from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -59,6 +60,11 @@ class DeadPrimary:
 
     def die(self) -> None:
         """Copy, write a tail, kill the primary, fail over, write on the new one, start the old one."""
+        self.fall()
+        self.rise()
+
+    def fall(self) -> None:
+        """Copy, write a tail, kill the primary, fail over, write on the new one."""
         side = self.side
         for topic, case in self.cases.items():
             side.create(side.source, topic, PARTITIONS, {"retention.ms": "-1", **case.settings})
@@ -91,6 +97,10 @@ class DeadPrimary:
             if self.cases[topic].method == "trim":
                 ends = side.offsets(side.target, topic)
                 side.commit(side.target, group, {TopicPartition(topic, p): e for p, e in ends.items()})
+
+    def rise(self) -> None:
+        """Start the old primary."""
+        side = self.side
         self.primary.restart()
         eventually(lambda: side.offsets(side.source, self.topics[0]), what="the primary's return")
 
@@ -162,6 +172,32 @@ class DeadPrimary:
                 tail = Counter(values(self.tails.get(topic, {}).get(p, [])))
                 has_tail = case.disposition == "replay"
                 assert (tail - more == Counter()) is (has_tail or not tail), (topic, p, case)
+
+    def reads_are_whole(self) -> int:
+        """Each group reads on the old primary exactly what it has left on the new one; returns how many."""
+        checked = 0
+        for group in self.groups:
+            topic = group.rpartition("-")[0]
+            theirs, ours = (self.back.records(c, topic) for c in (self.back.source, self.back.target))
+            there, here = self.side.all_committed(group), self.back.all_committed(group)
+            for at, offset in there.items():
+                wanted = [s for s in theirs[at.partition] if s.offset >= offset]
+                found = [s for s in ours[at.partition] if s.offset >= here[at]]
+                assert values(found) == values(wanted), f"{group} {at}: {here[at]} for {offset}"
+                checked += 1
+        return checked
+
+    def manifest_is_the_truth(self, path: str, sha256: str) -> None:
+        """What was exported is what only the old primary had, record by record."""
+        manifest = check_files(path, sha256)
+        assert {(p.topic, p.partition) for p in manifest.partitions} == {
+            (t, p) for t, log in self.tails.items() for p in log
+        }
+        for topic, log in self.tails.items():
+            for p, records in log.items():
+                found = list(exported_records(path, topic, p, manifest))
+                assert [r.offset for r in found] == [s.offset for s in records], (topic, p)
+                assert [r.value for r in found] == values(records), (topic, p)
 
     def positions_are_right(self) -> None:
         """Each group reads on the old primary what it has not read, and nothing twice."""

@@ -77,9 +77,8 @@ def test_a_proposal_says_what_would_change(capsys: pytest.CaptureFixture[str]):
         "changes   make 2 topics passive, a",
         "          begin the map of 2 topics, b->a (nothing is copied)",
     ]
-    assert verdict_of_return(PROPOSAL) == (
-        "would begin: 2 topics become passive on a; nothing is copied that both have"
-    )
+    assert verdict_of_return(PROPOSAL) == "would begin: 2 topics become passive on a"
+    assert "would be refused" in verdict_of_return(PROPOSAL._replace(undecided="orders: 3 records"))
     assert [row["step"] for row in rows_of(PROPOSAL.lines)] == ["CONTACT", "DEMOTE", "BEGIN"]
 
 
