@@ -54,6 +54,11 @@ _COMMANDS: Final = {
         "reprotect",
         "Make the old primary the standby of the new one, after a failover.",
     ),
+    "failback": _Row(
+        "drkit.cli.commands.back.failback",
+        "failback",
+        "Bring clients home to the cluster that they were failed over from.",
+    ),
     "fence": _Row(
         "drkit.cli.commands.fence",
         "fence",

@@ -63,7 +63,7 @@ def failover(
         if service is None:
             return
         if dry_run:
-            _rehearse(chosen.name, service.rehearse(groups, request, topics), quiet=quiet)
+            show_rehearsal(chosen.name, service.rehearse(groups, request, topics), quiet=quiet)
             return
 
         def work() -> dict[str, Any]:
@@ -71,7 +71,7 @@ def failover(
                 return _found(settings, flow, lambda: service.resume(request, take_over=take_over))
             if abort:
                 return _found(settings, flow, lambda: service.abort(_ASKED, take_over=take_over))
-            return service.begin(groups, request, _asking(yes=yes), topics=topics)
+            return service.begin(groups, request, asking(yes=yes), topics=topics)
 
         reported(service, work, verbose=verbose)
 
@@ -135,7 +135,12 @@ def _say_verdict(found: Rehearsal) -> NoReturn:
     raise SystemExit(found.refusals[0][1].exit_code if found.refusals else 0)
 
 
-def _rehearse(flow: str, found: Rehearsal, *, quiet: bool) -> None:
+def show_rehearsal(flow: str, found: Rehearsal, *, quiet: bool = False) -> None:
+    """Print a dry run.
+
+    :param quiet: the verdict alone, in one line
+    :raises Refused: the failover would be refused
+    """
     if quiet:
         _say_verdict(found)
     proposal = Proposal(flow, found.chosen, found.survey)
@@ -154,10 +159,15 @@ def _rehearse(flow: str, found: Rehearsal, *, quiet: bool) -> None:
         raise error
 
 
-def _asking(*, yes: bool) -> Confirm:
+def asking(*, yes: bool, place: str = _PLACE) -> Confirm:
+    """What shows a failover, and asks unless `yes` was said.
+
+    :param place: the command, for errors
+    """
+
     def confirm(proposal: Proposal) -> None:
         show_proposal(proposal)
         if not yes:
-            ask("Fail over?", command=_PLACE)
+            ask("Fail over?", command=place)
 
     return confirm

@@ -27,7 +27,7 @@ def show_return(proposal: ReturnProposal) -> None:
     lines = [
         f"standby   {proposal.old_primary}, of {proposal.new_primary}: the flow {proposal.back}",
         f"topics    {first_of(names, _SHOWN)}",
-        *(f"{'changes' if not n else '':<10}{line}" for n, line in enumerate(_changes(proposal))),
+        *(f"{'steps' if not n else '':<10}{line}" for n, line in enumerate(_changes(proposal))),
     ]
     say(to_type("\n".join(map(visible, lines))))
 

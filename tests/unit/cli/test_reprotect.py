@@ -48,6 +48,18 @@ PROPOSAL = ReturnProposal("a", "b", "b->a", {"orders": "a.orders", "audit": "aud
         (("reprotect", "--dry-run", "--abort"), "not --abort"),
         (("reprotect", "--take-over"), "--take-over is for --resume or --abort"),
         (("reprotect", "--abort", "--clients-cut", "x"), "--clients-cut is not for --abort"),
+        (("reprotect", "--abort", "--disposition", "a=replay"), "--disposition is not for --abort"),
+        (("reprotect", "--plan", "--resume"), "--plan shows a return that would begin, not --resume"),
+        (("reprotect", "--plan", "--dry-run"), "--plan and --dry-run exclude each other"),
+        (("reprotect", "--resume", "--topic", "a"), "--topic is not for --resume"),
+        (
+            ("reprotect", "--hold", "--disposition", "a=discard"),
+            "--hold is for a return that is decided later",
+        ),
+        (("reprotect", "--disposition", "discard"), "--disposition needs TOPIC=discard|replay|quarantine"),
+        (("reprotect", "--disposition", "a=keep"), "--disposition needs TOPIC="),
+        (("reprotect", "--method", "a=replay"), "--method needs TOPIC=delta|rebuild|trim|keep"),
+        (("reprotect", "--method", "a=trim", "--method", "a=delta"), "--method says two things of one topic"),
         (("failover", "--all", "--clients-cut", "x"), "--clients-cut is for --planned"),
     ],
 )
@@ -74,7 +86,8 @@ def test_a_proposal_says_what_would_change(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().err.splitlines() == [
         "standby   a, of b: the flow b->a",
         "topics    a.orders → orders, audit",
-        "changes   make 2 topics passive, a",
+        "steps     look at 2 topics, a (fenced, and no group has a member)",
+        "          make 2 topics passive, a",
         "          begin the map of 2 topics, b->a (nothing is copied)",
     ]
     assert verdict_of_return(PROPOSAL) == "would begin: 2 topics become passive on a"
@@ -110,9 +123,12 @@ def lines(shown_: list[dict[str, Any] | str], capsys: pytest.CaptureFixture[str]
 
 def test_a_return_ends_in_a_few_lines_and_says_nothing_of_a_failover(capsys: pytest.CaptureFixture[str]):
     assert lines(shown(report()), capsys) == [
-        "return  done: a->b, 1 topic, run r1, term 4",
-        "groups  a note of DEMOTE",
-        "begun   a note of BEGIN",
+        "return    done: a->b, 1 topic, run r1, term 4",
+        "exported  a note of EXPORT",
+        "decided   a note of DECIDE",
+        "groups    a note of DEMOTE",
+        "begun     a note of BEGIN",
+        "replayed  a note of REPLAY",
         "1. drkit replicate --flow 'b->a'",
     ]
     verbose = "\n".join(lines(shown(report(), verbose=True), capsys))
@@ -123,7 +139,7 @@ def test_a_return_ends_in_a_few_lines_and_says_nothing_of_a_failover(capsys: pyt
 
 def test_one_that_is_held_names_its_own_command(capsys: pytest.CaptureFixture[str]):
     said = lines(shown(report(held=True)), capsys)
-    assert "held    DEMOTE it takes writes" in said
+    assert "held      DEMOTE it takes writes" in said
     assert said[-2].startswith(
         "1. clear the reason, then: drkit reprotect --resume, or drkit reprotect --abort"
     )

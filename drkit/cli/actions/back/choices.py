@@ -56,7 +56,11 @@ def said_of(given: Decisions) -> list[str]:
     """The options that were given, by name."""
     raw: Mapping[str, Any] = given
     names = {"topics": "topic", "dispositions": "disposition", "methods": "method", "export_format": "format"}
-    return [f"--{names.get(k, k).replace('_', '-')}" for k, v in raw.items() if v]
+    return [
+        f"--{names.get(k, k).replace('_', '-')}"
+        for k, v in raw.items()
+        if v and k in Decisions.__annotations__
+    ]
 
 
 def decided_on_terminal(error: Undecided, request: RunRequest, place: str) -> RunRequest:

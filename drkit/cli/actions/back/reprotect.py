@@ -57,7 +57,7 @@ def reprotect(**given: Unpack[_Given]) -> None:
         if given["plan"]:
             show_outlook(service.outlook(request, given["topics"]), chosen)
         elif given["dry_run"]:
-            _rehearse(service.rehearse_return(request, given["topics"]))
+            show_rehearsal(service.rehearse_return(request, given["topics"]))
         else:
             work = partial(_worked, settings, service, request, given)
             reported(service, work, verbose=given["verbose"])
@@ -187,7 +187,8 @@ def _refuse_failover(service: FailoverService) -> None:
         )
 
 
-def _rehearse(found: ReturnProposal) -> None:
+def show_rehearsal(found: ReturnProposal) -> None:
+    """Print a dry run of a return."""
     show_return(found)
     rows, verdict = rows_of(found.lines), verdict_of_return(found)
     if session().as_json:

@@ -1,0 +1,185 @@
+"""``drkit failback``: bring clients back to the cluster that they were failed over from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from typing import Any, Final, Unpack
+
+from drkit.cli.actions.back.choices import Decisions, request_of
+from drkit.cli.actions.back.reprotect import asking, decided_with, show_rehearsal
+from drkit.cli.actions.failover import asking as asking_to_switch
+from drkit.cli.actions.failover import show_rehearsal as show_switch
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.screens.failback import Waiting, shown_stage
+from drkit.cli.screens.failover import Progressing
+from drkit.cli.session import session, to_type
+from drkit.cli.signals import until_signalled
+from drkit.clock import monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.failover.core.request import RunRequest
+from drkit.failover.service import FailoverService
+from drkit.failover.way_home import Situation, Stage, Ways, not_in_step, situation, ways_of
+from drkit.status.paired import PairedCollector
+
+_PLACE: Final = "drkit failback"
+_LOOK_SECONDS: Final = 2.0
+_STAGES: Final = len(Stage)
+
+
+class _Given(Decisions):
+    """The options of the command."""
+
+    flow: str | None
+    wait_seconds: float
+    evict_members: bool
+    dry_run: bool
+    take_over: bool
+    yes: bool
+    verbose: bool
+
+
+def failback(**given: Unpack[_Given]) -> None:
+    """Run ``drkit failback``."""
+    settings = configuration().settings
+    there = settings.one_flow(given["flow"])
+    ways = ways_of(settings, there)
+    way = _WayHome(settings, ways, request_of(given, _PLACE), given)
+    if given["dry_run"]:
+        way.rehearse()
+        return
+    try:
+        way.walk()
+    finally:
+        way.show()
+
+
+class _WayHome:
+    """One way home of one pair, stage by stage."""
+
+    def __init__(self, settings: Settings, ways: Ways, request: RunRequest, given: _Given) -> None:
+        self._settings, self._ways, self._request, self._given = settings, ways, request, given
+        self._done: list[tuple[Stage, dict[str, Any]]] = []
+
+    def walk(self) -> None:
+        """Walk every stage that is left.
+
+        :raises DrkitError: a stage is refused, held or failed
+        """
+        for _ in range(_STAGES):
+            now = situation(self._settings, self._ways)
+            flow = self._flow_of(now.stage)
+            session().flow = flow.name if len(self._settings.flows) > 1 else ""
+            if now.stage is Stage.SWITCH and not now.is_under_way:
+                self._wait()
+            with FailoverService(self._settings, flow, Progressing()) as service:
+                self._walk_stage(service, now)
+            if now.stage is Stage.TURN:
+                return
+
+    def rehearse(self) -> None:
+        """Show what the next stage would do.
+
+        :raises DrkitError: it would be refused
+        """
+        now = situation(self._settings, self._ways)
+        if now.is_under_way:
+            raise Refused(
+                "a run of this stage is under way: a dry run shows one that would begin",
+                where=self._flow_of(now.stage).name,
+                evidence=f"stage {now.stage}",
+                hint=f"{_PLACE} continues it",
+            )
+        with FailoverService(self._settings, self._flow_of(now.stage), Progressing()) as service:
+            if now.stage is Stage.SWITCH:
+                show_switch(self._ways.back.name, service.rehearse([], self._switch_request()))
+            else:
+                request, topics = self._return_request(now.stage)
+                show_rehearsal(service.rehearse_return(request, topics))
+
+    def show(self) -> None:
+        """Print the reports of the stages so far."""
+        if session().as_json:
+            stages = [{"stage": stage.value, "report": report} for stage, report in self._done]
+            emit({"flow": self._ways.there.name, "stages": stages, "home": self._is_home})
+            return
+        for stage, report in self._done:
+            for part in shown_stage(stage, report, verbose=self._given["verbose"]):
+                emit(part)
+
+    @property
+    def _is_home(self) -> bool:
+        """Whether the last stage is done."""
+        return bool(self._done) and self._done[-1][0] is Stage.TURN and self._done[-1][1]["state"] == "done"
+
+    # -- a stage ------------------------------------------------------------------------------------
+
+    def _flow_of(self, stage: Stage) -> FlowSettings:
+        return self._ways.there if stage is Stage.RETURN else self._ways.back
+
+    def _walk_stage(self, service: FailoverService, now: Situation) -> None:
+        try:
+            report = self._work(service, now)()
+        except DrkitError:
+            if (so_far := service.report()) is not None:
+                self._done.append((now.stage, self._typed(so_far)))
+            raise
+        self._done.append((now.stage, self._typed(report)))
+
+    def _work(self, service: FailoverService, now: Situation) -> Callable[[], dict[str, Any]]:
+        yes = self._given["yes"]
+        if now.stage is Stage.SWITCH:
+            request = self._switch_request()
+            if now.is_under_way:
+                return partial(service.resume, request, take_over=self._given["take_over"])
+            return partial(service.begin, [], request, asking_to_switch(yes=yes, place=_PLACE))
+        request, topics = self._return_request(now.stage)
+        if now.is_under_way:
+            resume = partial(service.resume, take_over=self._given["take_over"])
+            return partial(decided_with, resume, request, _PLACE, yes=yes)
+        # Clients are home by now: nothing is decided any more.
+        confirm = asking(_PLACE, yes=yes or now.stage is Stage.TURN)
+        begin = partial(service.begin_return, confirm=confirm, topics=topics)
+        return partial(decided_with, begin, request, _PLACE, yes=yes)
+
+    def _return_request(self, stage: Stage) -> tuple[RunRequest, tuple[str, ...]]:
+        """The request of a return, and its topics; a turn after a switchover has nothing to decide."""
+        if stage is Stage.TURN:
+            return RunRequest(clients_cut=self._request.clients_cut), ()
+        return self._request, self._given["topics"]
+
+    def _switch_request(self) -> RunRequest:
+        cut, evict = self._request.clients_cut, self._given["evict_members"]
+        return RunRequest(planned=True, clients_cut=cut, evict_members=evict)
+
+    def _typed(self, report: dict[str, Any]) -> dict[str, Any]:
+        return report | {"next": [to_type(line) for line in report["next"]]}
+
+    # -- until it is in step ------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        """Wait until the copy at home is in step.
+
+        :raises Failed: it is not in time, or the command was interrupted
+        """
+        back, stop = self._ways.back, until_signalled()
+        deadline = monotonic() + self._given["wait_seconds"]
+        told = Waiting(back)
+        with closing(PairedCollector(self._settings, back, groups=False)) as collector:
+            while True:
+                pair = collector.look().pair
+                left = not_in_step(pair.topics, back) if pair is not None else []
+                if pair is not None and pair.topics and not left:
+                    return
+                told.show(pair, left)
+                if monotonic() >= deadline or stop.wait(_LOOK_SECONDS):
+                    break
+        raise Failed(
+            f"{back.target} is not in step yet: clients stay on {back.source}",
+            where=back.name,
+            evidence=told.last,
+            hint=f"drkit status --flow '{back.name}'; run it again: {_PLACE}",
+        )
