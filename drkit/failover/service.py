@@ -103,11 +103,11 @@ class FailoverService(Runs):
 
         :raises DrkitError: the new primary does not answer; the old one may be away
         """
-        return outlook(self._return_of(request, topics))
+        return outlook(self._return_of(request, topics, while_away=True))
 
-    def _return_of(self, request: RunRequest, topics: Sequence[str]) -> Context:
+    def _return_of(self, request: RunRequest, topics: Sequence[str], *, while_away: bool = False) -> Context:
         context = self._new_context(_NOTHING, request, NoJournal(), _NO_DECISION)
-        chosen = choose_return(context, topics)
+        chosen = choose_return(context, topics, while_away=while_away)
         self._context = replace(context, scope=Scope(chosen, (), whole_flow=False))
         return self._context
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from drkit.counted import first_of
-from drkit.errors import Refused
+from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_flow, state_of
 from drkit.flow_state.copied_topics import CopiedPartition
@@ -30,16 +30,23 @@ def promoted(context: Context) -> dict[str, RoleRecord]:
     return {name: role for name, role in sorted(roles.items()) if role.is_promoted and name in known}
 
 
-def choose(context: Context, topics: Collection[str] = ()) -> dict[str, str]:
+def choose(context: Context, topics: Collection[str] = (), *, while_away: bool = False) -> dict[str, str]:
     """The topics to return: their names on the old primary → on the new one.
 
     :param topics: only these; empty: all
+    :param while_away: also while the old primary does not answer: then all that a failover has promoted
 
     :raises ConfigError: no reverse flow is configured
     :raises Refused: there is nothing to return, or a topic was promoted by a drkit that noted too little
     :raises DrkitError: the old primary does not answer
     """
-    roles, known, done = promoted(context), context.known.topics, begun(context)
+    roles, known = promoted(context), context.known.topics
+    try:
+        done = begun(context)
+    except ClusterUnreachable:
+        if not while_away:
+            raise
+        done = {}
     waiting = {name: role for name, role in roles.items() if done.get(known[name][0]) != role.run_id}
     waiting = {name: role for name, role in waiting.items() if not topics or name in topics}
     flow = context.flow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drkit.config import FlowSettings, Settings
+from drkit.errors import ClusterUnreachable
 from drkit.failover.core.reverse import state_of
 from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
 
@@ -27,6 +28,22 @@ def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict
     return _promoted(settings, there, back)[0]
 
 
+def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
+    """Whether topics wait, or may wait as far as is known while the old primary does not answer.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction
+    :raises DrkitError: the new primary does not answer
+    """
+    found = _roles(settings, there)
+    if not found:
+        return False
+    try:
+        return bool(_waits(settings, found, back))
+    except ClusterUnreachable:
+        return True
+
+
 def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
     """The promoted topics that are copied back since, by their names on the new primary.
 
@@ -41,14 +58,21 @@ def _promoted(
     settings: Settings, there: FlowSettings, back: FlowSettings
 ) -> tuple[dict[str, RoleRecord], dict[str, RoleRecord]]:
     """The promoted topics: those that wait, and those that are copied back."""
+    found = _roles(settings, there)
+    waits = _waits(settings, found, back) if found else {}
+    return waits, {t: r for t, r in found.items() if t not in waits}
+
+
+def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
+    """The promoted topics, by their names on the new primary."""
     with state_of(settings, there) as state:
         if state is None:
-            return {}, {}
+            return {}
         topics, roles = state.all(GenerationRecord), state.all(RoleRecord).items()
-        found = {topics[name].target: role for name, role in roles if role.is_promoted and name in topics}
-    if not found:
-        return {}, {}
+        return {topics[name].target: role for name, role in roles if role.is_promoted and name in topics}
+
+
+def _waits(settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings) -> dict[str, RoleRecord]:
     with state_of(settings, back) as state:
         known = state.all(ReturnRecord) if state is not None else {}
-    waits = {t: r for t, r in found.items() if t not in known or known[t].promoted_by != r.run_id}
-    return waits, {t: r for t, r in found.items() if t not in waits}
+    return {t: r for t, r in promoted.items() if t not in known or known[t].promoted_by != r.run_id}

@@ -60,8 +60,8 @@ class Operator:
 
     def states(self) -> dict[str, Any]:
         """What ``drkit status`` says of each topic of the pair."""
-        data = self.types("status", "--flow", self.home.pair.now.settings.flows[0].name).data
-        [flow] = data if isinstance(data, list) else [data]
+        said = drkit(self.file, "status", "--flow", self.home.pair.now.settings.flows[0].name)
+        [flow] = said.data if isinstance(said.data, list) else [said.data]
         found: dict[str, Any] = {t["topic"]: t["state"] for t in flow["pair"]["topics"]}
         return found
 
@@ -100,7 +100,7 @@ def _while_it_is_away(operator: Operator) -> None:
     assert {t["topic"] for t in plan["topics"]} == set(operator.home.topics)
     assert all(t["only_old"] is None and t["delta"] > 0 and t["unknown"] for t in plan["topics"])
     assert "--plan" in plan["next"][0]
-    assert "does not answer" in operator.types("reprotect", "--yes", code=1).err
+    assert "cannot use cluster" in operator.types("reprotect", "--yes", code=1).err
 
 
 def _nothing_is_decided_by_itself(operator: Operator) -> None:

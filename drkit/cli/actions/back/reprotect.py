@@ -16,7 +16,7 @@ from drkit.cli.screens.outlook import show_outlook
 from drkit.cli.screens.reprotect import show_return, verdict_of_return
 from drkit.cli.session import session
 from drkit.config import FlowSettings, Settings
-from drkit.errors import ConfigError, Usage
+from drkit.errors import ClusterUnreachable, ConfigError, Usage
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
@@ -25,7 +25,7 @@ from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained
 from drkit.failover.proposal import ConfirmReturn, ReturnProposal
 from drkit.failover.returning.deciding import Undecided
-from drkit.failover.returning.waiting import pairs_of_flows, waiting
+from drkit.failover.returning.waiting import may_wait, pairs_of_flows
 from drkit.failover.service import FailoverService
 
 _PLACE: Final = RETURN.command
@@ -145,10 +145,17 @@ def chosen_flow(settings: Settings, name: str | None, *, is_under_way: bool) -> 
     """
     if name is not None or len(settings.flows) == 1:
         return settings.one_flow(name)
-    looked = _is_open if is_under_way else _waits
-    found = [there for there, back in pairs_of_flows(settings) if looked(settings, there, back)]
+    looked = _is_open if is_under_way else may_wait
+    found, silent = [], None
+    for there, back in pairs_of_flows(settings):
+        try:
+            found += [there] if looked(settings, there, back) else []
+        except ClusterUnreachable as error:
+            silent = error  # of one direction: the other one may be meant
     if len(found) == 1:
         return found[0]
+    if silent is not None:
+        raise silent
     if not found:
         what = "no return of them is under way" if is_under_way else "no topic of them waits for a return"
         return settings.one_flow(None, f"{what}, which one do you mean?")
@@ -158,10 +165,6 @@ def chosen_flow(settings: Settings, name: str | None, *, is_under_way: bool) -> 
         where="--flow",
         hint=", ".join(f"--flow '{f.name}'" for f in found),
     )
-
-
-def _waits(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
-    return bool(waiting(settings, there, back))
 
 
 def _is_open(settings: Settings, there: FlowSettings, _back: FlowSettings) -> bool:
