@@ -16,7 +16,7 @@ from drkit.errors import DrkitError
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import RunLocked
-from drkit.failover.returning.waiting import waiting
+from drkit.failover.returning.waiting import switched
 from drkit.failover.service import FailoverService
 from drkit.kafka.raw import RawError
 
@@ -69,23 +69,19 @@ class ReturnWatch:
 
         :raises DrkitError: it is refused, or a cluster does not answer
         """
-        if not self._is_due():
+        due = switched(self._settings, self._there, self._back)
+        if not due:
             return
         with FailoverService(self._settings, self._there) as service:
             run = service.under_way
             if run is None:
-                report = service.begin_return(RunRequest())
-            elif run.table is RETURN:  # refused where its process still works on it
-                report = service.resume(RunRequest())
+                report = service.begin_return(RunRequest(), topics=due)
+            elif run.table is RETURN and set(run.opening["scope"]["topics"]) <= set(due):
+                report = service.resume(RunRequest())  # refused where its process still works on it
             else:
                 return
         self._told = ""
         observe.event("return_begun", flow=self._back.name, run=report["run"], topics=len(report["topics"]))
-
-    def _is_due(self) -> bool:
-        """Whether a switchover has promoted a topic that the flow back does not copy yet."""
-        found = waiting(self._settings, self._there, self._back)
-        return any(role.planned for role in found.values())
 
     def _tell(self, error: DrkitError) -> None:
         said = f"{error.what} {error.evidence}"

@@ -64,10 +64,10 @@ def ways_of(settings: Settings, there: FlowSettings) -> Ways:
     )
 
 
-def situation(settings: Settings, ways: Ways) -> Situation:
-    """What is next.
+def situation(settings: Settings, ways: Ways) -> Situation | None:
+    """What is next; None: clients are at home, and nothing is left to do.
 
-    :raises Refused: a failover is under way, or clients are at home already
+    :raises Refused: a failover is under way
     :raises DrkitError: a cluster does not answer
     """
     there, back = ways
@@ -84,7 +84,12 @@ def situation(settings: Settings, ways: Ways) -> Situation:
         return Situation(Stage.RETURN, is_under_way=False)
     if returned(settings, there, back):
         return Situation(Stage.SWITCH, is_under_way=False)
-    raise Refused(
+    return None
+
+
+def nothing_to_do(there: FlowSettings) -> Refused:
+    """The refusal where nothing is left to do from the beginning."""
+    return Refused(
         "there is nothing to fail back",
         where=f"flow {there.name}",
         evidence=f"no topic is active on {there.target} because of a failover of this flow",

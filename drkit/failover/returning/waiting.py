@@ -28,6 +28,21 @@ def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict
     return _promoted(settings, there, back)[0]
 
 
+def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> list[str]:
+    """The topics that wait and that a switchover has promoted, by their names on the old primary.
+
+    It has no record of its own there: nobody has to decide anything.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction
+    :raises DrkitError: a cluster does not answer
+    """
+    waits = {topic for topic, role in waiting(settings, there, back).items() if role.planned}
+    with state_of(settings, there) as state:
+        topics = state.all(GenerationRecord) if state is not None and waits else {}
+    return sorted(name for name, record in topics.items() if record.target in waits)
+
+
 def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
     """Whether topics wait, or may wait as far as is known while the old primary does not answer.
 

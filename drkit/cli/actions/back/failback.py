@@ -21,13 +21,13 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.request import RunRequest
+from drkit.failover.journal.journal import RunLocked
 from drkit.failover.service import FailoverService
-from drkit.failover.way_home import Situation, Stage, Ways, not_in_step, situation, ways_of
+from drkit.failover.way_home import Situation, Stage, Ways, not_in_step, nothing_to_do, situation, ways_of
 from drkit.status.paired import PairedCollector
 
 _PLACE: Final = "drkit failback"
 _LOOK_SECONDS: Final = 2.0
-_STAGES: Final = len(Stage)
 
 
 class _Given(Decisions):
@@ -63,29 +63,34 @@ class _WayHome:
     def __init__(self, settings: Settings, ways: Ways, request: RunRequest, given: _Given) -> None:
         self._settings, self._ways, self._request, self._given = settings, ways, request, given
         self._done: list[tuple[Stage, dict[str, Any]]] = []
+        self._stop = until_signalled()
 
     def walk(self) -> None:
         """Walk every stage that is left.
 
         :raises DrkitError: a stage is refused, held or failed
         """
-        for _ in range(_STAGES):
-            now = situation(self._settings, self._ways)
+        now: Situation | None = self._next()
+        while now is not None:
             flow = self._flow_of(now.stage)
             session().flow = flow.name if len(self._settings.flows) > 1 else ""
             if now.stage is Stage.SWITCH and not now.is_under_way:
                 self._wait()
-            with FailoverService(self._settings, flow, Progressing()) as service:
-                self._walk_stage(service, now)
-            if now.stage is Stage.TURN:
-                return
+            try:
+                with FailoverService(self._settings, flow, Progressing()) as service:
+                    self._walk_stage(service, now)
+            except RunLocked:
+                if not self._is_of_a_replicator(now.stage):
+                    raise
+                self._stop.wait(_LOOK_SECONDS)
+            now = situation(self._settings, self._ways)
 
     def rehearse(self) -> None:
         """Show what the next stage would do.
 
         :raises DrkitError: it would be refused
         """
-        now = situation(self._settings, self._ways)
+        now = self._next()
         if now.is_under_way:
             raise Refused(
                 "a run of this stage is under way: a dry run shows one that would begin",
@@ -104,16 +109,24 @@ class _WayHome:
         """Print the reports of the stages so far."""
         if session().as_json:
             stages = [{"stage": stage.value, "report": report} for stage, report in self._done]
-            emit({"flow": self._ways.there.name, "stages": stages, "home": self._is_home})
+            emit({"flow": self._ways.there.name, "stages": stages})
             return
         for stage, report in self._done:
             for part in shown_stage(stage, report, verbose=self._given["verbose"]):
                 emit(part)
 
-    @property
-    def _is_home(self) -> bool:
-        """Whether the last stage is done."""
-        return bool(self._done) and self._done[-1][0] is Stage.TURN and self._done[-1][1]["state"] == "done"
+    def _next(self) -> Situation:
+        """The first stage that is left.
+
+        :raises Refused: none is
+        """
+        if (now := situation(self._settings, self._ways)) is None:
+            raise nothing_to_do(self._ways.there)
+        return now
+
+    def _is_of_a_replicator(self, stage: Stage) -> bool:
+        """Whether a replicator of the pair walks a stage by itself: nothing is to be decided in it."""
+        return stage is Stage.TURN and not self._stop.is_set()
 
     # -- a stage ------------------------------------------------------------------------------------
 
@@ -165,7 +178,7 @@ class _WayHome:
 
         :raises Failed: it is not in time, or the command was interrupted
         """
-        back, stop = self._ways.back, until_signalled()
+        back = self._ways.back
         deadline = monotonic() + self._given["wait_seconds"]
         told = Waiting(back)
         with closing(PairedCollector(self._settings, back, groups=False)) as collector:
@@ -175,7 +188,7 @@ class _WayHome:
                 if pair is not None and pair.topics and not left:
                     return
                 told.show(pair, left)
-                if monotonic() >= deadline or stop.wait(_LOOK_SECONDS):
+                if monotonic() >= deadline or self._stop.wait(_LOOK_SECONDS):
                     break
         raise Failed(
             f"{back.target} is not in step yet: clients stay on {back.source}",
