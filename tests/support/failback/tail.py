@@ -195,9 +195,13 @@ class DeadPrimary:
         }
         for topic, log in self.tails.items():
             for p, records in log.items():
-                found = list(exported_records(path, topic, p, manifest))
-                assert [r.offset for r in found] == [s.offset for s in records], (topic, p)
-                assert [r.value for r in found] == values(records), (topic, p)
+                exported = exported_records(path, topic, p, manifest)
+                found = [(r.offset, r.key, r.value, r.timestamp, r.headers) for r in exported]
+                truth = [
+                    (s.offset, s.key, s.value, s.timestamp, tuple((k.encode(), v) for k, v in s.headers))
+                    for s in records
+                ]
+                assert found == truth, (topic, p)
 
     def positions_are_right(self) -> None:
         """Each group reads on the old primary what it has not read, and nothing twice."""
