@@ -118,8 +118,16 @@ class CopiedTopics(NamedTuple):
         target, source_id, target_id = self.topics[topic]
         at = TopicPartition(topic, partition)
         to, end = TopicPartition(target, partition), self.ends.get(at)
-        seeded = (self.cuts.get(at), self.rebuilt.get(at), self.emptied.get(at, 0))
-        return CopiedPartition(at, to, source_id, target_id, *seeded, end)
+        return CopiedPartition(
+            at,
+            to,
+            source_id,
+            target_id,
+            skip_from=self.cuts.get(at),
+            rebuilt=self.rebuilt.get(at),
+            emptied=self.emptied.get(at, 0),
+            until=end,
+        )
 
 
 def promoted_of(state: FlowState) -> frozenset[str]:

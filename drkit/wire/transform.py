@@ -240,8 +240,8 @@ def transform(
     :param skip_producer_ids: producers of the opposite flow, whose records would go round in circles
     :param skip_before: a batch of theirs with this source offset or a later one is not left out: what was
         made ends before it (:attr:`Transformed.returned`). None: all are left out
-    :param copy_again: batches of theirs before it are not left out either: the target was emptied
-    :param merge_below: batches of fewer bytes and few records are joined with their neighbours; 0: none
+    :param copy_again: those before it are not left out either: the target was emptied
+    :param merge_below: batches of fewer bytes, and of few records, are joined with neighbours; 0: none
     :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
     :param max_batch_bytes: largest batch the target takes; only a single record can make a larger chunk
     :param inspect: also read the records of uncompressed batches that are forwarded (0.5 µs each). Brokers

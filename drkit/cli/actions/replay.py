@@ -7,7 +7,7 @@ from typing import Final
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
-from drkit.cli.screens.replay import Progress, answer, show_plan
+from drkit.cli.screens.replay import ReplayTicker, answer, show_plan
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -49,14 +49,14 @@ def replay(
         if not (dry_run and session().as_json):
             show_plan(plan, target.alias)
         if dry_run:
-            plan.decided()
             emit(answer(plan, None, whole=session().as_json))
+            plan.decided()
             return 0
         if not plan.is_done:
             plan.decided()
             if not yes:
                 ask(f"Append to {target.alias}?", command=_COMMAND)
-        results = replayer.run(plan, Progress(plan), until_signalled().is_set)
+        results = replayer.run(plan, ReplayTicker(plan), until_signalled().is_set)
     emit(answer(plan, results, whole=session().as_json))
     return 0 if total(results).is_done else Failed.exit_code
 
@@ -79,7 +79,7 @@ def _state(target: ClusterSettings, flow: FlowSettings) -> FlowState:
             "the flow never ran: nothing says which topics are copies",
             where=f"{flow.name}: {target.alias}",
             evidence=f"there is no {name}",
-            hint="name the flow whose old primary the export is of: --flow",
+            hint="name the flow whose old primary the export is of, with --flow",
         )
     with StateTopic(target, flow.source) as state:
         state.load()

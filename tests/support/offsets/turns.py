@@ -17,73 +17,16 @@ from drkit.offset_map.settling import FirstOffset, Settled, Wanted, settling
 from drkit.offsets import seed as seeds
 from drkit.offsets.map_record import History, Intent, Mark, Mode, Pack
 from drkit.offsets.partition_map import PartitionMap
-from drkit.offsets.resolution import LogBatch
 from drkit.offsets.seed import CopyEnd
 from drkit.offsets.takeup import Author
 from drkit.offsets.translation import Exact, PartitionPosition
+from tests.support.offsets.turned_log import Log
 
 METHODS: Final = ("delta", "rebuild", "trim")
 AT: Final = TopicPartition("orders", 0)
 PAIR: Final = CopiedPartition(AT, AT, UUID(int=1), UUID(int=2))
-CLIENT: Final = -1
 _KILLED: Final = 0.3
 """How often brokers of the old primary are killed between two steps."""
-
-
-@dataclass
-class Stored:
-    """A record in a log: who wrote it, and under which sequence number."""
-
-    offset: int
-    value: int
-    producer_id: int = CLIENT
-    sequence: int = -1
-
-
-@dataclass
-class Log:
-    """A partition's log: records, with holes as of markers and aborted records."""
-
-    chance: random.Random
-    start: int = 0
-    end: int = 0
-    epoch: int = 0
-    """Leader epoch: another one after each kill."""
-    records: list[Stored] = field(default_factory=list)
-    deleted: list[Stored] = field(default_factory=list)
-    """What a killed broker brings back."""
-
-    def put(self, value: int, producer_id: int = CLIENT, sequence: int = -1) -> int:
-        if self.chance.random() < 0.15:
-            self.end += self.chance.randint(1, 3)
-        self.records.append(Stored(self.end, value, producer_id, sequence))
-        self.end += 1
-        return self.end - 1
-
-    @property
-    def first(self) -> int | None:
-        return self.records[0].offset if self.records else None
-
-    def delete(self, before: int) -> None:
-        """DeleteRecords up to an offset."""
-        self.deleted = [r for r in self.records if r.offset < before] or self.deleted
-        self.start, self.records = max(self.start, before), [r for r in self.records if r.offset >= before]
-
-    def kill(self) -> None:
-        """Restart brokers that have not written down what was deleted."""
-        self.epoch += 1
-        if self.deleted and self.deleted[0].offset < self.start:
-            self.start, self.records = self.deleted[0].offset, [*self.deleted, *self.records]
-
-    def after(self, offset: int) -> list[int]:
-        return [r.value for r in self.records if r.offset >= offset]
-
-    def batches(self, start: int, end: int) -> list[LogBatch]:
-        return [
-            LogBatch(r.offset, 1, r.producer_id, 0, r.sequence, False, False, False)  # noqa: FBT003
-            for r in self.records
-            if start <= r.offset < end
-        ]
 
 
 @dataclass
@@ -266,11 +209,7 @@ def walk(seed: int) -> int:
         if chance.random() < 0.3:
             forward.claim(frontier, standby)
         write(standby, 25)
-        seeded = _seeded(method, there, cut, standby)
-        if seeded.emptied is not None:
-            primary.delete(seeded.emptied)
-            back.unknown_before = seeded.seed.upstream
-        back.begin(seeded, primary)
+        _turn(back, _seeded(method, there, cut, standby), primary)
         for _ in range(2):
             maybe_kill(primary)
             back.copy(standby, primary, forward)
@@ -284,6 +223,13 @@ def walk(seed: int) -> int:
         forward.begin(_seeded("delta", home, at, primary), standby)
         compared += forward.check(primary, standby)
     return compared
+
+
+def _turn(back: Direction, seeded: SeededPartition, primary: Log) -> None:
+    if seeded.emptied is not None:
+        primary.delete(seeded.emptied)
+        back.unknown_before = seeded.seed.upstream
+    back.begin(seeded, primary)
 
 
 def _seeded(method: str, there: PartitionPosition, at: CopyEnd, standby: Log) -> SeededPartition:
