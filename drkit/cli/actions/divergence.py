@@ -14,7 +14,8 @@ from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.errors import Failed, Refused
-from drkit.failover.loss.divergence import Divergence, divergence
+from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.findings import Divergence
 from drkit.failover.loss.tail import Take
 from drkit.failover.service import FailoverService
 from drkit.model import TopicPartition

@@ -7,14 +7,11 @@ from there on are the divergent tail: lost records, and records that the old pri
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, NamedTuple
 from uuid import UUID
 
-from drkit.counted import counted, first_of
 from drkit.errors import ConfigError
 from drkit.failover.core.context import Context
+from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionDivergence
 from drkit.failover.loss.tail import Passed, Take, read_tail
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
@@ -26,103 +23,6 @@ from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends, ends_of
-
-
-class DivergenceState(StrEnum):
-    """How a partition of the old primary compares with its copy."""
-
-    CLEAN = "clean"
-    """Every record was copied."""
-    DIVERGED = "diverged"
-    """The partition has records that the new primary does not have."""
-    REGRESSED = "regressed"
-    """The partition ends before its last copied offset: it lost records that the new primary has."""
-    RECREATED = "recreated"
-    """The topic was recreated under the same name: none of its records was copied."""
-    GONE = "gone"
-    """The partition does not exist any more."""
-    UNKNOWN = "unknown"
-    """The state is unknown; `why` has the reason."""
-
-
-class PartitionDivergence(NamedTuple):
-    """One partition of the old primary."""
-
-    topic: str
-    partition: int
-    found: DivergenceState
-    lost_from: int
-    """The first offset that was not copied."""
-    end: int | None = None
-    """Its current last stable offset; None: no log."""
-    records: int = 0
-    bytes: int = 0
-    removed: int = 0
-    """Offsets from `lost_from` on that the old primary's retention removed since: lost, and not listed."""
-    open_transaction: bool = False
-    """Whether records after the end belong to an undecided transaction."""
-    why: str = ""
-    held_back: int = 0
-    """Offsets between the end and the high watermark: more may diverge once the transaction is decided."""
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """All partitions, or why they could not be read."""
-
-    flow: str
-    tails: tuple[PartitionDivergence, ...]
-    unanswered: str = ""
-    """Why the old primary did not answer; empty: it did."""
-    owed: str = ""
-    """Why its fence is pending: then it may take more records; empty: no fence is pending."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether every partition could be read."""
-        return not self.unanswered and not any(t.found is DivergenceState.UNKNOWN for t in self.tails)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing diverges."""
-        return self.is_known and all(
-            t.found is DivergenceState.CLEAN and not t.open_transaction for t in self.tails
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as plain JSON data."""
-        return {
-            "flow": self.flow,
-            "statement": self.statement(),
-            "clean": self.is_clean,
-            "known": self.is_known,
-            "records": sum(t.records for t in self.tails) if self.is_known else None,
-            "bytes": sum(t.bytes for t in self.tails) if self.is_known else None,
-            "removed": sum(t.removed for t in self.tails) if self.is_known else None,
-            "unanswered": self.unanswered,
-            "fence_owed": self.owed,
-            "partitions": [t._asdict() for t in self.tails],
-        }
-
-    def statement(self) -> str:
-        """Return the result in one sentence."""
-        old = self.flow.partition("->")[0]
-        if self.unanswered:
-            return f"{old} does not answer: {self.unanswered}"
-        if unknown := [t for t in self.tails if t.found is DivergenceState.UNKNOWN]:
-            return f"not known of {counted(len(unknown), 'partition')}: {_places(unknown)}"
-        if self.is_clean:
-            return f"{old} has nothing that was not copied ({counted(len(self.tails), 'partition')})"
-        bad = [t for t in self.tails if t.found is not DivergenceState.CLEAN or t.open_transaction]
-        records = sum(t.records for t in self.tails)
-        held = sum(t.held_back for t in self.tails)
-        more = f"; open transactions hold back up to {held:,} more" if held else ""
-        more += "; its fence is pending, so more may come" if self.owed else ""
-        return f"{counted(records, 'record', 'is')} only on {old}: {_places(bad)}{more}"
-
-
-def _places(tails: list[PartitionDivergence]) -> str:
-    return first_of(f"{t.topic}-{t.partition} from {t.lost_from} ({t.why or t.found})" for t in tails)
 
 
 def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[DivergenceState, int, int]:

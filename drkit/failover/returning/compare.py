@@ -10,7 +10,8 @@ from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.loss.divergence import DivergenceState, divergence
+from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.returning.first_record import first_record, has_record
 from drkit.failover.returning.scope import pairs
