@@ -70,12 +70,19 @@ class PartitionDivergence(NamedTuple):
     differs_from: int | None = None
     """The first offset whose record is not the copied one, or where such a record is missing; None: none."""
     only_new: int = 0
-    """Records on the new primary from before its promotion that the old primary does not have."""
+    """Records on the new primary from before its promotion that the old primary does not have: the copies of
+    records that it lost, and what others wrote there. Not counted where the topic is gone or was recreated;
+    after 512 MiB a lower bound."""
     proven: bool = False
     """Whether the last records before the first offset that was not copied equal their copies by content, and
-    the old primary's leader epochs agree. Where nothing was copied, there is nothing to compare: True."""
+    the old primary's leader epochs agree. Where the old primary has no such record, there is nothing to
+    compare: True."""
     copy: CopyState = CopyState.KEPT
     """What became of the copy on the new primary since its promotion."""
+    only_new_from: int | None = None
+    """Offset on the new primary of the first record in `only_new`; None: none, or it is unknown."""
+    copy_end: int | None = None
+    """Where a copy that regressed ends now, on the new primary."""
 
     @property
     def is_clean(self) -> bool:
@@ -106,7 +113,7 @@ class OldCommit(NamedTuple):
     translated: int | None = None
     """The offset on the old primary that the failover translated; None: none of this group and partition."""
     beyond: int = 0
-    """Upper bound on the records of the tail that the group processed: offsets before its commit."""
+    """Records of the tail before the commit, which the group processed; without those that are removed."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,8 @@ class Divergence:
     """Committed offsets on the old primary in the promoted topics."""
     commits_unknown: str = ""
     """Why the committed offsets are not known; empty: they are."""
+    returned: tuple[str, ...] = ()
+    """Promoted topics that the flow in the other direction copies back already: they are not compared."""
 
     @property
     def is_known(self) -> bool:
@@ -161,6 +170,7 @@ class Divergence:
             "uncopied": [t._asdict() for t in self.uncopied],
             "commits": [c._asdict() for c in self.commits],
             "commits_unknown": self.commits_unknown,
+            "returned": list(self.returned),
         }
 
     def statement(self) -> str:
