@@ -52,17 +52,17 @@ class EpochWord(NamedTuple):
 NO_WORD: Final = EpochWord(None)
 
 
-def epoch_word(epoch: int, answer: EpochEnd | None, frontier: int) -> EpochWord:
+def epoch_word(epoch: int, answer: EpochEnd | None, known_to: int) -> EpochWord:
     """Return what the end of a leader epoch says.
 
     :param epoch: of the last copied record; −1: unknown
     :param answer: of the old primary about that epoch; None: it was not asked, or had no answer
-    :param frontier: first offset that was not copied
+    :param known_to: offset after the last copied record, or the log's end if that is earlier
     """
     if epoch < 0 or answer is None:
         return NO_WORD
     if answer.end == _UNKNOWN_END:
         return EpochWord(None, f"it has never heard of leader epoch {epoch}, of which records were copied")
-    if answer.end < frontier:
-        return EpochWord(answer.end, f"its leader epoch {epoch} ends at {answer.end}, before {frontier}")
+    if answer.end < known_to:
+        return EpochWord(answer.end, f"its leader epoch {epoch} ends at {answer.end}, before {known_to}")
     return NO_WORD

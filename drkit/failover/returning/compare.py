@@ -11,7 +11,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.loss.divergence import divergence
-from drkit.failover.loss.findings import CopyState, DivergenceState, PartitionDivergence
+from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.returning.first_record import first_record
 from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
@@ -128,8 +128,7 @@ def refuse_diverged(context: Context) -> dict[TopicPartition, int]:
         )
     wrong = [t for t in tails if t.found is not DivergenceState.CLEAN or t.open_transaction]
     if wrong:
-        some = (f"{t.topic}-{t.partition}: {t.why or t.found}{', an open transaction' * t.open_transaction}"
-                for t in wrong)  # fmt: skip
+        some = (f"{t.topic}-{t.partition}: {t.in_words}" for t in wrong)
         raise Refused(
             f"{counted(len(wrong), 'partition')} of the old primary is not what was copied",
             where=context.flow.source,
@@ -153,7 +152,7 @@ def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence])
     :raises Refused: there is one
     """
     names = context.scope.topics
-    gone = {CopyState.RECREATED: "was made anew", CopyState.GONE: "is gone"}
+    gone = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
     if wrong := [t for t in tails if t.copy in gone]:
         raise Refused(
             "a promoted topic was made anew on the new primary",
@@ -161,7 +160,7 @@ def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence])
             evidence=first_of(f"{names[t.topic]}-{t.partition} {gone[t.copy]}" for t in wrong),
             hint=f"{_FIRST}: its records are not those that the old primary has a copy of",
         )
-    if short := [t for t in tails if t.copy is CopyState.REGRESSED]:
+    if short := [t for t in tails if t.copy is CopyFate.REGRESSED]:
         cuts = cuts_of(context)
         raise Refused(
             "the new primary has lost records that it had when it was promoted",

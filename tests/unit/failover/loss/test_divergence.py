@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
@@ -43,7 +45,7 @@ def test_every_offset_after_the_frontier_is_read_or_reported_as_gone(frontier, s
     assert (found is DivergenceState.CLEAN) == (not wanted and found is not DivergenceState.REGRESSED)
 
 
-def said(*tails: PartitionDivergence, **more: str) -> Divergence:
+def said(*tails: PartitionDivergence, **more: Any) -> Divergence:
     return Divergence("a->b", tails, **more)
 
 

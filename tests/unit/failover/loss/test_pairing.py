@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.loss.pairing import Begin, Compared, Rules, Side, compared, window_before
+from drkit.failover.loss.pairing import Begin, MayLack, PairingResult, Side, compared, window_before
 from drkit.offsets import SegmentMap
 from drkit.wire import Piece
 
-STRICT = Rules()
-LOOSE = Rules(old_compacted=True, new_compacted=True)
+STRICT = MayLack()
+LOOSE = MayLack(old_compacted=True, new_compacted=True)
 Log = dict[int, bytes]
 
 
@@ -33,8 +33,8 @@ def copied(old: Log, gap_after: Iterable[int] = ()) -> tuple[SegmentMap, Log, di
 
 
 def run(
-    segments: SegmentMap, old: list[Piece], new: list[Piece], rules: Rules = STRICT, step: int = 3
-) -> Compared:
+    segments: SegmentMap, old: list[Piece], new: list[Piece], rules: MayLack = STRICT, step: int = 3
+) -> PairingResult:
     """Give the records in parts."""
     left = {Side.OLD: list(old), Side.NEW: list(new)}
     asking = compared(segments, rules)
@@ -44,7 +44,7 @@ def run(
         try:
             asked = asking.send(part)
         except StopIteration as end:
-            found: Compared = end.value
+            found: PairingResult = end.value
             return found
 
 
@@ -61,7 +61,7 @@ def copies_of(new: Log, places: dict[int, int], old: Log) -> list[Piece]:
 def test_a_copy_equals_its_source_whatever_its_holes_and_the_parts(old: Log, gaps: set[int], step: int):
     segments, new, places = copied(old, gaps)
     found = run(segments, pieces(old), copies_of(new, places, old), step=step)
-    assert found == Compared(len(old), None, next=max(old) + 1 if old else 0)
+    assert found == PairingResult(len(old), None, next=max(old) + 1 if old else 0)
 
 
 @given(logs.filter(len), st.data())
@@ -88,7 +88,7 @@ def test_what_compaction_removed_is_no_difference(old: Log, here: set[int], ther
 
 
 @pytest.mark.parametrize("rules", [STRICT, LOOSE])
-def test_another_content_and_a_record_in_a_hole_are_differences_also_with_compaction(rules: Rules):
+def test_another_content_and_a_record_in_a_hole_are_differences_also_with_compaction(rules: MayLack):
     segments, new, places = copied({0: b"a", 1: b"b", 5: b"c"})
     copies = copies_of(new, places, {0: b"a", 1: b"b", 5: b"c"})
     assert run(segments, pieces({0: b"a", 1: b"X", 5: b"c"}), copies, rules).differs_from == 1
@@ -101,9 +101,9 @@ def test_without_compaction_a_missing_record_is_a_difference_on_either_side():
     segments, new, places = copied({0: b"a", 1: b"b", 5: b"c"})
     copies = copies_of(new, places, {0: b"a", 1: b"b", 5: b"c"})
     assert run(segments, pieces({0: b"a", 5: b"c"}), copies).differs_from == 1
-    assert run(segments, pieces({0: b"a", 5: b"c"}), copies, Rules(old_compacted=True)).differs_from is None
+    assert run(segments, pieces({0: b"a", 5: b"c"}), copies, MayLack(old_compacted=True)).differs_from is None
     assert run(segments, pieces({0: b"a", 1: b"b", 5: b"c"}), [copies[0], copies[2]]).differs_from == 1
-    only_there = Rules(new_compacted=True)
+    only_there = MayLack(new_compacted=True)
     assert run(segments, pieces({0: b"a", 1: b"b", 5: b"c"}), copies[::2], only_there).differs_from is None
 
 
@@ -119,7 +119,7 @@ def test_records_of_others_on_the_new_primary_are_counted(old: Log, gaps: set[in
 
 @given(logs, st.sets(st.integers(0, 60)), st.integers(0, 70), st.integers(1, 30))
 def test_a_window_has_the_last_records_before_an_offset(old: Log, gaps: set[int], end: int, number: int):
-    segments, new, places = copied(old, gaps)
+    segments, _, places = copied(old, gaps)
     before = [(o, at) for o, at in sorted(places.items()) if at < end]
     wanted = Begin(*before[-number:][0]) if before else None
     assert window_before(segments, end, number) == wanted
