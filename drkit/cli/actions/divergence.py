@@ -20,7 +20,7 @@ from drkit.errors import Failed, Refused
 from drkit.export.manifest import Manifest
 from drkit.export.run import Exported, ExportRequest, export_tails, read_back
 from drkit.failover.loss.divergence import divergence
-from drkit.failover.loss.findings import CommitKind, CopyState, Divergence, PartitionDivergence
+from drkit.failover.loss.findings import CommitKind, CopyFate, Divergence, PartitionDivergence
 from drkit.failover.loss.tail import Take
 from drkit.failover.loss.tails import own_producers, tails_of
 from drkit.failover.service import FailoverService
@@ -160,7 +160,7 @@ def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
 
 
 def _row(tail: PartitionDivergence) -> dict[str, Any]:
-    copy = "" if tail.copy is CopyState.KEPT else f"its copy is {tail.copy}"
+    copy = "" if tail.copy is CopyFate.KEPT else f"its copy is {tail.copy}"
     is_open = "a transaction is open" if tail.open_transaction else ""
     return {
         "partition": f"{tail.topic}-{tail.partition}", "found": tail.found.value, "from": tail.lost_from,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from drkit.failover.loss.log_cursor import NO_IDS, LogSide, PieceCursor
-from drkit.failover.loss.pairing import ALL, Begin, Compared, Rules, Side, compared, window_before
+from drkit.failover.loss.pairing import ALL, Begin, MayLack, PairingResult, Side, compared, window_before
 from drkit.model import SourceOffset, TargetOffset, TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
 
@@ -24,7 +24,7 @@ _WINDOW_BYTES: Final = 32 << 20
 _FEWER: Final = 8
 _LEAST: Final = 16
 """Where a window has more bytes, an eighth of its records is compared, but at least so many."""
-_STRICT: Final = Rules()
+_STRICT: Final = MayLack()
 
 
 class _TooLargeError(Exception):
@@ -43,7 +43,7 @@ class Copies:
     """From the log start of the old primary to the frontier, or to its end if that is earlier."""
     new_span: tuple[int, int]
     """From the log start of the copy to the cut, or to where a copy that lost its last records ends."""
-    rules: Rules = _STRICT
+    rules: MayLack = _STRICT
     skip: frozenset[int] = NO_IDS
     """Producers whose records on the old primary do not count where the map does not know them."""
 
@@ -171,7 +171,7 @@ class ContentCheck:
         most: int = ALL,
         answers: Answers | None = None,
         limited: bool = False,
-    ) -> Compared:
+    ) -> PairingResult:
         """Compare from a record and its copy on.
 
         :param most: end after so many equal records
@@ -192,7 +192,7 @@ class ContentCheck:
             try:
                 asked = steps.send(await cursors[asked].pieces())
             except StopIteration as end:
-                found: Compared = end.value
+                found: PairingResult = end.value
                 return found
 
     def _is_mapped(self, old: int) -> bool:

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 from drkit.errors import ConfigError, DrkitError
 from drkit.failover.core.context import Context
 from drkit.failover.loss.content import DEPTH, Answers
-from drkit.failover.loss.findings import CopyState, Divergence, OldCommit, PartitionDivergence
+from drkit.failover.loss.findings import CopyFate, Divergence, OldCommit, PartitionDivergence
 from drkit.failover.loss.log_cursor import LogSide, first_answers
 from drkit.failover.loss.new_primary import Copy, NewPrimary, look_at_new_primary
 from drkit.failover.loss.old_commits import BeyondCounter, Commits, commits_in, translated_by
-from drkit.failover.loss.pairing import Rules, Side
+from drkit.failover.loss.pairing import MayLack, Side
 from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, check_of
 from drkit.failover.loss.tail import Take
 from drkit.flow_state.names import state_topic
@@ -161,7 +161,7 @@ class _Comparison:
             for at, frontier in _partitions(self.roles, existing)
         ]
         tails: list[PartitionDivergence] = context.run(_compared, checks, depth, taken)
-        none = Copy(CopyState.KEPT)
+        none = Copy(CopyFate.KEPT)
         never = [PartitionCheck(old, self.new, at, None, none) for at in _all_of(existing, uncopied)]
         more: list[PartitionDivergence] = context.run(_compared, never, depth, taken)
         commits, unknown = self._judged(counter, [*tails, *more], unknown)
@@ -228,9 +228,9 @@ class _Compacted(NamedTuple):
             _compacted(context.target_admin(), names),
         )
 
-    def rules(self, topic: str, copy: str) -> Rules:
+    def rules(self, topic: str, copy: str) -> MayLack:
         """Return what may be missing of a topic and its copy."""
-        return Rules(topic in self.old, copy in self.new)
+        return MayLack(topic in self.old, copy in self.new)
 
 
 def _compacted(cluster: Cluster, topics: Collection[str]) -> frozenset[str]:

@@ -31,7 +31,7 @@ class DivergenceState(StrEnum):
     """The state is unknown; `why` has the reason."""
 
 
-class CopyState(StrEnum):
+class CopyFate(StrEnum):
     """What became of the copy on the new primary since its promotion."""
 
     KEPT = "kept"
@@ -77,7 +77,7 @@ class PartitionDivergence(NamedTuple):
     """Whether the last records before the first offset that was not copied equal their copies by content, and
     the old primary's leader epochs agree. Where the old primary has no such record, there is nothing to
     compare: True."""
-    copy: CopyState = CopyState.KEPT
+    copy: CopyFate = CopyFate.KEPT
     """What became of the copy on the new primary since its promotion."""
     only_new_from: int | None = None
     """Offset on the new primary of the first record in `only_new`; None: none, or it is unknown."""
@@ -87,13 +87,13 @@ class PartitionDivergence(NamedTuple):
     @property
     def is_clean(self) -> bool:
         """Whether both sides have the same records from before the promotion."""
-        same = self.found is DivergenceState.CLEAN and self.copy is CopyState.KEPT
+        same = self.found is DivergenceState.CLEAN and self.copy is CopyFate.KEPT
         return same and not self.open_transaction and not self.only_new
 
     @property
     def in_words(self) -> str:
         """Its state, with what else there is to say of it."""
-        copy = f"its copy is {self.copy}" if self.copy is not CopyState.KEPT else ""
+        copy = f"its copy is {self.copy}" if self.copy is not CopyFate.KEPT else ""
         only_new = f"{self.only_new:,} only on the new primary" if self.only_new else ""
         is_open = "an open transaction" if self.open_transaction else ""
         return ", ".join(filter(None, (self.found.value, self.why, copy, only_new, is_open)))

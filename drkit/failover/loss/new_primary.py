@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.failover.core.context import Context
-from drkit.failover.loss.findings import CopyState
+from drkit.failover.loss.findings import CopyFate
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.flow_state.copied_topics import CopiedPartition, written_of
 from drkit.flow_state.records import EventRecord, ReturnRecord, RoleRecord
@@ -27,7 +27,7 @@ _UNKNOWN_END: Final = -1
 class Copy(NamedTuple):
     """The copy of a partition."""
 
-    state: CopyState
+    state: CopyFate
     end: int | None = None
     """Where a copy that regressed ends now."""
     unknown: str = ""
@@ -59,22 +59,22 @@ class NewPrimary:
         pair = self.pairs[at]
         to, topic = pair.target, self.side.topics[pair.target.topic]
         if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
-            return Copy(CopyState.KEPT, unknown=f"{to.topic}: {codes.error_name(topic.error)}")
+            return Copy(CopyFate.KEPT, unknown=f"{to.topic}: {codes.error_name(topic.error)}")
         state = copy_state(topic, pair.target_id, to.partition)
-        if state is not CopyState.KEPT:
+        if state is not CopyFate.KEPT:
             return Copy(state)
         if leader_of(self.side.topics, to) < 0 or to not in self.ends or to not in self.starts:
-            return Copy(CopyState.KEPT, unknown=f"the leader of its copy {to} does not answer")
+            return Copy(CopyFate.KEPT, unknown=f"the leader of its copy {to} does not answer")
         return shortened(self.ends[to], self.epochs.get(to), self.cuts.get(at))
 
     def unnamed_copy(self, at: TopicPartition) -> tuple[Copy, bool]:
         """What became of the copy of a partition without a role, and whether its topic does not have it."""
         if at.topic not in self.targets:
-            return Copy(CopyState.KEPT), False
+            return Copy(CopyFate.KEPT), False
         target, wanted = self.targets[at.topic]
         topic = self.side.topics[target]
         state = copy_state(topic, wanted, min(topic.leaders, default=0))
-        return Copy(state), state is CopyState.KEPT and at.partition not in topic.leaders
+        return Copy(state), state is CopyFate.KEPT and at.partition not in topic.leaders
 
     def place(self, at: TopicPartition) -> Resolution | str:
         """How a partition maps to its copy, or why that is unknown."""
@@ -84,13 +84,13 @@ class NewPrimary:
         return found.answer.reason if isinstance(found.answer, Unavailable) else found.answer
 
 
-def copy_state(topic: TopicMetadata, wanted: UUID, partition: int) -> CopyState:
+def copy_state(topic: TopicMetadata, wanted: UUID, partition: int) -> CopyFate:
     """Return what became of the topic of a copy. Pure."""
     if topic.error in codes.NO_SUCH_TOPIC:
-        return CopyState.GONE
+        return CopyFate.GONE
     if topic.topic_id != wanted:
-        return CopyState.RECREATED
-    return CopyState.KEPT if partition in topic.leaders else CopyState.GONE
+        return CopyFate.RECREATED
+    return CopyFate.KEPT if partition in topic.leaders else CopyFate.GONE
 
 
 def shortened(end: int, epoch: EpochEnd | None, cut: int | None) -> Copy:
@@ -101,8 +101,8 @@ def shortened(end: int, epoch: EpochEnd | None, cut: int | None) -> Copy:
     """
     left = end if epoch is None or epoch.end == _UNKNOWN_END else min(end, epoch.end)
     if cut is None or left >= cut:
-        return Copy(CopyState.KEPT)
-    return Copy(CopyState.REGRESSED, left)
+        return Copy(CopyFate.KEPT)
+    return Copy(CopyFate.REGRESSED, left)
 
 
 def look_at_new_primary(
@@ -124,7 +124,6 @@ def look_at_new_primary(
     }
     wanted = sorted({known.topics[name][0] for name in topics})
     found = context.run(metadata, context.target, wanted)
-    side = LogSide(context.target, found)
     asked = [p.target for p in pairs.values() if leader_of(found, p.target) >= 0]
     epochs = {
         pair.target: epoch
@@ -132,17 +131,17 @@ def look_at_new_primary(
         if (epoch := (roles[at.topic].epochs or {}).get(at.partition)) is not None
         and leader_of(found, pair.target) >= 0
     }
-    reader = context.kept.places_of(context.target, context.flow.source)
+    cuts, reader = _cuts(roles, topics), context.kept.places_of(context.target, context.flow.source)
     return NewPrimary(
-        side,
-        {name: (known.topics[name][0], known.topics[name][2]) for name in topics},
-        pairs,
-        context.run(reader.locate, pairs.values(), known.producers),
-        context.run(listed, context.target, found, asked, EARLIEST),
-        context.run(listed, context.target, found, asked, LATEST),
-        context.run(epoch_ends, context.target, found, epochs),
-        _cuts(roles, topics),
-        _strangers(context, pairs.keys(), _cuts(roles, topics)),
+        LogSide(context.target, found),
+        targets={name: (known.topics[name][0], known.topics[name][2]) for name in topics},
+        pairs=pairs,
+        located=context.run(reader.locate, pairs.values(), known.producers),
+        starts=context.run(listed, context.target, found, asked, EARLIEST),
+        ends=context.run(listed, context.target, found, asked, LATEST),
+        epochs=context.run(epoch_ends, context.target, found, epochs),
+        cuts=cuts,
+        strangers=_strangers(context, pairs.keys(), cuts),
     )
 
 

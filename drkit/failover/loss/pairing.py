@@ -26,7 +26,7 @@ class Side(Enum):
     NEW = "new"
 
 
-class Rules(NamedTuple):
+class MayLack(NamedTuple):
     """What is no difference."""
 
     old_compacted: bool = False
@@ -34,7 +34,7 @@ class Rules(NamedTuple):
     new_compacted: bool = False
 
 
-class Compared(NamedTuple):
+class PairingResult(NamedTuple):
     """What was found up to the first difference."""
 
     equal: int
@@ -85,13 +85,13 @@ class _Found:
         self.strays += 1
         self.first_stray = offset if self.first_stray is None else self.first_stray
 
-    def ended(self, differs_from: int | None) -> Compared:
-        return Compared(self.equal, differs_from, self.strays, self.first_stray, self.next)
+    def ended(self, differs_from: int | None) -> PairingResult:
+        return PairingResult(self.equal, differs_from, self.strays, self.first_stray, self.next)
 
 
 def compared(
-    segments: SegmentMap, rules: Rules, most: int = ALL
-) -> Generator[Side, Sequence[Piece], Compared]:
+    segments: SegmentMap, rules: MayLack, most: int = ALL
+) -> Generator[Side, Sequence[Piece], PairingResult]:
     """Compare two streams; they begin where a record and its copy are, or after a log's start.
 
     :param segments: the map; its last segment must be closed

@@ -8,11 +8,11 @@ from typing import Final
 from uuid import UUID
 
 from drkit.failover.loss.content import Answers, ContentCheck, ContentResult, Copies
-from drkit.failover.loss.findings import CopyState, DivergenceState, PartitionDivergence
+from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.loss.judging import NO_WORD, epoch_word, judged
 from drkit.failover.loss.log_cursor import NO_IDS, LogSide, Unreadable, count_visible
 from drkit.failover.loss.new_primary import Copy, NewPrimary
-from drkit.failover.loss.pairing import Rules
+from drkit.failover.loss.pairing import MayLack
 from drkit.failover.loss.tail import Take, read_tail
 from drkit.kafka.reading.epochs import EpochEnd
 from drkit.model import TargetOffset, TopicPartition
@@ -94,7 +94,6 @@ class PartitionCheck:
         :param depth: records before the frontier that are compared with their copies
         :param answers: the first fetch answers of that, as far as there are some
         :raises RawError: the old primary stopped answering
-        :raises CorruptBatch: a batch of the tail cannot be read
         """
         if why := self.old.silent(self.at):
             return PartitionDivergence(*self.at, DivergenceState.UNKNOWN, self.frontier or 0, why=why)
@@ -129,13 +128,13 @@ class PartitionCheck:
             epoch = epoch_word(mapped.epoch, self.old.epochs.get(self.at), known_to)
         differs = min((o for o in (content.differs_from, epoch.other_from) if o is not None), default=None)
         begins = (self.frontier, differs, mapped.lost_from if mapped else None)
-        is_kept = self.copy.state in {CopyState.KEPT, CopyState.REGRESSED} and not self.is_more
+        is_kept = self.copy.state in {CopyFate.KEPT, CopyFate.REGRESSED} and not self.is_more
         tail_from = min((o for o in begins if o is not None), default=None) if is_kept else None
         found, first, removed = judged(tail_from, log, same=is_same)
         if log is not None and is_same:
             found = DivergenceState.REGROWN if differs is not None else found
             found = DivergenceState.MORE if self.is_more else found
-            if doubt and (found is DivergenceState.CLEAN or self.copy.state is CopyState.REGRESSED):
+            if doubt and (found is DivergenceState.CLEAN or self.copy.state is CopyFate.REGRESSED):
                 found = DivergenceState.UNKNOWN
         agrees = not doubt and not epoch.doubt and differs is None and log is not None and is_same
         held = log.held_offsets if log is not None else 0
@@ -149,7 +148,7 @@ class PartitionCheck:
             why=doubt if found is DivergenceState.UNKNOWN else epoch.doubt,
             held_back=held,
             differs_from=differs,
-            proven=agrees and self.copy.state is CopyState.KEPT and not self.is_more,
+            proven=agrees and self.copy.state is CopyFate.KEPT and not self.is_more,
             copy=self.copy.state,
             copy_end=self.copy.end,
         )
@@ -167,7 +166,7 @@ class PartitionCheck:
 
     async def _with_only_new(self, tail: PartitionDivergence, content: ContentResult) -> PartitionDivergence:
         pair = self.new.pairs.get(self.at)
-        if pair is None or tail.copy not in {CopyState.KEPT, CopyState.REGRESSED} or self.copy.unknown:
+        if pair is None or tail.copy not in {CopyFate.KEPT, CopyFate.REGRESSED} or self.copy.unknown:
             return tail
         strays, spans = self._unseen(tail, content)
         number, first = await count_visible(self.new.side, pair.target, spans, _MOST_BYTES)
@@ -212,8 +211,8 @@ class PartitionCheck:
         for span, without in (((first, copied_to), NO_IDS), ((copied_to, end), skip)):
             passed = await read_tail(self.old.side.cluster, topic, self.at, span, without, take)
             records, size = records + passed.records, size + passed.bytes
-            if passed.error or passed.next_offset < span[1]:
-                why = f"it could be read up to offset {passed.next_offset} only (error {passed.error})"
+            if passed.stopped:
+                why = f"it could be read up to offset {passed.next_offset} only: {passed.stopped}"
                 return tail._replace(
                     found=DivergenceState.UNKNOWN, why=why, records=records, bytes=size, proven=False
                 )
@@ -233,7 +232,7 @@ def _gaps(segments: SegmentMap, start: int, end: int) -> Iterator[tuple[int, int
 
 
 def check_of(
-    old: OldPrimary, new: NewPrimary, at: TopicPartition, frontier: int | None, rules: Rules
+    old: OldPrimary, new: NewPrimary, at: TopicPartition, frontier: int | None, rules: MayLack
 ) -> PartitionCheck:
     """Return what there is to compare of a partition.
 
@@ -245,18 +244,24 @@ def check_of(
     copy, log = new.copy(at), old.ends.get(at)
     if frontier is None or log is None or copy.unknown or not old.is_same(at.topic):
         return PartitionCheck(old, new, at, frontier, copy)
-    if copy.state not in {CopyState.KEPT, CopyState.REGRESSED}:
+    if copy.state not in {CopyFate.KEPT, CopyFate.REGRESSED}:
         return PartitionCheck(old, new, at, frontier, copy)
     place, pair = new.place(at), new.pairs[at]
     if isinstance(place, str):
         return PartitionCheck(old, new, at, frontier, copy._replace(unknown=place))
     limit = copy.end if copy.end is not None else new.cuts.get(at, place.copied_end)
     segments = _closed(place.segments, min(limit, place.copied_end))
-    left = _lost_from(segments, limit) if copy.state is CopyState.REGRESSED else None
+    left = _lost_from(segments, limit) if copy.state is CopyFate.REGRESSED else None
     last = segments.record_before(limit)
     old_end = min(o for o in (frontier, log.end, left) if o is not None)
     copies = Copies(
-        at, pair.target, segments, (log.start, old_end), (new.starts[pair.target], limit), rules, old.skip
+        at,
+        pair.target,
+        segments,
+        old_span=(log.start, old_end),
+        new_span=(new.starts[pair.target], limit),
+        rules=rules,
+        skip=old.skip,
     )
     known_to = last[0] + 1 if last is not None else 0
     mapped = Mapped(copies, min(limit, place.copied_end), known_to, left, place.leader_epoch)

@@ -12,7 +12,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.loss.content import DEPTH
 from drkit.failover.loss.divergence import divergence
-from drkit.failover.loss.findings import CopyState, DivergenceState, PartitionDivergence
+from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import unplanned
 from drkit.failover.returning.tails import Unsound, to_json, why_unsound
@@ -130,7 +130,7 @@ def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence])
 
     :raises Refused: there is one
     """
-    gone = {CopyState.RECREATED: "was made anew", CopyState.GONE: "is gone"}
+    gone = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
     if wrong := [t for t in tails if t.copy in gone]:
         names = context.scope.topics
         raise Refused(

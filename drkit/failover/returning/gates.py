@@ -12,7 +12,7 @@ from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.reverse import reverse_flow
-from drkit.failover.loss.findings import CopyState, DivergenceState
+from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.first_record import first_record
@@ -94,7 +94,7 @@ def _refuse_short_copies(
 ) -> None:
     """Refuse to trim where the copy has lost records: where clients began to write there is unknown."""
     short = [str(at) for at, u in sorted(unsound.items())
-             if u.tail.copy is CopyState.REGRESSED and methods.get(at) is Method.TRIM]  # fmt: skip
+             if u.tail.copy is CopyFate.REGRESSED and methods.get(at) is Method.TRIM]  # fmt: skip
     if short:
         raise Refused(
             "the new primary has lost records that it had when it was promoted: nothing can be trimmed there",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.failover.core.choices import Method
-from drkit.failover.loss.findings import CopyState, DivergenceState, PartitionDivergence
+from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.model import TopicPartition
 
 _FIELDS: Final = frozenset(PartitionDivergence._fields)
@@ -46,7 +46,7 @@ def of_json(raw: Iterable[Mapping[str, Any]]) -> list[Unsound]:
     for entry in raw:
         fields = {k: v for k, v in entry.items() if k in _FIELDS}
         fields |= {
-            "found": DivergenceState(fields["found"]), "copy": CopyState(fields.get("copy", CopyState.KEPT)),
+            "found": DivergenceState(fields["found"]), "copy": CopyFate(fields.get("copy", CopyFate.KEPT)),
         }  # fmt: skip
         found.append(Unsound(PartitionDivergence(**fields), str(entry["unsound"])))
     return found
@@ -60,7 +60,7 @@ def why_unsound(tail: PartitionDivergence, *, proven: bool, copied_back: int | N
     """
     if tail.found is not DivergenceState.CLEAN:
         return tail.why or tail.found.value
-    if tail.copy is not CopyState.KEPT:
+    if tail.copy is not CopyFate.KEPT:
         return f"its copy is {tail.copy}"
     if tail.only_new:
         return f"{tail.only_new} records on the new primary are not on it"

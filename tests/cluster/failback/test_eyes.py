@@ -10,9 +10,12 @@ import pytest
 
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Scope
-from drkit.failover.loss.findings import CommitKind, CopyState, DivergenceState
+from drkit.failover.loss import divergence as comparison
+from drkit.failover.loss.findings import CommitKind, CopyFate, DivergenceState
 from drkit.failover.returning.compare import compared, unsound
 from drkit.flow_state.records import RoleRecord
+from drkit.kafka.reading.epochs import EpochEnd
+from drkit.model import TopicPartition
 from tests.support.failback.older_disk import (
     BIG,
     BIG_LATER,
@@ -22,6 +25,7 @@ from tests.support.failback.older_disk import (
     REGROWN,
     SHORT,
     OlderDisk,
+    looked,
     told,
 )
 from tests.support.failover.command import drkit
@@ -45,7 +49,7 @@ def story(module_cluster: ModuleClusters, tmp_path_factory: pytest.TempPathFacto
 def test_what_is_as_it_was_copied_is_clean_and_proven(story: OlderDisk, what: str) -> None:
     tail = story.tail(what)
     assert (tail.found, tail.copy, tail.is_clean, tail.proven) == (
-        DivergenceState.CLEAN, CopyState.KEPT, True, True,
+        DivergenceState.CLEAN, CopyFate.KEPT, True, True,
     )  # fmt: skip
     assert (tail.records, tail.only_new, tail.differs_from) == (0, 0, None)
 
@@ -58,12 +62,36 @@ def test_new_records_after_the_frontier_are_the_tail(story: OlderDisk) -> None:
 
 @pytest.mark.parametrize("what", REGROWN)
 def test_an_older_disk_with_other_records_is_regrown(story: OlderDisk, what: str) -> None:
-    """With the same end, a later one and an earlier one; its leader epochs say nothing."""
+    """With the same end, a later one and an earlier one."""
     tail, number = story.tail(what), REGROWN[what]
     assert (tail.found, tail.lost_from, tail.differs_from) == (DivergenceState.REGROWN, FIRST, FIRST)
     assert (tail.end, tail.records, tail.only_new) == (FIRST + number, number, LATER)
-    assert (tail.only_new_from, tail.proven, tail.why) == (FIRST, False, "")
+    assert (tail.only_new_from, tail.proven) == (FIRST, False)
     assert [r.offset for r in story.records(what)] == [*range(FIRST, FIRST + number)]
+
+
+def test_content_tells_where_leader_epochs_say_nothing(
+    story: OlderDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Restarts may bring both histories to the same epoch."""
+
+    async def none(*_: object) -> dict[TopicPartition, EpochEnd]:
+        return {}
+
+    monkeypatch.setattr(comparison, "epoch_ends", none)
+    names = {what: story.world.name(what) for what in REGROWN}
+    found = looked(story.world, topics=[*names.values()])
+    assert {what: found.tail(what)[2:7] for what in names} == {what: story.tail(what)[2:7] for what in names}
+
+
+def test_an_older_disk_hands_out_producer_ids_again(
+    story: OlderDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of drkit's ids after the frontier were copied back; not where others can have these ids."""
+    monkeypatch.setattr(comparison, "on_record", lambda _: range(10_000))
+    found = looked(story.world, topics=[story.world.name(what) for what in ("more", "diverged")])
+    assert found.tail("more").records == REGROWN["more"]
+    assert (found.tail("diverged").found, found.tail("diverged").records) == (DivergenceState.CLEAN, 0)
 
 
 def test_the_first_difference_is_found_far_before_the_frontier(story: OlderDisk) -> None:
@@ -101,18 +129,19 @@ def test_records_of_others_on_the_standby_are_counted(story: OlderDisk, what: st
 def test_a_copy_that_lost_its_last_records_leaves_them_on_the_old_primary_only(story: OlderDisk) -> None:
     """Its end is far behind the promotion's again; the leader epoch of the promotion ends before it."""
     tail = story.tail("short")
-    assert (tail.copy, tail.copy_end, tail.found) == (CopyState.REGRESSED, SHORT, DivergenceState.DIVERGED)
+    assert (tail.copy, tail.copy_end, tail.found) == (CopyFate.REGRESSED, SHORT, DivergenceState.DIVERGED)
     assert (tail.lost_from, tail.records, tail.differs_from) == (SHORT, FIRST - SHORT, None)
     assert [r.offset for r in story.records("short")] == [*range(SHORT, FIRST)]
     with story.world.desk() as desk:
         role = desk.context_outside_run().state.get(RoleRecord, story.world.name("short"))
     assert role is not None
-    assert role.epochs == {0: 0}
+    assert role.epochs is not None
+    assert [(number, type(epoch)) for number, epoch in role.epochs.items()] == [(0, int)]
 
 
 def test_a_copy_that_is_another_topic_now_leaves_everything(story: OlderDisk) -> None:
     tail = story.tail("elsewhere")
-    assert (tail.copy, tail.found) == (CopyState.RECREATED, DivergenceState.DIVERGED)
+    assert (tail.copy, tail.found) == (CopyFate.RECREATED, DivergenceState.DIVERGED)
     assert (tail.lost_from, tail.records, tail.proven) == (0, FIRST, False)
 
 
@@ -153,6 +182,21 @@ def test_the_command_names_every_class(story: OlderDisk, tmp_path: Path) -> None
     assert found[story.world.name("same")] == "regrown"
     assert (done.data["clean"], done.data["proven"]) == (False, False)
     assert json.loads(json.dumps(done.data["uncopied"]))
+
+
+@pytest.mark.parametrize(("side", "what", "at"), [(0, "clean", 80), (1, "clean", 80), (0, "diverged", -1)])
+def test_what_cannot_be_read_is_unknown(story: OlderDisk, side: int, what: str, at: int) -> None:
+    """A byte of a copied record on either side, and one of the tail, is another one on the disk."""
+    topics = [story.world.name(what), story.world.name("tx")]
+    with story.broken(story.world.brokers[side], what, at):
+        broken = looked(story.world, topics=topics)
+        assert "is unknown" in _refused(story, what)
+    tail = broken.tail(what)
+    assert (tail.found, tail.proven, tail.is_clean) == (DivergenceState.UNKNOWN, False, False)
+    assert "CRC-32C does not match" in tail.why
+    assert broken.tail("tx").is_clean
+    assert not broken.found.is_known
+    assert looked(story.world, topics=topics).tail(what) == story.tail(what)
 
 
 @pytest.mark.parametrize(

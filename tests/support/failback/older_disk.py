@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+import os
 from pathlib import Path
 import shutil
 from typing import Any
@@ -11,6 +14,7 @@ from drkit.config import ClusterSettings
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import Divergence, PartitionDivergence
+from drkit.local.broker import LocalBroker
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.wire import Record
@@ -29,12 +33,7 @@ FAR = 1100
 """Records that were copied after those of somebody else."""
 SHORT = 20
 """Records that are left of one copy."""
-COMPACT = {
-    "cleanup.policy": "compact",
-    "segment.ms": "1000",
-    "min.cleanable.dirty.ratio": "0.01",
-    "max.compaction.lag.ms": "1000",
-}
+COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 QUICK_CLEANER = {"log.cleaner.backoff.ms": "200"}
 _KEYS = 10
 _WHAT = (
@@ -62,6 +61,21 @@ class OlderDisk:
     def records(self, what: str) -> list[Record]:
         """The records that only the old primary has."""
         return [r for at, r in self.listed if at.topic == self.world.name(what)]
+
+    @contextmanager
+    def broken(self, cluster: LocalCluster, what: str, at: int) -> Iterator[None]:
+        """Another byte on a broker's disk: brokers send what they read there.
+
+        :param at: which byte of the topic's first segment; a negative one counts from its end
+        """
+        folder = _folder_of(cluster.brokers[0], self.world.name(what))
+        file = folder / f"{0:020}.log"
+        byte = file.read_bytes()[at]
+        try:
+            _overwrite(file, at, byte ^ 0xFF)
+            yield
+        finally:
+            _overwrite(file, at, byte)
 
 
 def told(world: World, primary: LocalCluster, standby: LocalCluster, folder: Path) -> OlderDisk:
@@ -115,9 +129,9 @@ class _Teller:
         fill(world.source, topics["between"], FAR, first=FIRST)
         world.copied([topics["short"], topics["between"]])
 
-        self._primary.kill()
+        self._primary.freeze()
         shutil.copytree(self._data, self._folder / "older")
-        self._primary.restart()
+        self._primary.resume()
         for what in _CHANGED:
             fill(world.source, topics[what], LATER, first=FIRST)
         fill(world.source, topics["big"], BIG_LATER, first=BIG)
@@ -134,7 +148,7 @@ class _Teller:
         assert report["state"] == "done", report
         for what in ("clean", "same", "after"):
             fill(world.target, self._topics[what], LATER, first=500)
-        self._fill_keys(world.target, "keys-there", 5)
+        self._closed_segment(world.target, "keys-there")
 
     def come_back(self) -> None:
         """The primary comes back from its older disk and takes other records."""
@@ -144,10 +158,10 @@ class _Teller:
         self._primary.restart()
         eventually(lambda: world.offsets(world.source, topics["clean"])[0] == FIRST, what="the older disk")
         for what, number in REGROWN.items():
-            fill(world.source, topics[what], number, first=1000)
+            fill(world.source, topics[what], number, first=1000, enable_idempotence=True)
         fill(world.source, topics["big"], BIG_LATER, first=10_000)
-        fill(world.source, topics["diverged"], 5, first=1000)
-        self._fill_keys(world.source, "keys", 5)
+        fill(world.source, topics["diverged"], 5, first=1000, enable_idempotence=True)
+        self._closed_segment(world.source, "keys")
         for what in ("recreated", "gone"):
             world.delete(world.source, topics[what])
         world.create(world.source, topics["recreated"], 1, {})
@@ -191,6 +205,11 @@ class _Teller:
             put(out, self._topics[what], b"%d of %d" % (i, number), b"%d" % (i % _KEYS))
         assert out.flush(30) == 0
 
+    def _closed_segment(self, cluster: ClusterSettings, what: str) -> None:
+        """Let the cleaner have all earlier records: it leaves the segment that is written to as it is."""
+        self._world.configure(cluster, self._topics[what], "segment.ms", "1000")
+        self._fill_keys(cluster, what, 5)
+
     def _cleaned(self, cluster: ClusterSettings, what: str) -> None:
         """Wait for the cleaner."""
         topic = self._topics[what]
@@ -200,6 +219,17 @@ class _Teller:
     def _data(self) -> Path:
         return self._primary.folder / "data"
 
-    def _dir(self, broker: Any, what: str) -> Path:
-        [found] = (broker.folder / "data").rglob(f"{self._topics[what]}-0")
-        return Path(found)
+    def _dir(self, broker: LocalBroker, what: str) -> Path:
+        return _folder_of(broker, self._topics[what])
+
+
+def _overwrite(file: Path, at: int, byte: int) -> None:
+    with file.open("r+b") as log:
+        log.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        log.write(bytes([byte]))
+
+
+def _folder_of(broker: LocalBroker, topic: str) -> Path:
+    """Where a broker has the topic's partition 0."""
+    [found] = (broker.folder / "data").rglob(f"{topic}-0")
+    return found
