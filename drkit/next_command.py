@@ -11,14 +11,15 @@ _OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"']
 _COMMAND: Final = re.compile(
     r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)"
     r"|divergence(?: (?:export|verify))?|control (?:adopt|check)|status|verify"
-    r"|watch (?:resume|pause|acknowledge)|(?:failover|replay|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
+    r"|watch (?:resume|pause|acknowledge)"
+    r"|(?:failover|failback|replay|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
     rf"(?P<options>(?:{_OPTION})*)"
 )
 """A command within a sentence; a bare ``drkit watch`` or ``drkit failover`` names the program."""
 _ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
 """An option to add to the typed command."""
 _OF_A_FLOW: Final = frozenset({
-    "control", "failover", "fence", "divergence", "replay", "replicate", "reprotect", "status", "translate",
+    "control", "failback", "failover", "fence", "divergence", "replay", "replicate", "reprotect", "status", "translate",
     "verify", "watch",
 })  # fmt: skip
 _OF_NO_FLOW: Final = "divergence verify"
