@@ -19,8 +19,8 @@ _COMMAND: Final = re.compile(
 _ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
 """An option to add to the typed command."""
 _OF_A_FLOW: Final = frozenset({
-    "control", "failback", "failover", "fence", "divergence", "replay", "replicate", "reprotect", "status", "translate",
-    "verify", "watch",
+    "control", "failback", "failover", "fence", "divergence", "replay", "replicate", "reprotect", "status",
+    "translate", "verify", "watch",
 })  # fmt: skip
 _OF_NO_FLOW: Final = "divergence verify"
 """It needs an export alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,12 +122,13 @@ class DeadPrimary:
             found[topic] = {p: records[copied[p] :] for p, records in log.items() if records[copied[p] :]}
         return found
 
-    def request(self, folder: Path, **more: Any) -> RunRequest:
-        """What is decided about each topic."""
+    def request(self, folder: Path, topics: Collection[str] = (), **more: Any) -> RunRequest:
+        """What is decided about each topic, or about some."""
+        cases = {t: c for t, c in self.cases.items() if not topics or t in topics}
         said: dict[str, Any] = {
             "clients_cut": CUT,
-            "dispositions": {t: c.disposition for t, c in self.cases.items() if c.disposition},
-            "methods": {t: c.method for t, c in self.cases.items() if c.method},
+            "dispositions": {t: c.disposition for t, c in cases.items() if c.disposition},
+            "methods": {t: c.method for t, c in cases.items() if c.method},
             "reason": REASON, "export_to": str(folder),
         }  # fmt: skip
         return RunRequest(**said | more)

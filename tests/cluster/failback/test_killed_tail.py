@@ -1,0 +1,115 @@
+"""The return of a primary that died is killed at a boundary of its journal, and another host continues it or
+rolls it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import EntryKind
+from drkit.local.cluster import LocalCluster
+from tests.support.failback.killed import KilledReturns
+from tests.support.failback.pair import Pair
+from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failover.orchestrator import Kill, Orchestrators
+from tests.support.shared_clusters import ModuleClusters
+
+WHENS = ("before", "file", "after")
+MOST_ENTRIES = 60
+"""Of an unbroken run."""
+REPLAYED = Case("replay", "rebuild", tail=6)
+DISCARDED = Case("discard", "rebuild", tail=6)
+A_FEW = (
+    (StepName.EXPORT, "export", EntryKind.RESULT, "before"),
+    (StepName.BEGIN, "empty ", EntryKind.RESULT, "before"),
+    (StepName.REPLAY, "replay", EntryKind.RESULT, "before"),
+)
+"""Where it hurts most: files, an emptied topic and appended records that are not on record yet."""
+
+
+class Made:
+    """Makes a dead primary with a number of topics."""
+
+    def __init__(self, primary: LocalCluster, target: LocalCluster, folder: Path) -> None:
+        self._clusters, self._folder = (primary, target), folder
+        self.home: DeadPrimary | None = None
+
+    def __call__(self, orchestrators: Orchestrators, number: int, case: Case = REPLAYED) -> KilledReturns:
+        pair = Pair(*self._clusters, self._folder / "journal")
+        self.home = DeadPrimary(pair, self._clusters[0], {f"t{i}": case for i in range(number)})
+        return KilledReturns(self.home, orchestrators, self._folder / "saved")
+
+
+@pytest.fixture
+def made(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[Made]:
+    found = Made(module_cluster("primary"), target, tmp_path)
+    yield found
+    if found.home is not None:
+        found.home.close()
+
+
+def test_killed_at_some_boundaries_and_resumed(made: Made, orchestrators: Orchestrators) -> None:
+    stage = made(orchestrators, len(A_FEW) + 1)
+    first = next(stage.left)
+    assert not stage.begun(first)
+    unbroken, entries = stage.ended(first), stage.home.side.run_log().entries
+    for (step, effect, kind, when), topic in zip(A_FEW, stage.left, strict=True):
+        found = (
+            n
+            for n, e in enumerate(entries)
+            if (e.step, e.effect.replace(first, ""), e.kind) == (step, effect, kind)
+        )
+        assert stage.begun(topic, Kill(next(found), when))
+        stage.resumed()
+        assert stage.ended(topic) == unbroken, (step, effect, kind, when)
+    stage.all_is_well()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(5400)
+@pytest.mark.parametrize("when", WHENS)
+def test_killed_at_every_boundary_and_resumed(made: Made, orchestrators: Orchestrators, when: str) -> None:
+    stage = made(orchestrators, MOST_ENTRIES + 1)
+    first = next(stage.left)
+    stage.begun(first)
+    unbroken, entries = stage.ended(first), stage.home.side.run_log().entries
+    assert len(entries) <= MOST_ENTRIES
+    for number, (entry, topic) in enumerate(zip(entries, stage.left, strict=False)):
+        if stage.begun(topic, Kill(number, when)):
+            stage.resumed()
+        else:
+            stage.begun(topic)
+        assert stage.ended(topic) == unbroken, (number, entry.kind, entry.step, entry.effect, when)
+    for topic in stage.left:
+        stage.begun(topic)
+    stage.all_is_well()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(5400)
+def test_killed_at_every_boundary_and_aborted(made: Made, orchestrators: Orchestrators) -> None:
+    """Before a topic has begun everything is given back; one that has begun is copied on; then all return."""
+    stage = made(orchestrators, MOST_ENTRIES + 1, DISCARDED)
+    first = next(stage.left)
+    stage.begun(first)
+    unbroken, entries = stage.ended(first), stage.home.side.run_log().entries
+    for number, (entry, topic) in enumerate(zip(entries, stage.left, strict=False)):
+        before = stage.standing(topic)
+        if not stage.begun(topic, Kill(number, "after")):
+            continue
+        run = stage.home.side.run_log()
+        if run.state.is_over or not run.abortable:
+            stage.resumed()
+        else:
+            stage.aborted()
+        now = stage.standing(topic)
+        if now["return"] is None:
+            assert now == before, (number, entry.kind, entry.step, entry.effect)
+            stage.begun(topic)
+            assert stage.ended(topic) == unbroken, (number, entry.kind, entry.step, entry.effect)
+    for topic in stage.left:
+        stage.begun(topic)
+    stage.all_is_well()

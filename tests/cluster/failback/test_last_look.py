@@ -1,0 +1,101 @@
+"""Right before a topic of the old primary is emptied everything is looked at again.
+
+What is not as it was compared, saved and decided is held, and nothing is emptied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover.core.context import StepProgress
+from drkit.failover.core.machine import RunState, StepName
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from tests.support.failback.pair import Pair
+from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failover.truth import values
+from tests.support.flows.produce import fill
+from tests.support.shared_clusters import ModuleClusters
+
+DAY = "86400000"
+FENCE = "max.message.bytes"
+
+
+@pytest.fixture
+def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
+    primary = module_cluster("primary")
+    pair = Pair(primary, target, tmp_path / "journal")
+    cases = {
+        n: Case("discard", tail=6, settings={"retention.ms": DAY}) for n in ("grows", "commits", "altered")
+    }
+    found = DeadPrimary(pair, primary, cases)
+    found.die()
+    yield found
+    found.close()
+
+
+def test_nothing_is_emptied_that_is_not_as_it_was_decided(home: DeadPrimary, tmp_path: Path) -> None:
+    side = home.side
+    grows, commits, altered = home.topics
+
+    def a_record_more() -> None:
+        admin = Cluster.connect(side.source)
+        assert not alter_topic_configs(admin, {grows: {FENCE: "1048576"}})
+        fill(side.source, grows, 1, first=9000)
+        assert not alter_topic_configs(admin, {grows: {FENCE: "0"}})
+
+    def a_commit() -> None:
+        side.commit(side.source, f"{commits}-lags", {TopicPartition(commits, 0): 1})
+
+    def another_byte() -> None:
+        file = next(p for p in (tmp_path / "saved").rglob("*") if p.is_file() and p.suffix == ".parquet")
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.chmod(0o600)
+        file.write_bytes(content)
+
+    _held(home, tmp_path, grows, a_record_more, "has changed since it was compared")
+    _held(home, tmp_path, commits, a_commit, "has committed on the old primary since")
+    _held(home, tmp_path, altered, another_byte, "not what was written")
+    _comes_home(home, tmp_path)
+
+
+def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], None], why: str) -> None:
+    """A return that is disturbed right before it empties a topic; then it is rolled back."""
+    side = home.side
+    before = {p: values(r) for p, r in side.records(side.source, topic).items()}
+    seen: list[str | None] = []
+
+    def tell(progress: StepProgress) -> None:
+        if progress.step is StepName.BEGIN and progress.what == f"{topic} begins":
+            seen.append(_retention(home, topic))
+            disturb()
+
+    with side.desk(tell=tell) as desk:
+        with pytest.raises(Refused, match=why):
+            desk.begin_return(home.request(folder / "saved", [topic]), topics=[topic])
+        assert seen == ["-1"], "its retention rests while somebody thinks"
+        assert side.run_log().state is RunState.HELD
+        assert desk.abort("for the test")["state"] == "aborted"
+    now = {p: values(r) for p, r in side.records(side.source, topic).items()}
+    assert all(now[p][: len(r)] == r for p, r in before.items()), "nothing was emptied"
+    assert _retention(home, topic) == DAY
+
+
+def _comes_home(home: DeadPrimary, folder: Path) -> None:
+    """What was rolled back begins again, with what is there now."""
+    home.come_home(home.request(folder / "again"))
+    home.copied_back()
+    home.nothing_is_lost()
+    assert home.same_on_both() > 100
+    assert {_retention(home, t) for t in home.topics} == {DAY}
+
+
+def _retention(home: DeadPrimary, topic: str) -> str | None:
+    return topic_configs(Cluster.connect(home.side.source), [topic])[topic]["retention.ms"].value
