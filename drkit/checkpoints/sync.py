@@ -87,6 +87,7 @@ async def _sync_some(
                 promoted=p.at.topic in shard.promoted,
                 now_ms=now,
                 refresh_ms=shard.refresh_ms,
+                emptied=at in shard.known.emptied,
             )
             verdicts[at] = verdict = judge(case)
             if verdict.is_write:

@@ -64,6 +64,8 @@ class GroupFacts(NamedTuple):
     """Whether the group itself has committed on the target."""
     unread: str = ""
     """Why the group's committed offset is unknown although the source answers."""
+    emptied: bool = False
+    """Whether the copy was emptied in a return."""
 
 
 def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
@@ -147,6 +149,7 @@ def _case(
         promoted=facts.target.topic in flow.promoted,
         now_ms=flow.now_ms,
         refresh_ms=_NEVER_MS,
+        emptied=facts.emptied,
     )
 
 

@@ -261,6 +261,7 @@ class GroupLook:
                     on_source=StoredOffset(*mine) if mine is not None else None,
                     checkpoint=self._tail.newest.get(group, {}).get(target),
                     on_target=kept, target_state=told, worked=has_worked, unread=unread,
+                    emptied=at in known.emptied,
                 )  # fmt: skip
                 found.append(judged(flow, facts))
             committed = (on_source.value if on_source is not None else None) or {}

@@ -147,7 +147,7 @@ def _decided(
 def _cases(
     context: Context, group: str, found: TargetGroup, *, worked: bool
 ) -> Iterator[tuple[TopicPartition, Case]]:
-    translated, now = context.result(StepName.TRANSLATE), context.wall()
+    translated, now, known = context.result(StepName.TRANSLATE), context.wall(), context.known
     for target, (upstream, downstream, *mark) in translated["positions"][group].items():
         at = partition_of(target)
         case = Case(
@@ -162,6 +162,7 @@ def _cases(
             promoted=False,
             now_ms=now,
             refresh_ms=_NEVER_MS,
+            emptied=TopicPartition(known.upstream.get(at.topic, ""), at.partition) in known.emptied,
         )
         yield at, case
 

@@ -1,0 +1,106 @@
+"""What is found on the old primary, and what follows: which method, and which are refused. No broker."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover.core.choices import Method
+from drkit.failover.core.context import Scope
+from drkit.failover.core.request import RunRequest
+from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
+from drkit.failover.returning.gates import refuse_methods
+from drkit.failover.returning.tails import Unsound, method_of, of_json, to_json, why_unsound
+from drkit.model import TopicPartition
+
+CLEAN = PartitionDivergence("t", 0, DivergenceState.CLEAN, 10, 10, proven=True)
+DIVERGED = CLEAN._replace(found=DivergenceState.DIVERGED, end=14, records=4)
+
+
+def refused(tail: PartitionDivergence, method: Method, **request: Any) -> str:
+    """Why a method is refused for a partition; what asks a cluster is not reached."""
+    context: Any = SimpleNamespace(
+        flow=SimpleNamespace(name="p->s", source="p", target="s"),
+        scope=Scope({"t": "t"}, (), whole_flow=False),
+        request=RunRequest(**request),
+    )
+    at = TopicPartition("t", 0)
+    why = why_unsound(tail, proven=False, copied_back=None)
+    with pytest.raises(Refused) as caught:
+        refuse_methods(context, [Unsound(tail, why)], {at: method})
+    return caught.value.what
+
+
+def test_partitions_that_only_the_old_primary_has_are_refused() -> None:
+    assert refused(DIVERGED._replace(found=DivergenceState.MORE), Method.REBUILD).startswith(
+        "the old primary has partitions"
+    )
+
+
+def test_a_partition_that_is_not_the_beginning_of_the_other_does_not_continue() -> None:
+    assert "the method delta would leave records" in refused(DIVERGED, Method.DELTA)
+
+
+def test_a_copy_that_lost_records_is_not_trimmed() -> None:
+    short = CLEAN._replace(copy=CopyFate.REGRESSED, copy_end=7)
+    assert "nothing can be trimmed there" in refused(short, Method.TRIM)
+
+
+def test_keep_is_not_built() -> None:
+    assert refused(DIVERGED, Method.KEEP, methods={"t": "keep"}) == "the method keep is not built"
+
+
+@pytest.mark.parametrize(
+    ("tail", "proven", "back", "why"),
+    [
+        (CLEAN, False, None, ""),
+        (CLEAN._replace(proven=False), True, None, ""),
+        (CLEAN._replace(proven=False), False, None, "could not be proven"),
+        (CLEAN._replace(only_new=3), False, None, "3 records on the new primary are not on it"),
+        (CLEAN, True, 12, "copied back to it before, at 12"),
+        (CLEAN._replace(copy=CopyFate.REGRESSED), False, None, "its copy is regressed"),
+        (DIVERGED, True, None, "diverged"),
+    ],
+)
+def test_what_may_continue(tail: PartitionDivergence, *, proven: bool, back: int | None, why: str) -> None:
+    said = why_unsound(tail, proven=proven, copied_back=back)
+    assert (why in said) if why else not said
+
+
+@pytest.mark.parametrize("chosen", [None, *Method])
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_the_default_is_exact_and_a_sound_partition_is_never_trimmed(
+    chosen: str | None, *, is_sound: bool
+) -> None:
+    found = method_of(chosen, is_sound=is_sound)
+    if chosen is None:
+        assert found is (Method.DELTA if is_sound else Method.REBUILD)
+    elif chosen == Method.TRIM:
+        assert found is (Method.DELTA if is_sound else Method.TRIM)
+    else:
+        assert found == chosen
+
+
+tails = st.builds(
+    PartitionDivergence,
+    st.text(min_size=1, max_size=9), st.integers(0, 9), st.sampled_from(DivergenceState),
+    st.integers(0, 99), st.none() | st.integers(0, 99),
+    records=st.integers(0, 9), only_new=st.integers(0, 9), copy=st.sampled_from(CopyFate),
+)  # fmt: skip
+
+
+@given(st.lists(st.builds(Unsound, tails, st.text(max_size=9)), max_size=4))
+def test_what_was_found_is_read_from_the_journal_as_it_was_written(found: list[Unsound]) -> None:
+    plain = json.loads(json.dumps(to_json(found)))
+    assert of_json(plain) == found
+    later = [{**entry, "of a later version": 1} for entry in plain]
+    assert of_json(later) == found
+    for u in found:
+        first, end = u.span
+        assert 0 <= first <= end or end == 0
