@@ -20,7 +20,7 @@ from drkit.failover.service import FailoverService
 from drkit.status.pair.model import PairState, PairTopic
 
 
-class Stage(StrEnum):
+class HomeStage(StrEnum):
     """What is done next."""
 
     RETURN = "return"
@@ -34,7 +34,7 @@ class Stage(StrEnum):
 class Situation(NamedTuple):
     """Where a pair is on its way home."""
 
-    stage: Stage
+    stage: HomeStage
     is_under_way: bool
     """Whether a run of this stage is open, and has to be continued."""
 
@@ -75,15 +75,15 @@ def situation(settings: Settings, ways: Ways) -> Situation | None:
     if (run := opened[there.name]) is not None:
         if run.table is FAILOVER:
             raise _failing_over(there, run)
-        return Situation(Stage.RETURN, is_under_way=True)
+        return Situation(HomeStage.RETURN, is_under_way=True)
     if (run := opened[back.name]) is not None:
-        return Situation(Stage.TURN if run.table is RETURN else Stage.SWITCH, is_under_way=True)
+        return Situation(HomeStage.TURN if run.table is RETURN else HomeStage.SWITCH, is_under_way=True)
     if waiting(settings, back, there):
-        return Situation(Stage.TURN, is_under_way=False)
+        return Situation(HomeStage.TURN, is_under_way=False)
     if waiting(settings, there, back):
-        return Situation(Stage.RETURN, is_under_way=False)
+        return Situation(HomeStage.RETURN, is_under_way=False)
     if returned(settings, there, back):
-        return Situation(Stage.SWITCH, is_under_way=False)
+        return Situation(HomeStage.SWITCH, is_under_way=False)
     return None
 
 

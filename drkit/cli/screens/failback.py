@@ -10,14 +10,14 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.config import FlowSettings
 from drkit.counted import counted
-from drkit.failover.way_home import Stage
+from drkit.failover.way_home import HomeStage
 from drkit.status.pair.model import PairStatus, PairTopic
 from drkit.visible import visible
 
 _TITLES: Final = {
-    Stage.RETURN: "home is the standby",
-    Stage.SWITCH: "clients are home",
-    Stage.TURN: "the other cluster is the standby",
+    HomeStage.RETURN: "home is the standby",
+    HomeStage.SWITCH: "clients are home",
+    HomeStage.TURN: "the other cluster is the standby",
 }
 
 
@@ -47,7 +47,7 @@ def _line(pair: PairStatus | None, left: Sequence[PairTopic]) -> str:
     return f"{some}{more}" + (f"; {left[0].topic}: {why}" if why else "")
 
 
-def shown_stage(stage: Stage, report: Mapping[str, Any], *, verbose: bool) -> list[dict[str, Any] | str]:
+def shown_stage(stage: HomeStage, report: Mapping[str, Any], *, verbose: bool) -> list[dict[str, Any] | str]:
     """The report of a stage for a person."""
     done = report["state"] == "done"
     return [f"{stage}: {_TITLES[stage] if done else report['state']}", *shown(report, verbose=verbose)]

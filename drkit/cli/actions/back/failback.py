@@ -23,7 +23,7 @@ from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.service import FailoverService
-from drkit.failover.way_home import Situation, Stage, Ways, not_in_step, nothing_to_do, situation, ways_of
+from drkit.failover.way_home import HomeStage, Situation, Ways, not_in_step, nothing_to_do, situation, ways_of
 from drkit.status.paired import PairedCollector
 
 _PLACE: Final = "drkit failback"
@@ -62,7 +62,7 @@ class _WayHome:
 
     def __init__(self, settings: Settings, ways: Ways, request: RunRequest, given: _Given) -> None:
         self._settings, self._ways, self._request, self._given = settings, ways, request, given
-        self._done: list[tuple[Stage, dict[str, Any]]] = []
+        self._done: list[tuple[HomeStage, dict[str, Any]]] = []
         self._stop = until_signalled()
 
     def walk(self) -> None:
@@ -74,7 +74,7 @@ class _WayHome:
         while now is not None:
             flow = self._flow_of(now.stage)
             session().flow = flow.name if len(self._settings.flows) > 1 else ""
-            if now.stage is Stage.SWITCH and not now.is_under_way:
+            if now.stage is HomeStage.SWITCH and not now.is_under_way:
                 self._wait()
             try:
                 with FailoverService(self._settings, flow, Progressing()) as service:
@@ -99,7 +99,7 @@ class _WayHome:
                 hint=f"{_PLACE} continues it",
             )
         with FailoverService(self._settings, self._flow_of(now.stage), Progressing()) as service:
-            if now.stage is Stage.SWITCH:
+            if now.stage is HomeStage.SWITCH:
                 show_switch(self._ways.back.name, service.rehearse([], self._switch_request()))
             else:
                 request, topics = self._return_request(now.stage)
@@ -124,14 +124,14 @@ class _WayHome:
             raise nothing_to_do(self._ways.there)
         return now
 
-    def _is_of_a_replicator(self, stage: Stage) -> bool:
+    def _is_of_a_replicator(self, stage: HomeStage) -> bool:
         """Whether a replicator of the pair walks a stage by itself: nothing is to be decided in it."""
-        return stage is Stage.TURN and not self._stop.is_set()
+        return stage is HomeStage.TURN and not self._stop.is_set()
 
     # -- a stage ------------------------------------------------------------------------------------
 
-    def _flow_of(self, stage: Stage) -> FlowSettings:
-        return self._ways.there if stage is Stage.RETURN else self._ways.back
+    def _flow_of(self, stage: HomeStage) -> FlowSettings:
+        return self._ways.there if stage is HomeStage.RETURN else self._ways.back
 
     def _walk_stage(self, service: FailoverService, now: Situation) -> None:
         try:
@@ -144,7 +144,7 @@ class _WayHome:
 
     def _work(self, service: FailoverService, now: Situation) -> Callable[[], dict[str, Any]]:
         yes = self._given["yes"]
-        if now.stage is Stage.SWITCH:
+        if now.stage is HomeStage.SWITCH:
             request = self._switch_request()
             if now.is_under_way:
                 return partial(service.resume, request, take_over=self._given["take_over"])
@@ -154,13 +154,13 @@ class _WayHome:
             resume = partial(service.resume, take_over=self._given["take_over"])
             return partial(decided_with, resume, request, _PLACE, yes=yes)
         # Clients are home by now: nothing is decided any more.
-        confirm = asking(_PLACE, yes=yes or now.stage is Stage.TURN)
+        confirm = asking(_PLACE, yes=yes or now.stage is HomeStage.TURN)
         begin = partial(service.begin_return, confirm=confirm, topics=topics)
         return partial(decided_with, begin, request, _PLACE, yes=yes)
 
-    def _return_request(self, stage: Stage) -> tuple[RunRequest, tuple[str, ...]]:
+    def _return_request(self, stage: HomeStage) -> tuple[RunRequest, tuple[str, ...]]:
         """The request of a return, and its topics; a turn after a switchover has nothing to decide."""
-        if stage is Stage.TURN:
+        if stage is HomeStage.TURN:
             return RunRequest(clients_cut=self._request.clients_cut), ()
         return self._request, self._given["topics"]
 
