@@ -1,4 +1,4 @@
-"""Returns that are refused by name and change nothing: promoted by an earlier drkit, or unplanned."""
+"""Topics that no switchover has promoted wait for a person; names that would not come back are refused."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.local.cluster import LocalCluster
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
-
-NO_SWITCHOVER = "no switchover is on record"
 
 
 def _promoted(pair: Pair) -> str:
@@ -27,11 +26,9 @@ def _promoted(pair: Pair) -> str:
     return topic
 
 
-def _stays(pair: Pair, topic: str) -> None:
-    """Neither by hand nor by the reverse flow is anything begun or copied."""
+def _waits_for_a_person(pair: Pair, topic: str) -> None:
+    """The reverse flow begins nothing by itself, and copies nothing of it; a person begins it."""
     side, back = pair.now, pair.other
-    with side.desk() as desk, pytest.raises(Refused, match=NO_SWITCHOVER):
-        desk.begin_return(RunRequest(clients_cut=CUT))
     fill(side.target, topic, 20, first=500)
     before = {p: values(r) for p, r in side.records(side.source, topic).items()}
     back.replicate()
@@ -44,6 +41,11 @@ def _stays(pair: Pair, topic: str) -> None:
     with StateTopic(back.target, back.source.alias) as state:
         state.load()
         assert not state.all(ReturnRecord)
+    with side.desk() as desk:
+        assert desk.begin_return(RunRequest(clients_cut=CUT))["state"] == "done"
+    back.copied([topic, other])
+    theirs, ours = (back.records(c, topic) for c in (back.source, back.target))
+    assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
 
 
 def test_a_switchover_by_the_version_before_this_one(pair: Pair) -> None:
@@ -56,7 +58,7 @@ def test_a_switchover_by_the_version_before_this_one(pair: Pair) -> None:
         assert known.pop("planned")
         known.pop("clients_cut", None)
         state.write(RoleRecord.key(topic), json.dumps(known).encode())
-    _stays(pair, topic)
+    _waits_for_a_person(pair, topic)
 
 
 def test_an_unplanned_failover(pair: Pair) -> None:
@@ -65,4 +67,20 @@ def test_an_unplanned_failover(pair: Pair) -> None:
     with side.desk() as desk:
         assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
     side.stop_replicating()
-    _stays(pair, topic)
+    _waits_for_a_person(pair, topic)
+
+
+def test_names_that_would_not_come_back(source: LocalCluster, target: LocalCluster, pair: Pair) -> None:
+    prefixed = Pair(source, target, pair.now.folder, naming="prefix")
+    try:
+        side = prefixed.now
+        topic = side.name("orders")
+        side.create(side.source, topic, 1, {"retention.ms": "-1"})
+        fill(side.source, topic, 10)
+        side.replicate()
+        side.copied([topic])
+        assert prefixed.switch()["state"] == "done"
+        with side.desk() as desk, pytest.raises(Refused, match="other names than they have"):
+            desk.begin_return(RunRequest(clients_cut=CUT))
+    finally:
+        prefixed.close()

@@ -78,9 +78,10 @@ class Pair:
     """A pair; `now` is the direction that copies."""
 
     def __init__(
-        self, left: LocalCluster, right: LocalCluster, folder: Path, *, user: str = ADMIN, **flow: Any
-    ) -> None:
-        there = Side(left, right, folder, user=user, **flow)
+        self, left: LocalCluster, right: LocalCluster, folder: Path, *, user: str = ADMIN, tag: str = "",
+        **flow: Any,
+    ) -> None:  # fmt: skip
+        there = Side(left, right, folder, user=user, tag=tag, **flow)
         back = Side(right, left, folder, tag=there.tag, sides="ba", user=user, **flow)
         there.opposite, back.opposite = back, there
         self.now, self.other = there, back

@@ -1,0 +1,61 @@
+"""Another, empty, cluster takes the place of the old primary, by name only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover.core.request import RunRequest
+from drkit.kafka.admin import Cluster
+from drkit.local.cluster import LocalCluster
+from tests.support.failback.pair import CUT, Pair
+from tests.support.failover.truth import values
+from tests.support.flows.produce import fill
+from tests.support.shared_clusters import ModuleClusters
+
+
+@pytest.fixture
+def pair(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[Pair]:
+    found = Pair(module_cluster("primary"), target, tmp_path / "journal")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def successor(pair: Pair, source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterator[Pair]:
+    """The same pair, its primary's name leading to another cluster."""
+    found = Pair(source, target, tmp_path / "journal", tag=pair.now.tag)
+    yield found
+    found.close()
+
+
+def test_an_empty_cluster_takes_its_place(pair: Pair, successor: Pair) -> None:
+    side = pair.now
+    topic = side.name("orders")
+    side.create(side.source, topic, 2, {"retention.ms": "-1"})
+    fill(side.source, topic, 40)
+    side.replicate()
+    side.copied([topic])
+    side.stop_replicating()
+    side.brokers[0].kill()
+    with side.desk() as desk:
+        assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
+    fill(side.target, topic, 20, first=500)
+
+    side, back = successor.now, successor.other
+    with side.desk() as desk, pytest.raises(Refused, match="another cluster than the one that was copied"):
+        desk.begin_return(RunRequest(clients_cut=CUT, reason="a test"))
+    cluster_id = Cluster.connect(side.source).cluster_id
+    with side.desk() as desk:
+        request = RunRequest(clients_cut=CUT, reason="a test", new_primary=cluster_id)
+        report = desk.begin_return(request)
+    assert report["state"] == "done", report
+    assert any("is unknown" in note for step in report["steps"] for note in step["notes"])
+    back.replicate()
+    back.copied([topic])
+    theirs, ours = (back.records(c, topic) for c in (back.source, back.target))
+    assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
+    assert back.exact([topic]) > 60
