@@ -1,4 +1,4 @@
-"""``drkit failback`` as a person types it: refused, begun, waiting, home; run again, it continues where it was."""
+"""``drkit failback`` as a person types it: refused, begun, waiting, home; run again, it continues."""
 
 from __future__ import annotations
 
