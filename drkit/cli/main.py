@@ -64,6 +64,11 @@ _COMMANDS: Final = {
         "diverged",
         "What the old primary has and the new one has not, after a failover.",
     ),
+    "replay": _Row(
+        "drkit.cli.commands.replay",
+        "replay",
+        "Append what only the old primary had to the new one, from an export.",
+    ),
     "repoint": _Row("drkit.cli.commands.repoint", "repoint", "The cluster that clients are pointed to."),
     "translate": _Row(
         "drkit.cli.commands.translate", "translate", "A group's exact position on the other cluster."

@@ -84,6 +84,7 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     'drkit fence lift --accept-divergence "REASON"': (D, W),
     "drkit fence pay": (W,),
     "drkit fence show": (A,),
+    "drkit replay --from MANIFEST --to-quarantine": (D,),
     "drkit replicate --dry-run": (A,),
     "drkit replicate --flow '{}'": (N, R, D),
     "drkit replicate --flow '{}->{}'": (D,),
@@ -137,7 +138,7 @@ def printed() -> dict[str, str]:
     """All of them, each with a module that prints it."""
     rooms = (
         "checkpoints", "cli", "client", "copy_task", "detect", "failover", "flow_state", "kafka",
-        "mm2_topics", "monitoring", "offset_map", "replicate", "repoint", "spark", "status",
+        "mm2_topics", "monitoring", "offset_map", "replay", "replicate", "repoint", "spark", "status",
         "takeover", "topic_sync", "translate", "verify", "watch",
     )  # fmt: skip
     files = [path for room in rooms for path in sorted((DRKIT / room).rglob("*.py"))]

@@ -1,4 +1,4 @@
-"""Every refusal of a failover has a page that quotes it; the page of the machine is the table."""
+"""Every refusal of a failover, return or replay has a page that quotes it; the machine's page is the table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from drkit.failover.checks.preconditions import GATES
 from drkit.topic_sync import rules as topic_rules
 
 ROOT = Path(__file__).parents[3]
-KINDS = ("failover-*.md", "reprotect-*.md")
+KINDS = ("failover-*.md", "reprotect-*.md", "replay-*.md")
 FOUND = [p for kind in KINDS for p in sorted((ROOT / "runbooks").glob(kind))]
 PAGES = {p.stem: p.read_text(encoding="utf-8") for p in FOUND}
-REFUSALS = {"Refused", "RunLocked", "FlowPromoted", "AbortedAtSource"}
+REFUSALS = {"Refused", "RunLocked", "FlowPromoted", "AbortedAtSource", "ReplayTaken"}
 
 
 def sentence(node: ast.expr) -> str:
@@ -36,6 +36,8 @@ def refusals(path: Path) -> Iterator[str]:
 
 FILES = [
     *sorted((ROOT / "drkit/failover").rglob("*.py")),
+    *sorted((ROOT / "drkit/replay").rglob("*.py")),
+    ROOT / "drkit/cli/actions/replay.py",
     Path(str(topic_rules.__file__)),
 ]
 SAID = sorted({s for path in FILES for s in refusals(path)} - {"the target cannot hold … replicas"})

@@ -1,0 +1,86 @@
+"""``drkit replay``: the old primary's tail, from an export, into the new primary."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.cli.configuration import configuration
+from drkit.cli.questions import ask
+from drkit.cli.render import emit
+from drkit.cli.screens.replay import Progress, answer, show_plan
+from drkit.cli.session import session
+from drkit.cli.signals import until_signalled
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import Failed, Refused
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import describe_topics
+from drkit.replay.compare import Same
+from drkit.replay.run import Replayer, ReplayRequest, total
+from drkit.replay.tail import export_at
+
+_COMMAND: Final = "drkit replay"
+
+
+def replay(
+    manifest: str,
+    flow: str | None,
+    topics: tuple[str, ...],
+    same: str | None,
+    sha256: str | None,
+    *,
+    to_quarantine: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Run ``drkit replay``."""
+    settings = configuration().settings
+    export = export_at(manifest, sha256)
+    chosen = _flow(settings, flow, export.flow)
+    if topics:
+        export = export.of_topics(frozenset(topics))
+    target = settings.cluster(chosen.target).with_client(chosen.target_admin)
+    request = ReplayRequest(export, Same(same) if same else None, to_quarantine=to_quarantine)
+    state = _state(target, chosen)
+    with Replayer(target, chosen, request) as replayer:
+        plan = replayer.plan(state)
+        if not (dry_run and session().as_json):
+            show_plan(plan, target.alias)
+        if dry_run:
+            plan.decided()
+            emit(answer(plan, None, whole=session().as_json))
+            return 0
+        if not plan.is_done:
+            plan.decided()
+            if not yes:
+                ask(f"Append to {target.alias}?", command=_COMMAND)
+        results = replayer.run(plan, Progress(plan), until_signalled().is_set)
+    emit(answer(plan, results, whole=session().as_json))
+    return 0 if total(results).is_done else Failed.exit_code
+
+
+def _flow(settings: Settings, name: str | None, exported: str) -> FlowSettings:
+    """The flow of that name; without one, that of the export, or the only one."""
+    if name is None and any(each.name == exported for each in settings.flows):
+        name = exported
+    return settings.one_flow(name)
+
+
+def _state(target: ClusterSettings, flow: FlowSettings) -> FlowState:
+    """What the new primary has of the flow's state.
+
+    :raises Refused: nothing
+    """
+    name = state_topic(flow.source)
+    if name not in describe_topics(Cluster.connect(target), [name]):
+        raise Refused(
+            "the flow never ran: nothing says which topics are copies",
+            where=f"{flow.name}: {target.alias}",
+            evidence=f"there is no {name}",
+            hint="name the flow whose old primary the export is of: --flow",
+        )
+    with StateTopic(target, flow.source) as state:
+        state.load()
+        return state.records
