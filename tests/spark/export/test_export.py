@@ -8,6 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 import json
 from pathlib import Path
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -20,23 +21,22 @@ from drkit.errors import ConfigError, Failed, Refused
 from drkit.export.check import check_files, exported_records
 from drkit.export.hole import HoleKind
 from drkit.export.manifest import partition_export
+from drkit.export.reading import TailReader
 from drkit.export.run import Exported, ExportRequest, export_tails, read_back
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.requests import describe_producers
 from drkit.local.cluster import LocalCluster
-from drkit.model import TopicPartition
 from tests.support.export.holes import holes_of
 from tests.support.export.topics import Topics, kinds_at, seen_as
 from tests.support.flows.flow import Flow
 from tests.support.flows.known_flow import remember, write_settings
-from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.spark.here import drkit_here
 from tests.support.stored import put as put_record
 from tests.support.waiting import eventually
 
 MASTER = "local[2]"
+FIRST = 17
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,8 @@ def export(topics: Topics, to: Path, run: str, *kinds: str, **more: Any) -> Expo
 @pytest.fixture(scope="module")
 def whole(topics: Topics, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """All of them, exported once."""
-    return export(topics, tmp_path_factory.mktemp("whole"), "run-1")
+    to = tmp_path_factory.mktemp("whole")
+    return export(topics, to, "run-1", skip=frozenset({topics.copied_back}))
 
 
 KINDS = ("codecs", "transactions", "broker-time", "old", "empties", "trimmed", "compacted")
@@ -105,41 +106,39 @@ async def cluster_id(raw: Any) -> str:
     return str(raw.cluster_id)
 
 
-def test_parts_of_a_partition_in_lines_of_json_from_an_offset_on(
-    topics: Topics, whole: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("drkit.export.jobs.PART_BYTES", 5000)
-    first = 17
-    tails = topics.tails("codecs", "transactions", "empties", first=first)
-    done = export(topics, tmp_path, "run-2", tails=tails, request={"format": "jsonl"})
-    assert check_files(done.path, done.sha256) == done.manifest
-    assert max(len(each.parts) for each in done.manifest.partitions) > 3
-    for tail in tails:
+@pytest.fixture(scope="module")
+def lines(topics: Topics, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """Some of them in lines of JSON, from an offset on, in small parts."""
+    tails = topics.tails("codecs", "transactions", "empties", first=FIRST)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drkit.export.jobs.PART_BYTES", 5000)
+        to = tmp_path_factory.mktemp("lines")
+        return export(topics, to, "run-2", tails=tails, request={"format": "jsonl"})
+
+
+def test_parts_of_a_partition_in_lines_of_json_from_an_offset_on(whole: Exported, lines: Exported):
+    assert check_files(lines.path, lines.sha256) == lines.manifest
+    assert max(len(each.parts) for each in lines.manifest.partitions) > 3
+    for tail in lines.manifest.ranges:
         of = tail.topic, tail.partition
-        assert [*exported_records(done.path, *of)] == [
-            record for record in exported_records(whole.path, *of) if record.offset >= first
+        assert [*exported_records(lines.path, *of)] == [
+            record for record in exported_records(whole.path, *of) if record.offset >= FIRST
         ]
 
 
-def test_what_drkit_copied_there_is_named_and_not_exported(topics: Topics, tmp_path: Path):
-    name = topics.name("copied-back")
-    fill(topics.cluster, name, 20, enable_idempotence=True)
-    fill(topics.cluster, name, 10, enable_idempotence=True, first=20)
-    node = topics.flow.topic(topics.cluster, name).leaders[0].node
-    at = TopicPartition(name, 0)
-    ((_, known),) = topics.flow.ask(topics.cluster, describe_producers, node, [at]).values()
-    (ours,) = [number for number, state in known.items() if state.last_sequence == 19]
-    done = export(topics, tmp_path, "run-3", "copied-back", skip=frozenset({ours}))
-    assert holes_of(done.path, done.manifest, name, 0) == dict.fromkeys(range(20), HoleKind.COPIED_BACK)
-    assert [r.offset for r in exported_records(done.path, name, 0)] == list(range(20, 30))
-    assert {r.producer_id for r in exported_records(done.path, name, 0)} == known.keys() - {ours}
+def test_what_drkit_copied_there_is_named_and_not_exported(topics: Topics, whole: Exported):
+    name = topics.names["copied-back"]
+    assert holes_of(whole.path, whole.manifest, name, 0) == dict.fromkeys(range(20), HoleKind.COPIED_BACK)
+    found = [*exported_records(whole.path, name, 0)]
+    assert [record.offset for record in found] == list(range(20, 30))
+    assert {record.producer_id for record in found}.isdisjoint({topics.copied_back, -1})
 
 
 def test_a_complete_one_is_kept_and_never_written_over(topics: Topics, whole: Exported):
     to, before = Path(whole.path).parent.parent, Path(whole.path).stat()
     said: list[str] = []
     again = export(topics, to, "run-1", progress=said.append)
-    assert again == replace_reused(whole)
+    assert again == whole._replace(is_reused=True, peak_memory_bytes=0)
     assert Path(whole.path).stat() == before
     assert "a complete export is there and is kept" in said[0]
     with pytest.raises(Refused, match="never written over"):
@@ -147,43 +146,42 @@ def test_a_complete_one_is_kept_and_never_written_over(topics: Topics, whole: Ex
     assert check_files(whole.path, whole.sha256)
 
 
-def replace_reused(done: Exported) -> Exported:
-    return done._replace(is_reused=True, peak_memory_bytes=0)
-
-
-def test_spark_finds_what_the_hashes_of_files_do_not_show(topics: Topics, tmp_path: Path):
-    """A row was changed by someone who also made the file's hash and the manifest's fit."""
-    done = export(topics, tmp_path, "run-4", "empties", request={"format": "jsonl"})
-    assert read_back(done.path, done.sha256, master=MASTER) == done.manifest
-    (partition,) = done.manifest.partitions
-    (part,) = partition.parts
+def test_spark_finds_what_the_hashes_of_files_do_not_show(lines: Exported, tmp_path: Path):
+    """A record was changed by someone who also made the file's hash and the manifest's fit."""
+    folder = Path(shutil.copytree(Path(lines.path).parent, tmp_path / "copy"))
+    partition = lines.manifest.partitions[0]
+    part = partition.parts[1]
     assert part.records_file is not None
-    file = Path(done.path).parent / partition.folder / part.records_file.name
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"timestamp":1', b'"timestamp":2')]))
+    file = folder / partition.folder / part.records_file.name
+    rows = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*rows[:-1], rows[-1].replace(b'"timestamp":1', b'"timestamp":2')]))
     renewed = replace(part, records_file=replace(part.records_file, sha256=hash_of(file)))
-    forged = replace(done.manifest, partitions=(partition_export(partition.range, [renewed]),))
-    Path(done.path).write_bytes(forged.to_bytes())
-    check_files(done.path)
+    parts = [renewed if each is part else each for each in partition.parts]
+    partitions = partition_export(partition.range, parts), *lines.manifest.partitions[1:]
+    (folder / "manifest.json").write_bytes(replace(lines.manifest, partitions=partitions).to_bytes())
+    path = str(folder / "manifest.json")
+    check_files(path)
     with pytest.raises(Refused, match="not what was written") as refused:
-        read_back(done.path, master=MASTER)
-    assert f"{partition.topic}-0: offsets 0 to {partition.end - 1} do not hold" in refused.value.evidence
+        read_back(path, master=MASTER)
+    wrong = f"{partition.topic}-0: offsets {part.first} to {part.end - 1} do not hold"
+    assert wrong in refused.value.evidence
     with pytest.raises(Refused, match="not what was written"):
-        read_back(done.path, done.sha256, master=MASTER)
+        check_files(path, lines.sha256)
 
 
 def hash_of(file: Path) -> str:
     return sha256(file.read_bytes()).hexdigest()
 
 
-def test_a_range_that_cannot_be_read_whole_leaves_nothing(topics: Topics, tmp_path: Path):
+def test_a_range_that_cannot_be_read_whole_is_refused(topics: Topics):
     (tail,) = topics.tails("old")
+    reader = TailReader(topics.cluster)
     with pytest.raises(Refused, match="ends before the range") as refused:
-        export(topics, tmp_path, "run-5", tails=[tail._replace(end=tail.end + 1)])
+        list(reader.read(tail._replace(end=tail.end + 1), frozenset()))
     assert f"its last stable offset is {tail.end}" in refused.value.evidence
     with pytest.raises(Refused, match="recreated under the same name"):
-        export(topics, tmp_path, "run-5", tails=[tail._replace(topic_id=UUID(int=1))])
-    assert not [*tmp_path.iterdir()]
+        list(reader.read(tail._replace(topic_id=UUID(int=1)), frozenset()))
+    reader.close()
 
 
 def test_a_local_folder_is_refused_where_executors_are_elsewhere(topics: Topics, tmp_path: Path):
@@ -222,6 +220,7 @@ from pathlib import Path
 from uuid import UUID
 from drkit.config import Settings
 from drkit.export.manifest import TailRange
+from drkit.export.reading import TailReader
 from drkit.export.run import ExportRequest, export_tails
 
 given = json.loads(sys.argv[1])

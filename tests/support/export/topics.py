@@ -11,6 +11,8 @@ from drkit.config import ClusterSettings
 from drkit.export.hole import HoleKind
 from drkit.export.manifest import TailRange
 from drkit.export.record import ExportedRecord, TimestampType
+from drkit.kafka.requests import describe_producers
+from drkit.model import TopicPartition
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import aged, fill, fill_transactions, now_ms, producer, put
@@ -42,6 +44,8 @@ class Topics:
         self.flow, self._prefix = flow, prefix
         self.cluster: ClusterSettings = flow.source
         self.names: dict[str, str] = {}
+        self.copied_back = -1
+        """The producer of records that drkit copied there, for an export."""
 
     def name(self, kind: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """A new topic."""
@@ -65,7 +69,17 @@ class Topics:
         trimmed = self.name("trimmed")
         fill(self.cluster, trimmed, 100)
         self.flow.delete_records(trimmed, 0, 30, self.cluster)
+        self._copied_back()
         self._compacted()
+
+    def _copied_back(self) -> None:
+        """Twenty records of a producer that counts as drkit's, then ten of another one."""
+        name = self.name("copied-back")
+        fill(self.cluster, name, 20, enable_idempotence=True)
+        fill(self.cluster, name, 10, enable_idempotence=True, first=20)
+        at, node = TopicPartition(name, 0), self.flow.topic(self.cluster, name).leaders[0].node
+        ((_, known),) = self.flow.ask(self.cluster, describe_producers, node, [at]).values()
+        (self.copied_back,) = [number for number, state in known.items() if state.last_sequence == 19]
 
     def _empties(self) -> None:
         out = producer(self.cluster)

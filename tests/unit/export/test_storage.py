@@ -9,8 +9,10 @@ from pyarrow import fs
 import pytest
 
 from drkit.errors import ConfigError
+from drkit.export.local import LocalFolder
+from drkit.export.places import joined, local_path, parent, storage_at
 from drkit.export.remote import RemoteFolder
-from drkit.export.storage import LocalFolder, Storage, joined, local_path, parent, storage_at
+from drkit.export.storage import Storage
 
 
 @pytest.fixture(params=["local", "by pyarrow"])
