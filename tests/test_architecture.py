@@ -33,6 +33,9 @@ FOREIGN_IN_PURE = {
 # Only these may load a module late, each because loading it early would cost every command.
 LATE_IMPORTS = {
     "drkit.cli.loading": "what a command does loads when it runs, so that no --help needs a client of Kafka",
+    "drkit.export.formats": "only who reads or writes Parquet needs pyarrow",
+    "drkit.export.places": "only a place that is not of this machine needs pyarrow",
+    "drkit.export.run": "a failover imports what may export: only one that does needs Spark",
     "drkit.wire.merge": "only who joins batches needs numpy and pyarrow; a command that reads some does not",
     "drkit.kafka.security.keystores": "cryptography is an optional package, needed for PKCS #12 only",
     "drkit.repoint.kube_access": "PyYAML is an optional package, needed for a kubeconfig in YAML only",

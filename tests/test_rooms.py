@@ -18,7 +18,6 @@ SPARK_ROOM = "spark"
 MAY_USE_SPARK = {
     "drkit.replicate.run": "the driver: it starts Spark for all flows of a process",
     "drkit.replicate.flow_thread": "a flow's thread: it knows the error of a Spark that is gone",
-    "drkit.verify.run": "verify's entry: it starts Spark for one comparison",
 }
 SENTENCES = range(2, 5)
 PAGE = ROOT / "docs/explanation/architecture.md"

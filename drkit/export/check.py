@@ -13,8 +13,9 @@ from drkit.errors import ConfigError, DrkitError, Failed, Refused, error_text
 from drkit.export.hole import Hole
 from drkit.export.manifest import MOST_BYTES, Manifest
 from drkit.export.parts import Altered, check_file, read_part
+from drkit.export.places import parent, storage_at
 from drkit.export.record import ExportedRecord
-from drkit.export.storage import Storage, parent, storage_at
+from drkit.export.storage import Storage
 from drkit.flow_state.codec.fields import Malformed
 
 _THREADS: Final = 4

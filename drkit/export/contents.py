@@ -79,9 +79,15 @@ def _records(out: Transformed, buffer: bytes) -> Iterator[ExportedRecord]:
             while header is not None and header.last_offset < record.offset:
                 header = next(headers, None)
             assert header is not None, "a record outside of every batch"  # noqa: S101  a programming error
-            offset, timestamp, key, value, fields = record
-            kind = TimestampType(header.is_log_append_time)
-            yield ExportedRecord(offset, timestamp, kind, key, value, fields, header.producer_id)
+            yield ExportedRecord(
+                offset=record.offset,
+                timestamp=record.timestamp,
+                timestamp_type=TimestampType(header.is_log_append_time),
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                producer_id=header.producer_id,
+            )
 
 
 def _data(headers: Iterable[BatchHeader]) -> Iterator[BatchHeader]:

@@ -128,13 +128,13 @@ def _text(data: bytes | None) -> str | None:
 def _record(line: bytes) -> tuple[int, ExportedRecord]:
     found = _Line(line)
     return found.get("partition", whole(0, 2**31 - 1)), ExportedRecord(
-        found.get("offset", whole()),
-        found.get("timestamp", _ANY),
-        found.get("timestamp_type", _time_type),
-        found.get("key", optional(_bytes)),
-        found.get("value", optional(_bytes)),
-        found.get("headers", tuple_of(row(_bytes, optional(_bytes)))),
-        found.get("producer_id", _ANY),
+        offset=found.get("offset", whole()),
+        timestamp=found.get("timestamp", _ANY),
+        timestamp_type=found.get("timestamp_type", _time_type),
+        key=found.get("key", optional(_bytes)),
+        value=found.get("value", optional(_bytes)),
+        headers=found.get("headers", tuple_of(row(_bytes, optional(_bytes)))),
+        producer_id=found.get("producer_id", _ANY),
     )
 
 

@@ -24,13 +24,14 @@ from drkit.export.manifest import (
     run_name,
 )
 from drkit.export.parts import PART_BYTES
+from drkit.export.places import joined, local_path, parent, storage_at
 from drkit.export.ranges import PER_SLOT, cut, shares
 from drkit.export.reading import TailReader
 from drkit.export.request import Exported, ExportRequest, Progress
-from drkit.export.storage import Storage, joined, local_path, parent, storage_at
+from drkit.export.storage import Storage
 from drkit.export.task import (
     Place,
-    Written,
+    WrittenRange,
     parts_text,
     ranges_text,
     read_share,
@@ -113,12 +114,20 @@ def _run_of(request: ExportRequest, progress: Progress) -> _Run:
     try:
         run_name(request.run_id)
     except Malformed as error:
-        raise ConfigError("the run's id cannot be the name of a folder", evidence=str(error)) from error
+        raise ConfigError(
+            "the run's id cannot be the name of a folder",
+            where=request.run_id,
+            evidence=str(error),
+            hint="name the run with letters, digits and dashes",
+        ) from error
     try:
         how = ExportFormat(request.format)
     except ValueError:
-        hint = f"one of {', '.join(ExportFormat)}"
-        raise ConfigError(f"no format of exports is called '{request.format}'", hint=hint) from None
+        raise ConfigError(
+            f"no format of exports is called '{request.format}'",
+            where="--format",
+            hint=f"write one of {', '.join(ExportFormat)}",
+        ) from None
     folder = joined(_absolute(request.to), request.run_id)
     return _Run(folder, storage_at(folder), how, progress)
 
@@ -242,7 +251,7 @@ def _write(
     source: ClusterSettings,
     tails: Sequence[TailRange],
     skip_ids: frozenset[int],
-) -> tuple[list[Written], int]:
+) -> tuple[list[WrittenRange], int]:
     slots, place = workshop.context.defaultParallelism, run.place
     pieces = [(piece.end - piece.first, piece) for piece in cut(tails, slots)]
     texts = [ranges_text(share) for share in shares(pieces, slots * PER_SLOT)]

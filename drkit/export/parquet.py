@@ -90,6 +90,15 @@ def read_parquet(file: BinaryIO) -> Iterator[tuple[int, ExportedRecord]]:
 def _rows(table: Any) -> Iterator[tuple[int, ExportedRecord]]:
     columns = [column.to_pylist() for column in table.columns]
     for partition, offset, timestamp, kind, key, value, headers, producer_id in zip(*columns, strict=True):
-        fields = tuple((header["name"], header["value"]) for header in headers)
-        record = ExportedRecord(offset, timestamp, TimestampType(kind), key, value, fields, producer_id)
-        yield partition, record
+        yield (
+            partition,
+            ExportedRecord(
+                offset=offset,
+                timestamp=timestamp,
+                timestamp_type=TimestampType(kind),
+                key=key,
+                value=value,
+                headers=tuple((header["name"], header["value"]) for header in headers),
+                producer_id=producer_id,
+            ),
+        )

@@ -19,15 +19,15 @@ from drkit.errors import DrkitError, Failed, error_text
 from drkit.export.check import reading
 from drkit.export.manifest import ExportFormat, ExportPart, TailRange
 from drkit.export.parts import read_part, write_parts
+from drkit.export.places import storage_at
 from drkit.export.reading import TailReader
-from drkit.export.storage import storage_at
 
 _ERROR: Final = "error"
 _readers: dict[str, TailReader] = {}
 """By connection settings: Spark keeps its Python workers, so connections stay open, too."""
 
 
-class Written(NamedTuple):
+class WrittenRange(NamedTuple):
     """What a task wrote of a range."""
 
     wanted: TailRange
@@ -92,7 +92,7 @@ def parts_text(parts: Iterable[tuple[TailRange, ExportPart]]) -> str:
     return json.dumps([[_plain(each), part.to_json()] for each, part in parts], separators=(",", ":"))
 
 
-def written(answers: Sequence[str]) -> tuple[list[Written], int]:
+def written(answers: Sequence[str]) -> tuple[list[WrittenRange], int]:
     """What tasks answered, and the largest memory of one, in bytes.
 
     :raises DrkitError: what one of them failed with
@@ -106,7 +106,7 @@ def written(answers: Sequence[str]) -> tuple[list[Written], int]:
         peak = max(peak, raw["peak"])
         for wanted, parts in raw["found"]:
             (tail,) = _ranges([wanted])
-            found.append(Written(tail, tuple(ExportPart.of(part) for part in parts)))
+            found.append(WrittenRange(tail, tuple(ExportPart.of(part) for part in parts)))
     return found, peak
 
 

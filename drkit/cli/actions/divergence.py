@@ -1,4 +1,4 @@
-"""``drkit divergence``: what the old primary has and the new one has not, record by record."""
+"""``drkit divergence``: what the old primary has and the new one has not; its export, and a check of one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from contextlib import contextmanager
 import json
 import os
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, TextIO
+from uuid import uuid4
 
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
+from drkit.cli.talk import say
 from drkit.errors import Failed, Refused
+from drkit.export.manifest import Manifest
+from drkit.export.run import Exported, ExportRequest, export_tails, read_back
 from drkit.failover.loss.divergence import Divergence, divergence
 from drkit.failover.loss.tail import Take
+from drkit.failover.loss.tails import own_producers, tails_of
 from drkit.failover.service import FailoverService
 from drkit.model import TopicPartition
+from drkit.spark.conf import given_conf
+from drkit.status.facts import term_of
 from drkit.wire import Record
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -32,6 +40,71 @@ def diverged(flow: str | None, records: Path | None) -> int:
     if not found.is_known:
         return Refused.exit_code
     return 0 if found.is_clean else Failed.exit_code
+
+
+def export(
+    flow: str | None,
+    to: str,
+    how: str,
+    topics: tuple[str, ...],
+    master: str | None,
+    conf: tuple[str, ...],
+    spark_properties: Path | None,
+) -> int:
+    """Run ``drkit divergence export``."""
+    spark, settings = given_conf(conf, spark_properties), configuration().settings
+    chosen = settings.one_flow(flow)
+    with FailoverService(settings, chosen) as service:
+        context = service.context_outside_run()
+        say(f"{chosen.name}: looking at the old primary")
+        found = divergence(context)
+        tails, skip = tails_of(context, found, topics), own_producers(context)
+        term = term_of(context.state.records)
+    if not tails:
+        emit({"exported": "nothing", "divergence": found.statement()})
+        return 0
+    request = ExportRequest(to, f"export-{uuid4().hex[:12]}", how, master, spark, term)
+    done = export_tails(settings, chosen, request, tails, skip, lambda line: say(f"{chosen.name}: {line}"))
+    emit(_answer(done, found))
+    return 0
+
+
+def verify_export(
+    manifest: str,
+    sha256: str | None,
+    master: str | None,
+    conf: tuple[str, ...],
+    spark_properties: Path | None,
+) -> int:
+    """Run ``drkit divergence verify``."""
+    found = read_back(manifest, sha256, master=master, conf=given_conf(conf, spark_properties), progress=say)
+    emit({"verified": manifest, "sha256": found.sha256, **_about(found)})
+    return 0
+
+
+def _answer(done: Exported, found: Divergence) -> dict[str, Any]:
+    told = {"exported": done.path, "sha256": done.sha256, **_about(done.manifest)}
+    held = sum(tail.held_back for tail in found.tails)
+    more = [f"open transactions hold back up to {held} more records"] if held else []
+    more += [f"its fence is pending, so more may come: {found.owed}"] if found.owed else []
+    if more:
+        told["not_exported"] = more
+    told["next"] = to_type(
+        f"keep the SHA-256 apart from the files; check them any time:"
+        f" drkit divergence verify {quote(done.path)} --sha256 {done.sha256}"
+    )
+    return told
+
+
+def _about(manifest: Manifest) -> dict[str, Any]:
+    totals = manifest.totals()
+    return {
+        "run": manifest.run, "flow": manifest.flow, "cluster_id": manifest.cluster_id, "term": manifest.term,
+        "format": manifest.format, "partitions": len(manifest.partitions), "records": totals.records,
+        "bytes": totals.content_bytes, "holes": {kind.value: n for kind, n in totals.holes.items()},
+        "files": totals.files, "file_bytes": totals.file_bytes,
+        "first_time_ms": totals.first_time, "last_time_ms": totals.last_time,
+    }  # fmt: skip
 
 
 @contextmanager

@@ -1,0 +1,81 @@
+"""Places of exports by their paths and URLs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import re
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from drkit.errors import ConfigError
+from drkit.export.local import LocalFolder
+from drkit.export.storage import Storage
+from drkit.masking import is_secret
+
+_URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+_FILE: Final = "file"
+
+
+def storage_at(place: str) -> Storage:
+    """The folder at a path or a URL; nothing is looked at yet.
+
+    :raises ConfigError: no such kind of place, or a URL with a password
+    """
+    path = local_path(place)
+    if path is not None:
+        return LocalFolder(path)
+    refuse_secrets(place)
+    from drkit.export.remote import remote_folder  # noqa: PLC0415  loads pyarrow
+
+    return remote_folder(place)
+
+
+def local_path(place: str) -> Path | None:
+    """The path of a folder of this machine, as a path or as ``file:``; None: it is elsewhere.
+
+    :raises ConfigError: nothing, or a ``file:`` of another machine
+    """
+    if not place:
+        raise ConfigError(
+            "a folder is needed", where="--to", hint="name one, or a URL such as s3://bucket/folder"
+        )
+    if not _URL.match(place):
+        return Path(place).absolute()
+    url = urlsplit(place)
+    if url.scheme.lower() != _FILE:
+        return None
+    if url.netloc not in {"", "localhost"} or not url.path.startswith("/"):
+        raise ConfigError(
+            "a file URL needs a full path", where=place, hint="write file:///folder, or /folder"
+        )
+    return Path(unquote(url.path))
+
+
+def joined(place: str, name: str) -> str:
+    """The place of something in a folder: the query of a URL, as of an object store, stays at its end."""
+    head, mark, query = place.partition("?") if _URL.match(place) else (place, "", "")
+    return f"{head.rstrip('/')}/{name}{mark}{query}"
+
+
+def parent(place: str) -> tuple[str, str]:
+    """The folder of a file, and the file's name."""
+    head, mark, query = place.partition("?") if _URL.match(place) else (place, "", "")
+    folder, slash, name = head.rpartition("/")
+    if not slash:
+        return "." + mark + query, name
+    return (folder or "/") + mark + query, name
+
+
+def refuse_secrets(place: str) -> None:
+    """Refuse a URL with a secret in it: it would be in lists of processes, logs and Spark's tasks.
+
+    :raises ConfigError: there is a password, or the query names a key
+    """
+    url = urlsplit(place)
+    has_password = ":" in url.netloc.rpartition("@")[0]
+    if has_password or any(is_secret(key) for key, _ in parse_qsl(url.query, keep_blank_values=True)):
+        raise ConfigError(
+            "the place of an export has a password or a key in it",
+            where=f"{url.scheme}://…",
+            hint="leave it out: pyarrow finds credentials in the environment of the driver and the executors",
+        )

@@ -1,0 +1,82 @@
+"""The divergent tails as ranges of offsets to export, with what an export must leave out by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from drkit.counted import first_of
+from drkit.errors import ConfigError, Refused
+from drkit.export.manifest import TailRange
+from drkit.failover.core.context import Context
+from drkit.failover.loss.divergence import Divergence, DivergenceState, PartitionDivergence
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.state import FlowState
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.reading.compacted import NewestValues, newest_values
+from drkit.kafka.requests import metadata
+
+
+def tails_of(context: Context, found: Divergence, topics: Collection[str] = ()) -> list[TailRange]:
+    """Return the range of every partition that has one, also where all of its offsets are markers.
+
+    :param topics: only these; empty: all
+    :raises ConfigError: a topic that no failover has promoted
+    :raises Refused: the old primary does not answer, or a partition's tail is not known
+    """
+    source = context.source()
+    if found.unanswered or source is None:
+        raise Refused(
+            "the old primary does not answer: what only it has cannot be exported",
+            where=found.flow,
+            evidence=found.unanswered or context.source_error,
+            hint="bring it back with its disks, then export again",
+        )
+    wanted = [tail for tail in found.tails if not topics or tail.topic in topics]
+    if lacking := sorted(set(topics) - {tail.topic for tail in wanted}):
+        raise ConfigError(
+            f"no failover has promoted {first_of(lacking)}",
+            where="--topic",
+            hint="name topics as the old primary does; drkit divergence lists them",
+        )
+    if unknown := [f"{t.topic}-{t.partition}: {t.why}" for t in wanted if t.found is DivergenceState.UNKNOWN]:
+        raise Refused(
+            "what some partitions have is not known, so the export would not be whole",
+            where=found.flow,
+            evidence=first_of(unknown),
+            hint="bring the brokers of the old primary back, or name other topics with --topic",
+        )
+    return list(_ranges(context, source, wanted, found.flow))
+
+
+def _ranges(
+    context: Context, source: RawCluster, wanted: Collection[PartitionDivergence], flow: str
+) -> Iterator[TailRange]:
+    """The topic ids are those of now: a topic that was recreated has another one than its copy's map."""
+    names = sorted({tail.topic for tail in wanted})
+    try:
+        topics = context.run(metadata, source, names) if names else {}
+    except RawError as error:
+        raise Refused(
+            "the old primary stopped answering",
+            where=flow,
+            evidence=str(error) or type(error).__name__,
+            hint="bring it back, then export again",
+        ) from error
+    for tail in wanted:
+        if tail.end is not None and tail.end > tail.lost_from:
+            topic_id = topics[tail.topic].topic_id
+            yield TailRange(tail.topic, topic_id, tail.partition, tail.lost_from, tail.end)
+
+
+def own_producers(context: Context) -> frozenset[int]:
+    """Return the ids of drkit's own producers on the old primary: their records came from the new one.
+
+    :raises DrkitError: the old primary does not say
+    """
+    name = state_topic(context.flow.target)
+    cluster = Cluster.connect(context.source_settings)
+    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
+    copied_back = on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused))
+    return context.known.producers.left_out | frozenset(copied_back)
