@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from drkit.replay.compare import Fate
+from drkit.replay.compare import TailFate
 from drkit.replay.tail import Tail
 from drkit.wire import Record, encode
 from drkit.wire.records import HALF_RANGE_MS
@@ -23,7 +23,7 @@ _PIECE_RECORDS: Final = 20_000
 """Of the tail, whatever becomes of them."""
 
 
-class Piece(NamedTuple):
+class TailPiece(NamedTuple):
     """What one transaction does."""
 
     records: list[Record]
@@ -34,28 +34,28 @@ class Piece(NamedTuple):
     """Offset on the old primary up to which every record is accounted for afterwards."""
 
 
-def pieces(tail: Tail, flags: bytes, start: int, fate: Callable[[int], Fate]) -> Iterator[Piece]:
+def pieces(tail: Tail, flags: bytes, start: int, fate: Callable[[int], TailFate]) -> Iterator[TailPiece]:
     """The rest of a tail in pieces; the last one reaches to its end.
 
     :param start: offset on the old primary at which the first piece begins
     :param fate: of flags
     """
-    found, size, seen = Piece([], 0, 0, start), 0, 0
+    found, size, seen = TailPiece([], 0, 0, start), 0, 0
     for number, record in enumerate(tail.read()):
         if record.offset < start:
             continue
         if seen >= _PIECE_RECORDS or size >= _PIECE_BYTES:
             yield found._replace(next=record.offset)
-            found, size, seen = Piece([], 0, 0, record.offset), 0, 0
+            found, size, seen = TailPiece([], 0, 0, record.offset), 0, 0
         seen += 1
         match fate(flags[number]):
-            case Fate.SEND:
+            case TailFate.SEND:
                 stamped = tail.origin.stamped(record)
                 found.records.append(stamped)
                 size += at_most(stamped)
-            case Fate.ALREADY:
+            case TailFate.ALREADY:
                 found = found._replace(already=found.already + 1)
-            case Fate.KEPT_BACK:
+            case TailFate.KEPT_BACK:
                 found = found._replace(kept_back=found.kept_back + 1)
     yield found._replace(next=tail.end)
 

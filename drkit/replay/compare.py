@@ -29,7 +29,7 @@ class Same(StrEnum):
     """Another record that happens to be equal: all of the tail is replayed."""
 
 
-class Flag(IntFlag):
+class TailFlag(IntFlag):
     """What the new primary has of a record of the tail."""
 
     REPLAYED = 1
@@ -40,10 +40,10 @@ class Flag(IntFlag):
     """A record of a client with its key."""
 
 
-_THERE: Final = Flag.REPLAYED | Flag.ALIKE
+_THERE: Final = TailFlag.REPLAYED | TailFlag.ALIKE
 
 
-class Fate(StrEnum):
+class TailFate(StrEnum):
     """What a replay does with a record."""
 
     SEND = "send"
@@ -53,11 +53,11 @@ class Fate(StrEnum):
     """On a compacted topic, an older value would replace a newer one."""
 
 
-def fate_of(flags: int, *, same: Same, compacted: bool) -> Fate:
+def fate_of(flags: int, *, same: Same, compacted: bool) -> TailFate:
     """The fate of a record with these flags."""
-    if flags & Flag.REPLAYED or (flags & Flag.ALIKE and same is Same.CONTENT):
-        return Fate.ALREADY
-    return Fate.KEPT_BACK if compacted and flags & Flag.KEY_CHANGED else Fate.SEND
+    if flags & TailFlag.REPLAYED or (flags & TailFlag.ALIKE and same is Same.CONTENT):
+        return TailFate.ALREADY
+    return TailFate.KEPT_BACK if compacted and flags & TailFlag.KEY_CHANGED else TailFate.SEND
 
 
 def shares_of(records: int, most: int = MOST_HASHES) -> int:
@@ -65,7 +65,7 @@ def shares_of(records: int, most: int = MOST_HASHES) -> int:
     return max(1, -(-2 * records // most))
 
 
-class Tally:
+class ContentTally:
     """One pass: it decides about the hashes of one share.
 
     First it is shown the tail, then the new primary's records, then the tail again, in order.
@@ -104,12 +104,12 @@ class Tally:
         found, content = 0, content_hash(record)
         if content in self._copies:
             if self._replayed.get(record.offset) == content:
-                found |= Flag.REPLAYED
+                found |= TailFlag.REPLAYED
             elif self._copies[content]:
                 self._copies[content] -= 1
-                found |= Flag.ALIKE
+                found |= TailFlag.ALIKE
         if record.key is not None and self._keys.get(key_hash(record.key)):
-            found |= Flag.KEY_CHANGED
+            found |= TailFlag.KEY_CHANGED
         return found
 
     def _is_mine(self, digest: bytes) -> bool:
@@ -123,7 +123,7 @@ class ChangedKey(NamedTuple):
     key: bytes
 
 
-class Counts(NamedTuple):
+class TailCounts(NamedTuple):
     """A tail in numbers."""
 
     by_flags: Mapping[int, int] = {}
@@ -145,19 +145,19 @@ class Counts(NamedTuple):
     @property
     def replayed(self) -> int:
         """Records that are there with drkit's header."""
-        return sum(n for flags, n in self.by_flags.items() if flags & Flag.REPLAYED)
+        return sum(n for flags, n in self.by_flags.items() if flags & TailFlag.REPLAYED)
 
     @property
     def alike(self) -> int:
         """Other records of which clients have written one with equal content."""
-        return sum(n for flags, n in self.by_flags.items() if flags & _THERE == Flag.ALIKE)
+        return sum(n for flags, n in self.by_flags.items() if flags & _THERE == TailFlag.ALIKE)
 
     @property
     def changed(self) -> int:
         """Records that are not there, and whose keys clients have written."""
-        return self.by_flags.get(Flag.KEY_CHANGED, 0)
+        return self.by_flags.get(TailFlag.KEY_CHANGED, 0)
 
-    def of(self, fate: Fate, *, same: Same, compacted: bool) -> int:
+    def of(self, fate: TailFate, *, same: Same, compacted: bool) -> int:
         """The number of records with this fate."""
         return sum(
             n for flags, n in self.by_flags.items() if fate_of(flags, same=same, compacted=compacted) is fate
@@ -166,7 +166,7 @@ class Counts(NamedTuple):
 
 def counted_tail(
     tail: Iterable[Record], flags: bytes | bytearray, commits: Mapping[str, int] | None = None
-) -> Counts:
+) -> TailCounts:
     """The numbers of a tail.
 
     :param flags: of each record
@@ -181,7 +181,7 @@ def counted_tail(
         size += len(record.key or b"") + len(record.value or b"")
         oldest, newest = min(oldest, record.timestamp), max(newest, record.timestamp)
         processed.update(group for group, offset in (commits or {}).items() if record.offset < offset)
-        if flag == Flag.KEY_CHANGED and len(examples) < _EXAMPLES:
+        if flag == TailFlag.KEY_CHANGED and len(examples) < _EXAMPLES:
             examples.append(ChangedKey(record.offset, record.key or b""))
     first, last = (oldest, newest) if found else (None, None)
-    return Counts(dict(found), size, first, last, tuple(examples), dict(processed))
+    return TailCounts(dict(found), size, first, last, tuple(examples), dict(processed))

@@ -101,7 +101,7 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
     }
 
 
-class CopiedTopic(NamedTuple):
+class TopicCopy(NamedTuple):
     """A topic of the export as the new primary has it, in whatever state."""
 
     name: str
@@ -110,7 +110,7 @@ class CopiedTopic(NamedTuple):
     max_bytes: int
 
 
-def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, CopiedTopic]:
+def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, TopicCopy]:
     """Topic of the export → the topic on the new primary, which may be gone or passive.
 
     :param state: of the flow, as the new primary has it
@@ -126,7 +126,7 @@ def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[st
     for source, name in names.items():
         limit = setting(configs.get(name, {}), MAX_MESSAGE_BYTES, str(_DEFAULT_BYTES))
         number = len(topics[name].partitions) if name in topics else 0
-        found[source] = CopiedTopic(name, number, max(int(limit), _DEFAULT_BYTES))
+        found[source] = TopicCopy(name, number, max(int(limit), _DEFAULT_BYTES))
     return found
 
 

@@ -9,7 +9,7 @@ from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.model import TopicPartition
 from drkit.replay.batches import batch_bytes
-from drkit.replay.compare import Counts, Fate, Same, Tally, counted_tail, fate_of, shares_of
+from drkit.replay.compare import ContentTally, Same, TailCounts, TailFate, counted_tail, fate_of, shares_of
 from drkit.replay.destination import Destination
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
@@ -32,7 +32,7 @@ class PartitionPlan(NamedTuple):
     """Offset on the new primary up to which the tail was compared."""
     flags: bytes
     """Of each record of the tail."""
-    counts: Counts
+    counts: TailCounts
     seen: Mapping[bytes, ReplayProgress]
     """What runs had done in the partition when this was planned."""
 
@@ -46,7 +46,7 @@ class PartitionPlan(NamedTuple):
         """Whether this run has nothing left to do."""
         return self.progress is not None and self.progress.is_done
 
-    def of(self, fate: Fate, same: Same) -> int:
+    def of(self, fate: TailFate, same: Same) -> int:
         """The number of records with this fate, whether or not they are done."""
         return self.counts.of(fate, same=same, compacted=self.to.compacted)
 
@@ -100,7 +100,7 @@ async def plan_partition(
     seen = book.of_partition(to.at)
     begun = seen.get(progress_key(tail.origin.run_id, to.at))
     if begun is not None and begun.is_done:
-        return PartitionPlan(tail, to, begun.compared_to, b"", Counts(), seen)
+        return PartitionPlan(tail, to, begun.compared_to, b"", TailCounts(), seen)
     if begun is not None:
         compared_to, flags = begun.compared_to, _decided(log, book, begun)
     elif to.cut is None:
@@ -132,7 +132,7 @@ async def _compared(
         span = (max(span[0], await side.start(to.at, to.topic_id)), span[1])
     shares = shares_of(tail.records)
     for share in range(shares):
-        tally = Tally(tail.origin, share, shares)
+        tally = ContentTally(tail.origin, share, shares)
         for record in tail.read():
             tally.expect(record)
         await side.read(to.at, to.topic_id, span, tally.see)
@@ -147,7 +147,7 @@ def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) 
     :raises Refused: one is larger
     """
     for number, record in enumerate(tail.read()):
-        if fate_of(flags[number], same=same, compacted=to.compacted) is Fate.SEND:
+        if fate_of(flags[number], same=same, compacted=to.compacted) is TailFate.SEND:
             size = batch_bytes(tail.origin.stamped(record), to.max_bytes)
             if size > to.max_bytes:
                 raise too_large(to.at, alias, record.offset, size, to.max_bytes)

@@ -14,7 +14,7 @@ from drkit.flow_state.names import quarantine_topic
 from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs
 from drkit.model import TopicPartition
-from drkit.replay.destination import CLEANUP_POLICY, MAX_MESSAGE_BYTES, CopiedTopic, Destination, setting
+from drkit.replay.destination import CLEANUP_POLICY, MAX_MESSAGE_BYTES, Destination, TopicCopy, setting
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import QuarantineRecord, ReplayBook
 from drkit.replay.tail import Export
@@ -32,7 +32,7 @@ class Quarantine:
     :param topics: topic of the export → the topic on the new primary
     """
 
-    def __init__(self, log: ReplayLog, export: Export, topics: Mapping[str, CopiedTopic]) -> None:
+    def __init__(self, log: ReplayLog, export: Export, topics: Mapping[str, TopicCopy]) -> None:
         self._log, self._export, self._topics = log, export, topics
         self._alias = log.cluster.alias
 

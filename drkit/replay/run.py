@@ -99,7 +99,10 @@ class Replayer:
         log_id = self._log.ensure()
         if plan.to_quarantine:
             todo = self._with_topics(todo, log_id)
-        work = _Work(self._side, self._log, log_id, same, plan.export.sha256, told, stopped)
+        work = _Work(
+            self._side, self._log, log_id, same,
+            manifest=plan.export.sha256, told=told, stopped=stopped,
+        )  # fmt: skip
         found: Results = self._asked(self._run_all, todo, work)
         return {**done, **found}
 
@@ -164,7 +167,8 @@ class Replayer:
     ) -> list[PartitionPlan]:
         async def one(tail: Tail) -> PartitionPlan:
             found = self._request.commits.get(tail.source, {})
-            return await plan_partition(self._side, self._log, tail, to[tail.source], book, same, found)
+            there = to[tail.source]
+            return await plan_partition(self._side, self._log, tail, there, book, same, commits=found)
 
         return await self._some_at_once(one, list(self._request.export.tails))
 

@@ -18,7 +18,7 @@ from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions.producer import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.replay.batches import Piece, batches, pieces
+from drkit.replay.batches import TailPiece, batches, pieces
 from drkit.replay.compare import Same, fate_of
 from drkit.replay.late import LateKeys
 from drkit.replay.log import ReplayLog
@@ -171,7 +171,7 @@ class PartitionReplay:
         await self._transactions.end(commit=True)
         self._progress = begun
 
-    async def _append(self, piece: Piece, late: LateKeys | None) -> None:
+    async def _append(self, piece: TailPiece, late: LateKeys | None) -> None:
         at, wanted = self._plan.to.at, piece.records
         if late is not None:
             await late.read_on()
@@ -189,7 +189,7 @@ class PartitionReplay:
             wanted = left
         await self._commit(piece, len(wanted))
 
-    async def _commit(self, piece: Piece, appended: int) -> None:
+    async def _commit(self, piece: TailPiece, appended: int) -> None:
         before = self._progress
         assert before is not None  # noqa: S101  begun
         after = replace(

@@ -7,7 +7,7 @@ from typing import Final
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
-from drkit.cli.screens.replay import Progress, answer, show_plan
+from drkit.cli.screens.replay import ReplayTicker, answer, show_plan
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -56,7 +56,7 @@ def replay(
             plan.decided()
             if not yes:
                 ask(f"Append to {target.alias}?", command=_COMMAND)
-        results = replayer.run(plan, Progress(plan), until_signalled().is_set)
+        results = replayer.run(plan, ReplayTicker(plan), until_signalled().is_set)
     emit(answer(plan, results, whole=session().as_json))
     return 0 if total(results).is_done else Failed.exit_code
 

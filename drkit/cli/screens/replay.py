@@ -11,7 +11,7 @@ from drkit.cli.talk import say
 from drkit.clock import monotonic
 from drkit.counted import counted, first_of
 from drkit.model import TopicPartition
-from drkit.replay.compare import Fate, Same
+from drkit.replay.compare import Same, TailFate
 from drkit.replay.plan import PartitionPlan, ReplayPlan
 from drkit.replay.progress import ReplayProgress
 from drkit.replay.run import total
@@ -42,13 +42,14 @@ def _topics(plan: ReplayPlan) -> Iterator[str]:
             continue
         records, counts = sum(p.tail.records for p in left), [p.counts for p in left]
         same = plan.same or Same.CONTENT
-        sent = sum(p.of(Fate.SEND, same) for p in left)
+        sent = sum(p.of(TailFate.SEND, same) for p in left)
+        kept_back = sum(p.of(TailFate.KEPT_BACK, same) for p in left)
         some = [
             f"{counted(records, 'record')} in {counted(len(left), 'partition')}", f"{sent:,} to send",
             *_many(sum(c.replayed for c in counts), "replayed before"),
             *_many(sum(c.alike for c in counts), "with equal content there"),
             *_many(sum(c.changed for c in counts), "whose keys clients wrote since"),
-            *_many(sum(p.of(Fate.KEPT_BACK, same) for p in left), "left out for the sake of newer values"),
+            *_many(kept_back, "left out for the sake of newer values"),
         ]  # fmt: skip
         yield f"{name}: {', '.join(some)}"
 
@@ -81,7 +82,7 @@ def _key(key: bytes) -> str:
         return f"base64 {b64encode(key).decode()}"
 
 
-class Progress:
+class ReplayTicker:
     """Says from time to time how far a replay is."""
 
     def __init__(self, plan: ReplayPlan) -> None:
@@ -120,7 +121,7 @@ def _sentence(plan: ReplayPlan, results: Results | None) -> str:
         return "done before: nothing was appended"
     if results is None:
         same = plan.same or Same.CONTENT
-        sent = sum(p.of(Fate.SEND, same) for p in plan.partitions if not p.is_done)
+        sent = sum(p.of(TailFate.SEND, same) for p in plan.partitions if not p.is_done)
         return f"would append {counted(sent, 'record')}; nothing was changed"
     found = total(results)
     some = [
@@ -140,8 +141,8 @@ def _row(p: PartitionPlan, same: Same, results: Results | None) -> dict[str, Any
     if not p.is_done:
         row |= {
             "bytes": c.bytes, "oldest_ms": c.oldest_ms, "newest_ms": c.newest_ms, "replayed": c.replayed,
-            "alike": c.alike, "keys_changed": c.changed, "to_send": p.of(Fate.SEND, same),
-            "kept_back": p.of(Fate.KEPT_BACK, same),
+            "alike": c.alike, "keys_changed": c.changed, "to_send": p.of(TailFate.SEND, same),
+            "kept_back": p.of(TailFate.KEPT_BACK, same),
             "changed_keys": [
                 {"offset": k.offset, "key": b64encode(k.key).decode()} for k in c.changed_keys
             ],

@@ -10,8 +10,8 @@ from drkit.export.contents import Item
 from drkit.export.hole import Hole, HoleKind
 from drkit.export.manifest import MANIFEST, ExportFormat, Manifest, TailRange, partition_export
 from drkit.export.parts import write_parts
+from drkit.export.places import storage_at
 from drkit.export.record import ExportedRecord, TimestampType
-from drkit.export.storage import storage_at
 from drkit.wire import Record
 
 PART_BYTES = 4_000

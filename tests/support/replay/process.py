@@ -61,7 +61,7 @@ class ReplayProcess:
 
 
 class _Mortal:
-    """Counts requests that change something; at one of them its process ends, at one it halts."""
+    """TailCounts requests that change something; at one of them its process ends, at one it halts."""
 
     def __init__(self, kill: int, freeze: int) -> None:
         self._kill, self._freeze, self.sent = kill, freeze, 0

@@ -1,4 +1,4 @@
-"""Every refusal of a failover, return or replay has a page that quotes it; the machine's page is the table."""
+"""Each refusal of a failover, return or replay has a page that quotes it; the machine's page is the table."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from drkit.model import TopicPartition
 from drkit.replay import batches as module
 from drkit.replay.batches import at_most, batch_bytes, batches, pieces
-from drkit.replay.compare import Fate
+from drkit.replay.compare import TailFate
 from drkit.replay.records import Origin
 from drkit.replay.tail import Tail
 from drkit.wire import Record, decode, encode, read_header
@@ -25,7 +25,7 @@ RECORDS = st.builds(
     st.none() | st.binary(max_size=300),
     st.lists(st.tuples(st.binary(max_size=9), st.none() | st.binary(max_size=9)), max_size=3).map(tuple),
 )
-FATES = (Fate.SEND, Fate.ALREADY, Fate.KEPT_BACK)
+FATES = (TailFate.SEND, TailFate.ALREADY, TailFate.KEPT_BACK)
 
 
 def tail_of(records: list[Record]) -> Tail:
@@ -43,9 +43,9 @@ def test_pieces_account_for_every_record(records: list[Record], data: st.DataObj
         found = list(pieces(tail, flags, start, FATES.__getitem__))
     left = [(r, FATES[f]) for r, f in zip(tail.read(), flags, strict=True) if r.offset >= start]
     sent = [r for piece in found for r in piece.records]
-    assert sent == [ORIGIN.stamped(r) for r, fate in left if fate is Fate.SEND]
-    assert sum(p.already for p in found) == sum(fate is Fate.ALREADY for _, fate in left)
-    assert sum(p.kept_back for p in found) == sum(fate is Fate.KEPT_BACK for _, fate in left)
+    assert sent == [ORIGIN.stamped(r) for r, fate in left if fate is TailFate.SEND]
+    assert sum(p.already for p in found) == sum(fate is TailFate.ALREADY for _, fate in left)
+    assert sum(p.kept_back for p in found) == sum(fate is TailFate.KEPT_BACK for _, fate in left)
     assert found[-1].next == tail.end
     ends = [p.next for p in found]
     assert ends == sorted(ends)

@@ -11,10 +11,10 @@ import pytest
 from drkit.model import TopicPartition
 from drkit.replay.compare import (
     ChangedKey,
-    Fate,
-    Flag,
+    ContentTally,
     Same,
-    Tally,
+    TailFate,
+    TailFlag,
     counted_tail,
     fate_of,
     shares_of,
@@ -46,7 +46,7 @@ def two_logs(draw: st.DrawFn) -> tuple[list[Record], list[Record]]:
 def flags_of(tail: list[Record], there: list[Record], shares: int) -> bytes:
     found = bytearray(len(tail))
     for share in range(shares):
-        tally = Tally(ORIGIN, share, shares)
+        tally = ContentTally(ORIGIN, share, shares)
         for record in tail:
             tally.expect(record)
         for record in there:
@@ -64,13 +64,13 @@ def by_hand(tail: list[Record], there: list[Record]) -> list[int]:
     keys = {r.key for r in clients if r.key is not None}
     found = []
     for r in tail:
-        flags = Flag.KEY_CHANGED if r.key in keys else Flag(0)
+        flags = TailFlag.KEY_CHANGED if r.key in keys else TailFlag(0)
         content = (r.key, r.value, r.headers)
         if r.offset in own:
-            flags |= Flag.REPLAYED
+            flags |= TailFlag.REPLAYED
         elif copies[content]:
             copies[content] -= 1
-            flags |= Flag.ALIKE
+            flags |= TailFlag.ALIKE
         found.append(int(flags))
     return found
 
@@ -81,23 +81,23 @@ def test_the_hashes_say_what_the_records_say(logs: tuple[list[Record], list[Reco
     assert list(flags_of(tail, there, shares)) == by_hand(tail, there)
 
 
-@given(two_logs(), st.sampled_from(Same), st.booleans())
+@given(logs=two_logs(), same=st.sampled_from(Same), compacted=st.booleans())
 def test_the_counts_are_those_of_the_fates(
-    logs: tuple[list[Record], list[Record]], same: Same, compacted: bool
+    logs: tuple[list[Record], list[Record]], same: Same, *, compacted: bool
 ) -> None:
     tail, there = logs
     flags = flags_of(tail, there, 1)
     counts = counted_tail(tail, flags, {"group": 15})
     fates = Counter(fate_of(f, same=same, compacted=compacted) for f in flags)
-    assert {fate: counts.of(fate, same=same, compacted=compacted) for fate in Fate} == {
-        f: fates[f] for f in Fate
+    assert {fate: counts.of(fate, same=same, compacted=compacted) for fate in TailFate} == {
+        f: fates[f] for f in TailFate
     }
     assert counts.records == len(tail)
     assert counts.replayed + counts.alike + counts.changed <= len(tail)
     assert counts.processed.get("group", 0) == sum(r.offset < 15 for r in tail)
     # Nobody's record is left out without a reason on the new primary.
     sent = Counter((r.key, r.value, r.headers) for r, f in zip(tail, flags, strict=True)
-                   if fate_of(f, same=Same.CONTENT, compacted=False) is Fate.SEND)  # fmt: skip
+                   if fate_of(f, same=Same.CONTENT, compacted=False) is TailFate.SEND)  # fmt: skip
     bare = [r._replace(headers=tuple(h for h in r.headers if h[0] != HEADER)) for r in there]
     after = sent + Counter((r.key, r.value, r.headers) for r in bare)
     wanted = Counter((r.key, r.value, r.headers) for r in tail)
@@ -110,7 +110,7 @@ def test_a_newer_value_stays_on_a_compacted_topic(logs: tuple[list[Record], list
     clients = {r.key for r in there if ORIGIN.offset_of(r.headers) is None and r.key is not None}
     for same in Same:
         sent = [r for r, f in zip(tail, flags_of(tail, there, 1), strict=True)
-                if fate_of(f, same=same, compacted=True) is Fate.SEND]  # fmt: skip
+                if fate_of(f, same=same, compacted=True) is TailFate.SEND]  # fmt: skip
         assert not clients & {r.key for r in sent}
 
 
@@ -119,7 +119,9 @@ def test_only_a_record_with_the_content_of_its_place_counts_as_replayed() -> Non
     forged = ORIGIN.stamped(Record(12, 0, b"a", b"1"))
     assert list(flags_of(tail, [forged], 1)) == [0, 0]
     other = Origin("cluster", TopicPartition("orders", 4), "run").stamped(tail[0])
-    assert list(flags_of(tail, [other], 1)) == [Flag.ALIKE | Flag.KEY_CHANGED, 0], "of another partition"
+    assert list(flags_of(tail, [other], 1)) == [TailFlag.ALIKE | TailFlag.KEY_CHANGED, 0], (
+        "of another partition"
+    )
 
 
 def test_passes() -> None:
@@ -135,16 +137,16 @@ def test_changed_keys_are_named_once_each_and_not_too_many() -> None:
 
 
 def test_flags_that_do_not_fit_the_tail() -> None:
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         counted_tail([Record(0, 0, None, None)], b"")
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        b"", b"cluster/orders-3@", b"cluster/orders-3@7", b"cluster/orders-3@/run", b"cluster/orders-3@07/run",
-        b"cluster/orders-3@-7/run", b"cluster/orders-3@7/run/x", b"other/orders-3@7/run",
-        b"cluster/orders-31@7/run", None,
+        b"", b"cluster/orders-3@", b"cluster/orders-3@7", b"cluster/orders-3@/run",
+        b"cluster/orders-3@07/run", b"cluster/orders-3@-7/run",
+        b"cluster/orders-3@7/run/x", b"other/orders-3@7/run", b"cluster/orders-31@7/run", None,
     ],
 )  # fmt: skip
 def test_a_header_that_names_no_place_of_this_tail(value: bytes | None) -> None:
