@@ -49,7 +49,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("failover.core",),
     ("failover.journal",),
     ("failover.loss", "failover.adopt"),
-    ("failover.groups", "failover.fencing"),
+    ("failover.groups", "failover.fencing", "failover.emptying"),
     ("failover.checks",),
     ("failover.steps",),
     ("failover.returning",),

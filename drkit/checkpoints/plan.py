@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from drkit.kafka.groups.members import listed_groups
 from drkit.kafka.topics import broker_config
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.topic import tell_remade
+from drkit.model import TopicPartition
 
 GROUPS_PER_SHARD: Final = 500
 _RETENTION: Final = "offsets.retention.minutes"
@@ -43,9 +44,19 @@ class Terms(NamedTuple):
             and known.topics.items() <= wanted.topics.items()
             and known.producers._replace(own=own) == wanted.producers
             and known.producers.own <= own
-            and known.cuts.items() <= wanted.cuts.items()
-            and not any(at.topic in known.topics for at in wanted.cuts.keys() - known.cuts.keys())
+            and _widens(known.topics, known.cuts, wanted.cuts)
+            and _widens(known.topics, known.rebuilt, wanted.rebuilt)
+            and _widens(known.topics, known.emptied, wanted.emptied)
         )
+
+
+def _widens(
+    topics: Container[str], known: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, int]
+) -> bool:
+    """Whether offsets of partitions are those of before, and what is new belongs to other topics."""
+    return known.items() <= wanted.items() and not any(
+        at.topic in topics for at in wanted.keys() - known.keys()
+    )
 
 
 class GroupsFrame(NamedTuple):

@@ -61,6 +61,8 @@ class Shard:
                     producers.map_id,
                 ),
                 "cuts": [(*at, offset) for at, offset in self.known.cuts.items()],
+                "rebuilt": [(*at, offset) for at, offset in self.known.rebuilt.items()],
+                "emptied": [(*at, offset) for at, offset in self.known.emptied.items()],
                 "topic": self.topic,
                 "sync": self.sync,
                 "refresh_ms": self.refresh_ms,
@@ -81,8 +83,11 @@ class Shard:
         current, own, left_out, map_id = raw.pop("producers")
         topics = {n: (t, UUID(a), UUID(b)) for n, (t, a, b) in raw.pop("topics").items()}
         producers = Producers(current, frozenset(own), frozenset(left_out), map_id)
-        cuts = {TopicPartition(name, number): offset for name, number, offset in raw.pop("cuts")}
-        raw["known"] = CopiedTopics(topics, producers, cuts)
+        offsets = (
+            {TopicPartition(name, number): offset for name, number, offset in raw.pop(key)}
+            for key in ("cuts", "rebuilt", "emptied")
+        )
+        raw["known"] = CopiedTopics(topics, producers, *offsets)
         raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
         raw |= {name: frozenset(raw[name]) for name in ("promoted", "quick")}
         return cls(**raw)

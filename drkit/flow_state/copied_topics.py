@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from drkit.flow_state.records import (
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
 
-_NO_CUTS: Final[Mapping[TopicPartition, int]] = {}
+_NO_OFFSETS: Final[Mapping[TopicPartition, int]] = {}
 
 
 class CopiedPartition(NamedTuple):
@@ -31,12 +31,22 @@ class CopiedPartition(NamedTuple):
     target_id: UUID
     skip_from: int | None = None
     """Source offset from which on no batch is left out because of its producer; None: there is none."""
+    rebuilt: int | None = None
+    """Source offset before `skip_from` at which copying began, whoever wrote what is between; None: at
+    `skip_from`."""
+    emptied: int = 0
+    """Target offset before which the copy was emptied: nothing before it belongs to it."""
     until: int | None = None
     """Target offset at which producers began to write when the copy was promoted; None: it was not."""
 
     def leaves_out(self, offset: int) -> bool:
         """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
-        return self.skip_from is None or offset < self.skip_from
+        return self.rebuilt is None and (self.skip_from is None or offset < self.skip_from)
+
+    @property
+    def began_at(self) -> int | None:
+        """Source offset at which copying began after a turn; None: there was none."""
+        return self.skip_from if self.rebuilt is None else self.rebuilt
 
 
 class LeftOut(NamedTuple):
@@ -44,17 +54,23 @@ class LeftOut(NamedTuple):
 
     ids: frozenset[int] = frozenset()
     """Producer ids of flows in the other direction."""
-    cuts: Mapping[TopicPartition, int] = _NO_CUTS
-    """Source partition → where copying began after a turn: from there on nothing is left out."""
+    cuts: Mapping[TopicPartition, int] = _NO_OFFSETS
+    """Source partition → its cut: from there on nothing is left out."""
+    rebuilt: Container[TopicPartition] = frozenset()
+    """Source partitions of which nothing is left out before the cut either."""
 
     def ids_at(self, at: TopicPartition, offset: int) -> frozenset[int]:
         """The producers whose batches at a source offset are left out."""
         cut = self.cuts.get(at)
-        return self.ids if cut is None or offset < cut else frozenset()
+        return self.ids_before_cut(at) if cut is None or offset < cut else frozenset()
+
+    def ids_before_cut(self, at: TopicPartition) -> frozenset[int]:
+        """The producers whose batches before the cut are left out."""
+        return frozenset() if at in self.rebuilt else self.ids
 
     def divides(self, at: TopicPartition, start: int, end: int) -> int | None:
-        """The cut, where it is between two source offsets; else None."""
-        cut = self.cuts.get(at)
+        """The cut, where it is between two source offsets and divides what is left out; else None."""
+        cut = self.cuts.get(at) if at not in self.rebuilt else None
         return cut if cut is not None and start < cut < end else None
 
 
@@ -74,9 +90,13 @@ class CopiedTopics(NamedTuple):
     topics: dict[str, tuple[str, UUID, UUID]]
     """Source topic → its name on the target, and the ids of both."""
     producers: Producers
-    cuts: Mapping[TopicPartition, int] = _NO_CUTS
-    """Source partition → where copying began after a turn; none where it began at the log start."""
-    ends: Mapping[TopicPartition, int] = _NO_CUTS
+    cuts: Mapping[TopicPartition, int] = _NO_OFFSETS
+    """Source partition → its cut, at a turn; none where there was no turn."""
+    rebuilt: Mapping[TopicPartition, int] = _NO_OFFSETS
+    """Source partition → where copying began before its cut; none where it began there."""
+    emptied: Mapping[TopicPartition, int] = _NO_OFFSETS
+    """Source partition → target offset before which its copy was emptied."""
+    ends: Mapping[TopicPartition, int] = _NO_OFFSETS
     """Source partition → where the copy ended when it was promoted; none where it was not."""
 
     def without(self, topics: Container[str]) -> CopiedTopics:
@@ -86,7 +106,7 @@ class CopiedTopics(NamedTuple):
     @property
     def left_out(self) -> LeftOut:
         """Whose records the flow does not copy, and where."""
-        return LeftOut(self.producers.left_out, self.cuts)
+        return LeftOut(self.producers.left_out, self.cuts, self.rebuilt.keys())
 
     @property
     def upstream(self) -> dict[str, str]:
@@ -97,8 +117,17 @@ class CopiedTopics(NamedTuple):
         """A partition of a source topic and its copy."""
         target, source_id, target_id = self.topics[topic]
         at = TopicPartition(topic, partition)
-        to, ends = TopicPartition(target, partition), self.ends.get(at)
-        return CopiedPartition(at, to, source_id, target_id, self.cuts.get(at), ends)
+        to, end = TopicPartition(target, partition), self.ends.get(at)
+        return CopiedPartition(
+            at,
+            to,
+            source_id,
+            target_id,
+            skip_from=self.cuts.get(at),
+            rebuilt=self.rebuilt.get(at),
+            emptied=self.emptied.get(at, 0),
+            until=end,
+        )
 
 
 def promoted_of(state: FlowState) -> frozenset[str]:
@@ -110,33 +139,64 @@ def promoted_of(state: FlowState) -> frozenset[str]:
 
 
 def cuts_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → where its copy began after a turn, of the topics that are copied now.
+    """Source partition → its cut, of the topics that are copied now.
 
     :raises Damaged: a record of them was replaced
     """
+    return _by_partition(state, lambda cut: cut.skip_from)
+
+
+def rebuilt_of(state: FlowState) -> dict[TopicPartition, int]:
+    """Source partition → where copying began before its cut, of the topics that are copied now.
+
+    :raises Damaged: as :func:`cuts_of`
+    """
+    return _by_partition(state, lambda cut: cut.rebuilt)
+
+
+def began_of(state: FlowState) -> dict[TopicPartition, int]:
+    """Source partition → where copying began after a turn, at its cut or before it.
+
+    :raises Damaged: as :func:`cuts_of`
+    """
+    return cuts_of(state) | rebuilt_of(state)
+
+
+def emptied_of(state: FlowState) -> dict[TopicPartition, int]:
+    """Source partition → target offset before which its copy was emptied, of the topics that are copied now.
+
+    :raises Damaged: as :func:`cuts_of`
+    """
+    return _by_partition(state, lambda cut: cut.emptied)
+
+
+def _by_partition(
+    state: FlowState, offsets: Callable[[CutRecord], Mapping[int, int]]
+) -> dict[TopicPartition, int]:
     topics = state.all(GenerationRecord)
     return {
         TopicPartition(name, partition): offset
         for name, cut in state.all(CutRecord).items()
-        if name in topics
-        for partition, offset in cut.between(topics[name].source_id, topics[name].target_id).items()
+        if name in topics and cut.is_of(topics[name].source_id, topics[name].target_id)
+        for partition, offset in offsets(cut).items()
     }
 
 
 def written_of(state: FlowState) -> dict[TopicPartition, WrittenRecord]:
     """Source partition → the foreign record after which nothing is copied to its copy, since the last turn.
 
-    A record of an earlier turn, or of an earlier topic of the same name, does not count.
+    A record of an earlier turn, or of an earlier topic of the same name, does not count, nor one that was
+    deleted since when the copy was emptied.
 
     :raises Damaged: a record of them was replaced
     """
-    topics, cuts = state.all(GenerationRecord), cuts_of(state)
+    topics, cuts, emptied = state.all(GenerationRecord), cuts_of(state), emptied_of(state)
     out = {}
     for name, found in state.all(WrittenRecord).items():
         at = partition_of(name)
         entry = topics.get(at.topic)
         same = entry is not None and (entry.source_id, entry.target_id) == (found.source_id, found.target_id)
-        if same and cuts.get(at) == found.began_at:
+        if same and cuts.get(at) == found.began_at and found.offset >= emptied.get(at, 0):
             out[at] = found
     return out
 
@@ -174,4 +234,6 @@ def known_of(state: FlowState) -> CopiedTopics:
         frozenset(skips.ids if skips is not None else ()),
         map_id_of(state),
     )
-    return CopiedTopics(topics, producers, cuts_of(state), _ends_of(state))
+    return CopiedTopics(
+        topics, producers, cuts_of(state), rebuilt_of(state), emptied_of(state), _ends_of(state)
+    )

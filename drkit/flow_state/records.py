@@ -32,17 +32,15 @@ from drkit.flow_state.kinds.run import (
 from drkit.flow_state.kinds.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
 from drkit.flow_state.kinds.topics import (
     ConfigsRecord,
-    CutRecord,
     EventRecord,
     GenerationRecord,
-    ReturnRecord,
     Role,
     RoleRecord,
     TakenOverPartition,
     TakeoverRecord,
     VerifiedRecord,
-    WrittenRecord,
 )
+from drkit.flow_state.kinds.turns import CutRecord, ReturnRecord, WrittenRecord
 
 __all__ = [
     "KINDS",

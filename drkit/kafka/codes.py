@@ -41,6 +41,7 @@ INVALID_FETCH_SESSION_EPOCH: Final[int] = errors.InvalidFetchSessionEpochError.e
 FENCED_LEADER_EPOCH: Final[int] = errors.FencedLeaderEpochError.errno
 UNKNOWN_LEADER_EPOCH: Final[int] = errors.UnknownLeaderEpochError.errno
 INVALID_RECORD: Final[int] = errors.InvalidRecordError.errno
+POLICY_VIOLATION: Final[int] = errors.PolicyViolationError.errno
 PRODUCER_FENCED: Final[int] = errors.ProducerFencedError.errno
 UNKNOWN_TOPIC_ID: Final[int] = errors.UnknownTopicIdError.errno
 INCONSISTENT_TOPIC_ID: Final[int] = errors.InconsistentTopicIdError.errno

@@ -163,7 +163,9 @@ class PartitionLocator:
         key = MapKey(w.source_id, w.target_id, w.source.partition)
         if bucket is not None and (doubt := bucket.doubt(key)) is not None:
             return Settled(doubt, 0, look)
-        wanted = Wanted(w.target, self.state(w), own_ids, skip_from=w.skip_from, until=w.until)
+        wanted = Wanted(
+            w.target, self.state(w), own_ids, began_at=w.began_at, emptied=w.emptied, until=w.until
+        )
         return await settle_one(self.target, self.topics, wanted, look, scan_up_to)
 
     def _located(self, w: CopiedPartition, settled: Settled) -> Located:

@@ -64,7 +64,7 @@ class Look:
         state: PartitionMap,
         own_ids: frozenset[int],
         bulk_ids: frozenset[int] = frozenset(),
-        skip_from: int | None = None,
+        began_at: int | None = None,
     ) -> LogLook:
         """What of this says something about a partition with such a map."""
         same = state.tail is not None and -1 < self.leader_epoch == state.tail.target_epoch
@@ -75,7 +75,7 @@ class Look:
             bulk_ids,
             start=max(0, self.start),
             same_leader=same,
-            skip_from=skip_from,
+            began_at=began_at,
         )
 
     def producer_epoch(self, producer_id: int) -> int | None:

@@ -18,8 +18,9 @@ from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.codes import error_name
 from drkit.kafka.one_shot import ask_once
+from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import EARLIEST, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
@@ -33,6 +34,7 @@ from drkit.offsets.takeup import Author
 _NEW_ID: Final = "give the flow a new live producer id, then begin the direction again"
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 1.0
+_UNKNOWN: Final = -1
 
 
 class SeededPartition(NamedTuple):
@@ -40,6 +42,15 @@ class SeededPartition(NamedTuple):
 
     partition: CopiedPartition
     seed: Seed
+    cut: int | None = None
+    """Source offset from which on a batch of the opposite flow is an alarm; None: where the seed begins."""
+    emptied: int | None = None
+    """Target offset up to which the copy was emptied; None: it was not."""
+
+    @property
+    def begins_before_the_cut(self) -> bool:
+        """Whether what is before the cut is copied again, whoever wrote it."""
+        return self.cut is not None and self.seed.upstream < self.cut
 
 
 def write_seeds(
@@ -54,7 +65,8 @@ def write_seeds(
     map, the flow's state gets the cuts: no task copies from a seed without its cut.
 
     :param state: of the flow, loaded
-    :raises Refused: a target has another end than its seed, or the producer id is not new
+    :raises Refused: a target has another end than its seed, is not empty as it says, or the producer id is
+        not new
     :raises Failed: a leader does not answer, or the map does not take the records
     :raises MapTaken: tasks of the flow take its buckets again and again
     :raises ClusterUnreachable: the target does not answer
@@ -69,7 +81,11 @@ def write_seeds(
 
     async def write(cluster: RawCluster) -> None:
         looks = await _looks(cluster, some)
-        wanted = {w: partial(_records, w.target, seed, looks[w.target], to) for w, seed in some}
+        await _refuse_not_empty(cluster, some)
+        wanted = {
+            s.partition: partial(_records, s.partition.target, s.seed, looks[s.partition.target], to)
+            for s in some
+        }
         await begin_partitions(cluster, flow, wanted, map_id, lambda: _put_cuts(state, some))
 
     # A task of the flow that begins now may take a bucket, for what it copies beside these partitions.
@@ -84,14 +100,32 @@ def write_seeds(
 
 
 def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
-    """Record from which source offset on a batch of the opposite flow is an alarm."""
+    """Record from which source offset on a batch of the opposite flow is an alarm, and what was emptied."""
     cuts: dict[str, CutRecord] = {}
-    for w, seed in seeds:
-        name = w.source.topic
-        known = cuts.get(name) or state.get(CutRecord, name)
-        kept = known.between(w.source_id, w.target_id) if known is not None else {}
-        cuts[name] = CutRecord(w.source_id, w.target_id, kept).with_cut(w.source.partition, seed.upstream)
+    for seeded in seeds:
+        name = seeded.partition.source.topic
+        cuts[name] = cut_after(cuts.get(name) or state.get(CutRecord, name), seeded)
     state.put_all((name, cut) for name, cut in cuts.items() if state.get(CutRecord, name) != cut)
+
+
+def cut_after(known: CutRecord | None, seeded: SeededPartition) -> CutRecord:
+    """The record of a topic's cuts when a partition begins.
+
+    :param known: the record before it, also of earlier topics of these names
+    """
+    w, upstream = seeded.partition, seeded.seed.upstream
+    if known is None or not known.is_of(w.source_id, w.target_id):
+        known = CutRecord(w.source_id, w.target_id, {})
+    emptied = seeded.emptied
+    if emptied is None:  # what an earlier turn has emptied stays so, unless the log was lost since
+        before = known.emptied.get(w.source.partition)
+        emptied = before if before is not None and before <= seeded.seed.downstream else None
+    return known.with_cut(
+        w.source.partition,
+        upstream if seeded.cut is None else seeded.cut,
+        emptied=emptied,
+        rebuilt=upstream if seeded.begins_before_the_cut else None,
+    )
 
 
 async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[TopicPartition, Look]:
@@ -99,9 +133,10 @@ async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[T
 
     :raises Failed: one does not answer, or leads another topic of the same name
     """
-    topics = await metadata(cluster, sorted({w.target.topic for w, _ in seeds}))
-    looks = await look_at_leaders(cluster, topics, [PartitionQuery(w.target) for w, _ in seeds])
-    for w, _ in seeds:
+    wanted = [s.partition for s in seeds]
+    topics = await metadata(cluster, sorted({w.target.topic for w in wanted}))
+    looks = await look_at_leaders(cluster, topics, [PartitionQuery(w.target) for w in wanted])
+    for w in wanted:
         if topics[w.target.topic].topic_id != w.target_id or looks[w.target].error:
             raise Failed(
                 "the copy of a partition cannot be looked at",
@@ -112,6 +147,27 @@ async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[T
                 hint="check the target cluster, then begin the direction again",
             )
     return looks
+
+
+async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition]) -> None:
+    """Refuse copies in front of which something stands: brokers may bring back what they had deleted.
+
+    :raises Refused: one does
+    :raises Failed: a leader does not answer
+    """
+    wanted = {s.partition.target: s.emptied for s in seeds if s.emptied is not None}
+    topics = await metadata(cluster, sorted({at.topic for at in wanted})) if wanted else {}
+    starts = await listed(cluster, topics, wanted, EARLIEST)
+    for at, emptied in wanted.items():
+        if starts.get(at, _UNKNOWN) >= emptied:
+            continue
+        error = Refused if at in starts else Failed
+        raise error(
+            "a copy is not empty up to where its seed begins",
+            where=f"{at} on {cluster.alias}",
+            evidence=f"it begins at {starts[at]}, not at {emptied}" if at in starts else "no answer",
+            hint="empty it again, then begin the direction again",
+        )
 
 
 def _records(

@@ -36,8 +36,11 @@ class Wanted:
     """Leader epoch under which the caller has seen the partition before."""
     bulk_ids: frozenset[int] = frozenset()
     """All that the flow's transactions ever had; empty: unknown."""
-    skip_from: int | None = None
+    began_at: int | None = None
     """Source offset at which the flow began to copy after a turn: earlier records have any writer."""
+    emptied: int = 0
+    """Target offset before which the copy was emptied. Brokers that are killed may bring back what was there;
+    it is no part of the copy."""
     until: int | None = None
     """Target offset at which producers began to write when the copy was promoted: what follows is theirs."""
 
@@ -121,15 +124,17 @@ def settling(
         return Settled(None, look.error, look)
     if is_stale(look, wanted.state) or _is_older(look, wanted):
         return Settled(None, codes.LEADER_NOT_AVAILABLE, look)
-    if wanted.until is not None and look.end > wanted.until:
-        look = replace(look, end=wanted.until, last=None, producers={})
+    if look.end < wanted.emptied:
+        why = f"it ends at {look.end}, before {wanted.emptied}, up to where it was emptied: its end is lost"
+        return Settled(Unavailable(f"{wanted.target}: {why}"), 0, look)
+    look = _clipped(look, wanted)
     log: list[LogBatch] | None = None
     log_from = 0
     for _ in range(_SCANS):
         # What a look finds is written down by the copier alone: the next look starts from the map again.
         state = replace(wanted.state, segments=wanted.state.segments.copy())
         answer = resolve(
-            state, look.log_look(state, wanted.own_ids, wanted.bulk_ids, wanted.skip_from), log, log_from
+            state, look.log_look(state, wanted.own_ids, wanted.bulk_ids, wanted.began_at), log, log_from
         )
         if isinstance(answer, Resolution) and answer.first_foreign:
             # Aborted batches of this flow at the beginning are not foreign records.
@@ -140,7 +145,7 @@ def settling(
         if not isinstance(answer, NeedLog):
             return Settled(answer, 0, look)
         if look.start < 0:
-            look = replace(look, start=(yield FirstOffset()))
+            look = replace(look, start=max(wanted.emptied, (yield FirstOffset())))
             continue
         if scan_up_to is not None and look.end - answer.start > scan_up_to:
             why = f"the target's log from offset {answer.start} on must be read to settle the offset map"
@@ -148,8 +153,17 @@ def settling(
         log_from = answer.start
         log = yield Scan(log_from, look.end)
         if not log or log[0].base > log_from:  # retention has removed what was there when it was asked
-            look = replace(look, start=(yield FirstOffset()))
+            look = replace(look, start=max(wanted.emptied, (yield FirstOffset())))
     return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)
+
+
+def _clipped(look: Look, wanted: Wanted) -> Look:
+    """What of the log can belong to the copy."""
+    if 0 <= look.start < wanted.emptied:
+        look = replace(look, start=wanted.emptied)
+    if wanted.until is not None and look.end > wanted.until:
+        look = replace(look, end=wanted.until, last=None, producers={})
+    return look
 
 
 def grown(look: Look, state: PartitionMap, end: int) -> Look:

@@ -105,7 +105,7 @@ def _is_copy(state: PartitionMap, batch: LogBatch, tail: MapTail, look: LogLook)
     record = state.segments.record_before(batch.end)
     if record is None or record[1] != batch.end - 1:
         return False
-    if look.skip_from is not None and record[0] < look.skip_from:
+    if look.began_at is not None and record[0] < look.began_at:
         return not (batch.control or batch.aborted)
     return _is_known(batch, tail, look)
 

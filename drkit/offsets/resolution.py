@@ -98,6 +98,6 @@ class LogLook:
     """First offset left in its log, as far as it was asked."""
     same_leader: bool = False
     """Its leader epoch is that of the tail: nothing can have been truncated since."""
-    skip_from: int | None = None
+    began_at: int | None = None
     """Source offset at which the flow began to copy after a turn. The target's records from before are those
     of clients, or of the flow in the other direction: their producers say nothing."""

@@ -60,14 +60,15 @@ class Bound(NamedTuple):
 def bound_now(source: Cluster, placed: Sequence[PlacedPartition], skip: Collection[int]) -> Bound:
     """Where the source's partitions end now.
 
-    :param skip: producers whose records the flow leaves out, up to the cut of each partition
+    :param skip: producers whose records the flow leaves out, as the leases say
     :raises DrkitError: the source does not answer
     """
     partitions = [_source_of(p) for p in placed]
     ends = list_offsets(source, partitions, "latest", committed=True)
     marks = list_offsets(source, partitions, "latest")
     cuts = {_source_of(p): p.lease.skip_from for p in placed if p.lease.skip_from is not None}
-    left_out = LeftOut(frozenset(skip), cuts)
+    rebuilt = {_source_of(p) for p in placed if p.lease.rebuilt_from is not None}
+    left_out = LeftOut(frozenset(skip), cuts, rebuilt)
     above = {at: Ends(end, end, marks[at]) for at, end in ends.items() if marks[at] > end}
 
     async def look(cluster: RawCluster) -> dict[TopicPartition, HeldInPartition]:

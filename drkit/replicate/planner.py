@@ -46,18 +46,19 @@ def placed_of(
     """
     for topic in found.copied.values():
         cut = cuts.get(topic.source.name)
-        skip_from = cut.between(topic.source.topic_id, UUID(topic.target_id)) if cut is not None else {}
+        if cut is not None and not cut.is_of(topic.source.topic_id, UUID(topic.target_id)):
+            cut = None
         for partition, at in topic.source.partitions.items():
             leader = at.leader if at.leader is not None else -1
             stranger = written.get(TopicPartition(topic.source.name, partition))
-            yield PlacedPartition(_lease(topic, partition, buckets, skip_from, stranger), leader)
+            yield PlacedPartition(_lease(topic, partition, buckets, cut, stranger), leader)
 
 
 def _lease(
     topic: CopiedTopic,
     partition: int,
     buckets: int,
-    skip_from: Mapping[int, int],
+    cut: CutRecord | None,
     stranger: WrittenRecord | None,
 ) -> PartitionAssignment:
     return PartitionAssignment(
@@ -69,8 +70,10 @@ def _lease(
         bucket_of(topic.source.name, partition, buckets),
         compacted=topic.compacted,
         max_message_bytes=topic.max_message_bytes,
-        skip_from=skip_from.get(partition),
-        returning=bool(skip_from),
+        skip_from=cut.skip_from.get(partition) if cut is not None else None,
+        rebuilt_from=cut.rebuilt.get(partition) if cut is not None else None,
+        emptied_to=cut.emptied.get(partition, 0) if cut is not None else 0,
+        returning=cut is not None and bool(cut.skip_from),
         written_at=stranger.offset if stranger is not None else None,
     )
 

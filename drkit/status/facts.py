@@ -31,8 +31,9 @@ def copied_of(topic: str, entry: GenerationRecord, cut: CutRecord | None = None)
 
     :param cut: where it began to be copied after a turn
     """
-    cuts = cut.between(entry.source_id, entry.target_id) if cut is not None else {}
-    return Copied(topic, entry.source_id, entry.target, entry.target_id, cuts)
+    ids = entry.source_id, entry.target_id
+    is_own = cut is not None and cut.is_of(*ids)
+    return Copied(topic, ids[0], entry.target, ids[1], cut if is_own else None)
 
 
 def why_not_copied(state: FlowState, topic: str) -> str:

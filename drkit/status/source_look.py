@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.copied_topics import LeftOut, cuts_of
+from drkit.flow_state.copied_topics import LeftOut, cuts_of, rebuilt_of
 from drkit.flow_state.records import SkipsRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawCluster
@@ -56,7 +56,8 @@ def noted_look(state: FlowState, error: str) -> SourceLook:
 def left_out(state: FlowState) -> LeftOut:
     """Whose records the flow does not copy, and where."""
     skips = state.get(SkipsRecord)
-    return LeftOut(frozenset(skips.ids if skips is not None else ()), cuts_of(state))
+    ids = frozenset(skips.ids if skips is not None else ())
+    return LeftOut(ids, cuts_of(state), rebuilt_of(state).keys())
 
 
 def gaps_of(

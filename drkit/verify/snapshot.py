@@ -128,7 +128,13 @@ class _Look:
     def _view(self, pair: _Pair, at: TopicPartition, to: TopicPartition) -> PartitionView:
         if to not in self._target.ends:
             raise Unknown(f"the target topic has only {counted(len(pair.target.partitions), 'partition')}")
-        start, end = self._target.starts[to], self._target.ends[to]
+        end, emptied = self._target.ends[to], self._map.emptied(at)
+        start = max(self._target.starts[to], emptied)
+        if self._target.starts[to] < emptied:
+            self._out.notes.append(
+                f"{to}: it was emptied up to offset {emptied}, and begins at {self._target.starts[to]} again;"
+                " a failover empties it before it opens it"
+            )
         key = MapKey(pair.source.topic_id, pair.target.topic_id, at.partition)
         found = self._map.settled(key, at, to, start, end)
         if found.truncated_from is not None and not self._map.reaches(to, found.truncated_from):
@@ -141,6 +147,10 @@ class _Look:
         if begin is None and not known:
             # The map covers no record of MirrorMaker 2's part, and nothing was copied since.
             begin = taken and taken.place
+        before = begin is not None and not emptied
+        if begin is None and known and self._map.has_turned(at):
+            # The target may have more in front of it: the other direction has given that up on this source.
+            begin = self._source.starts[at], known[0].downstream
         return PartitionView(
             source=at,
             target=to,
@@ -153,7 +163,7 @@ class _Look:
             source_compacted=at.topic in self._source.compacted,
             target_compacted=to.topic in self._target.compacted,
             begin=begin,
-            before=begin is not None,
+            before=before,
             taken_over=taken,
         )
 

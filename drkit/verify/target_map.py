@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from drkit.config import ClusterSettings
-from drkit.flow_state.copied_topics import cuts_of
+from drkit.flow_state.copied_topics import began_of, cuts_of, emptied_of
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
@@ -90,8 +90,8 @@ class TargetMap:
             )
         ids = self._state.get(ProducerIdsRecord) if self._state else None
         own = frozenset(ids.ids if ids is not None else ())
-        cuts = cuts_of(self._state.records) if self._state else {}
-        wanted = Wanted(to, state, own, skip_from=cuts.get(at))
+        began = began_of(self._state.records) if self._state else {}
+        wanted = Wanted(to, state, own, began_at=began.get(at), emptied=self.emptied(at))
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)
         found = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
@@ -100,6 +100,14 @@ class TargetMap:
         if found.answer is None:
             raise Unknown(f"the target's log cannot be read: Kafka error code {found.error}")
         raise Unknown(found.answer.reason)
+
+    def emptied(self, at: TopicPartition) -> int:
+        """The target offset before which the copy of a source partition was emptied; 0: it was not."""
+        return emptied_of(self._state.records).get(at, 0) if self._state else 0
+
+    def has_turned(self, at: TopicPartition) -> bool:
+        """Whether copying a source partition began with the map of the other direction."""
+        return self._state is not None and at in cuts_of(self._state.records)
 
     def reaches(self, partition: TopicPartition, offset: int) -> bool:
         """Whether the target's log now reaches this offset."""

@@ -56,6 +56,7 @@ class _Pass:
         up_to: int,
         largest: int,
         *,
+        copy_again: bool,
         inspect: bool,
     ) -> None:
         self._buffer = buffer
@@ -64,11 +65,14 @@ class _Pass:
         self._aborted = AbortedTransactions(aborted)
         self._skip = skip
         self._skip_before = skip_before
+        self._copy_again = copy_again
         self._below = below
         self._largest = largest
         self.done = Transformed(next_source=position)
         self.group = Group(buffer, self.done, up_to, largest)
         plain = _PLAIN if aborted else _PLAIN_TRANSACTIONAL
+        if copy_again and position < skip_before:  # from the cut on each batch is looked at
+            skip, end = frozenset(), min(end, skip_before)
         self._usual = Usual(plain, skip, min(below - 1, largest) - LENGTH_END, end)
         self._inspect = inspect
         self._low = -1
@@ -151,9 +155,12 @@ class _Pass:
             return DropReason.CONTROL
         if self._aborted.hides(header):
             return DropReason.ABORTED
-        if header.producer_id in self._skip:
+        if header.producer_id in self._skip and not self._is_copied_again(header):
             return DropReason.LOOP
         return None if header.count else DropReason.EMPTY
+
+    def _is_copied_again(self, header: BatchHeader) -> bool:
+        return self._copy_again and header.last_offset < self._skip_before
 
     def _copy(self, at: int, header: BatchHeader, covered: bytes) -> None:
         how = self._how(header)
@@ -218,6 +225,7 @@ def transform(
     aborted: Sequence[tuple[int, int]],
     skip_producer_ids: frozenset[int],
     skip_before: int | None = None,
+    copy_again: bool = False,
     merge_below: int,
     merge_up_to: int,
     max_batch_bytes: int,
@@ -232,8 +240,8 @@ def transform(
     :param skip_producer_ids: producers of the opposite flow, whose records would go round in circles
     :param skip_before: a batch of theirs with this source offset or a later one is not left out: what was
         made ends before it (:attr:`Transformed.returned`). None: all are left out
-    :param merge_below: batches of fewer bytes, and of few records, are joined with their neighbours; 0
-        never joins
+    :param copy_again: those before it are not left out either: the target was emptied
+    :param merge_below: batches of fewer bytes, and of few records, are joined with neighbours; 0: none
     :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
     :param max_batch_bytes: largest batch the target takes; only a single record can make a larger chunk
     :param inspect: also read the records of uncompressed batches that are forwarded (0.5 µs each). Brokers
@@ -251,6 +259,7 @@ def transform(
         aborted=aborted,
         skip=skip_producer_ids,
         skip_before=_NO_END if skip_before is None else skip_before,
+        copy_again=copy_again,
         below=merge_below,
         up_to=merge_up_to,
         largest=max_batch_bytes,

@@ -32,8 +32,13 @@ class PartitionAssignment:
     end: int | None = None
     """With ``--once``: stop at this source offset (exclusive)."""
     skip_from: int | None = None
-    """Where copying began after a turn: only before it are batches of the flow in the other direction left
-    out. One at or after it should not exist: it stops the partition. None: all are left out."""
+    """The cut of a turn: only before it are batches of the flow in the other direction left out. One at or
+    after it should not exist: it stops the partition. None: all are left out."""
+    rebuilt_from: int | None = None
+    """Source offset before the cut at which copying began after the copy was emptied: from there on nothing
+    is left out because of its producer. None: copying began at the cut."""
+    emptied_to: int = 0
+    """Target offset before which the copy was emptied: nothing before it belongs to it."""
     returning: bool = False
     """The topic began with a turn: a record of another producer on the target stops the partition."""
     written_at: int | None = None
@@ -48,6 +53,11 @@ class PartitionAssignment:
     def target_id(self) -> UUID:
         """The target topic's id."""
         return UUID(self.target_topic_id)
+
+    @property
+    def began_at(self) -> int | None:
+        """Source offset at which copying began after a turn; None: there was none."""
+        return self.skip_from if self.rebuilt_from is None else self.rebuilt_from
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,8 +113,9 @@ class PartitionResolver:
         known = frozenset({bulk_id, *(self._task.lease.bulk_producer_ids or ())})
         own = frozenset(self._task.lease.own_producer_ids)
         return Wanted(
-            p.target, self._state(p), own, bulk_id, p.target_epoch, known, skip_from=p.lease.skip_from
-        )
+            p.target, self._state(p), own, bulk_id, p.target_epoch, known,
+            began_at=p.lease.began_at, emptied=p.lease.emptied_to,
+        )  # fmt: skip
 
     def _is_sure(self, p: PartitionCopy, settled: Settled) -> bool:
         """Stop a partition whose map is damaged; one whose log gives no exact answer yet is asked again."""

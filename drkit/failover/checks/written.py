@@ -11,12 +11,14 @@ from drkit.failover.core.context import Context
 from drkit.failover.loss.positions import ScopePositions
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import CutRecord, GenerationRecord
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Foreign
 from drkit.offsets.translation import PartitionPosition
+from drkit.status.facts import copied_of
 from drkit.status.lag.source import ends_of
-from drkit.status.lag.target import Copied, CopyPosition
+from drkit.status.lag.target import CopyPosition
 
 
 def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
@@ -25,12 +27,12 @@ def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
     :raises RawError: the target does not answer
     :raises Failed: the offset map cannot be read
     """
-    known, scope = context.known, context.scope
-    copied = []
-    for name, (target, source_id, target_id) in known.topics.items():
-        if name in scope.topics:
-            cuts = {at.partition: offset for at, offset in known.cuts.items() if at.topic == name}
-            copied.append(Copied(name, source_id, target, target_id, cuts))
+    known, cuts = context.known, context.state.all(CutRecord)
+    copied = [
+        copied_of(name, entry, cuts.get(name))
+        for name, entry in context.state.all(GenerationRecord).items()
+        if name in context.scope.topics
+    ]
     side = context.kept.side_of(context.target, context.flow.source)
     found: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, known.producers.own)
     return found

@@ -16,6 +16,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.guard import guards, lift_guard
 from drkit.failover.fencing.source_record import mark_opened, mark_opening, refuse_aborted
 from drkit.flow_state.records import (
@@ -55,6 +56,10 @@ class OpenStep:
         given, left_out = _promotion(context)
         return [
             *(
+                StepEffect(f"empty {at} again", target, f"brokers have brought back what is from {start} on")
+                for at, start in came_back(context).items()
+            ),
+            *(
                 StepEffect(f"promote {name}", f"{target}: {to}", "no sync of drkit's touches it from then on")
                 for name, to in sorted(context.scope.topics.items())
             ),
@@ -79,9 +84,11 @@ class OpenStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
+        :raises Refused: partitions that were emptied came back, and cannot be emptied again
         :raises Failed: the target refused a setting or an ACL
         """
         scope = context.scope
+        again = empty_again(context, self.name)
         with context.effect(self.name, "promote", topics=list(scope.topics)) as outcome:
             _promote(context)
             outcome["promoted"] = len(scope.topics)
@@ -91,7 +98,7 @@ class OpenStep:
             outcome["refused"] = {t: e.evidence for t, e in failed.items()}
         if failed:
             raise _refused("settings of topics", context, failed)
-        notes = [f"{counted(len(scope.topics), 'topic')} of {context.flow.target} open for producers"]
+        notes = [*again, f"{counted(len(scope.topics), 'topic')} of {context.flow.target} open for producers"]
         given, left_out = _promotion(context)
         if given.grant or given.lift:
             notes.append(self._let_in(context, given))
@@ -130,6 +137,7 @@ class OpenStep:
         :raises Failed: one differs
         """
         context.state.load()
+        prove_empty(context)
         roles, topics = context.state.all(RoleRecord), context.scope.topics
         wrong = [f"{t} is not promoted" for t in topics if t not in roles or not roles[t].is_promoted]
         missing = _missing_acls(context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 from uuid import UUID
@@ -134,78 +134,6 @@ class TakeoverRecord(TopicRecord):
     partitions: Mapping[int, TakenOverPartition] = stored(
         mapping_of(digits, TakenOverPartition.of), missing={}
     )
-
-
-@record
-class CutRecord(TopicRecord):
-    """The source offsets at which the flow began to copy a topic after a turn.
-
-    From there on no record of the flow in the other direction can be on the source.
-    """
-
-    KEY: ClassVar[str] = "cut/"
-
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    skip_from: Mapping[int, int] = stored(mapping_of(digits, whole()))
-    """By partition."""
-
-    def between(self, source_id: UUID, target_id: UUID) -> Mapping[int, int]:
-        """The cuts of a topic and its copy; none of later topics of these names."""
-        return self.skip_from if (self.source_id, self.target_id) == (source_id, target_id) else {}
-
-    def with_cut(self, partition: int, offset: int) -> CutRecord:
-        """The record with another cut."""
-        return replace(self, skip_from={**self.skip_from, partition: offset})
-
-
-@record
-class ReturnRecord(TopicRecord):
-    """Since a turn the flow copies into a topic whose opposite flow was promoted.
-
-    Without this record, or with that of an earlier promotion, the flow leaves the topic out.
-    """
-
-    KEY: ClassVar[str] = "return/"
-
-    promoted_by: str = stored(name)
-    """Id of the failover's run that promoted the topic in the other direction."""
-    run_id: str = stored(name)
-    """Id of the run that made this side passive."""
-    at_ms: int = stored(whole())
-    clients_cut: str | None = stored(optional(prose), default=None, omit_none=True)
-    """How clients are kept off the passive side where no ACL does it."""
-
-
-@record
-class WrittenRecord(StateRecord):
-    """Somebody else wrote to a partition of the passive side after a turn: nothing more is copied to it.
-
-    It holds for these topics since that turn; see :func:`drkit.flow_state.copied_topics.written_of`.
-    """
-
-    KEY: ClassVar[str] = "written/"
-
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    offset: int = stored(whole())
-    """Target offset of the first of these records."""
-    producer_id: int = stored(whole(-1))
-    """Of that record; −1: a producer without an id wrote it."""
-    at_ms: int = stored(whole())
-    """When a copy task found it."""
-    began_at: int | None = stored(optional(whole()), default=None, omit_none=True)
-    """The partition's cut at that time; None: the partition is younger than the turn, and has none."""
-
-    @classmethod
-    def check_name(cls, name: str) -> None:
-        """See :class:`StateRecord`."""
-        partition_of(name)
-
-    @staticmethod
-    def name_of(partition: TopicPartition) -> str:
-        """The name in the key for a source partition."""
-        return f"{partition.topic}/{partition.partition}"
 
 
 @record

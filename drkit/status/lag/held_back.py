@@ -137,7 +137,8 @@ async def _sample(
         committed=False, max_bytes=_SAMPLE_BYTES, max_wait_ms=0,
     )  # fmt: skip
     skip, undecided = producers
-    return counted_held(ends, bytes(answer.records or b""), skip.ids, undecided, skip.cuts.get(at))
+    left_out = skip.ids_before_cut(at)
+    return counted_held(ends, bytes(answer.records or b""), left_out, undecided, skip.cuts.get(at))
 
 
 def counted_held(

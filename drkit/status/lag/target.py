@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
 from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.records import CutRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
@@ -23,8 +23,17 @@ class Copied(NamedTuple):
     source_id: UUID
     target_topic: str
     target_id: UUID
-    cuts: Mapping[int, int] = MappingProxyType({})
-    """By partition the source offset at which copying began after a turn."""
+    cut: CutRecord | None = None
+    """Where copying began after a turn."""
+
+    def pair(self, number: int) -> CopiedPartition:
+        """One of its partitions."""
+        at, to = TopicPartition(self.topic, number), TopicPartition(self.target_topic, number)
+        found = CopiedPartition(at, to, self.source_id, self.target_id)
+        if self.cut is None:
+            return found
+        cut, rebuilt = self.cut.skip_from.get(number), self.cut.rebuilt.get(number)
+        return found._replace(skip_from=cut, rebuilt=rebuilt, emptied=self.cut.emptied.get(number, 0))
 
 
 class CopyPosition(NamedTuple):
@@ -72,10 +81,7 @@ class CopyLocator:
                     None, None, reason="the target topic was deleted"
                 )
                 continue
-            for number in found.leaders:
-                at, to = TopicPartition(c.topic, number), TopicPartition(c.target_topic, number)
-                ids = c.source_id, c.target_id
-                wanted.append(CopiedPartition(at, to, *ids, c.cuts.get(number)))
+            wanted += [c.pair(number) for number in found.leaders]
         located = await locator.locate(wanted, own_ids, scan_up_to=self.scan_up_to, is_copying=False)
         return out | {at: _place(found) for at, found in located.items()}
 

@@ -86,7 +86,7 @@ def test_repeated_it_writes_nothing_that_is_there(turning: Turning) -> None:
     assert turning.is_exact()
     cuts = turning.now.state.get(CutRecord, turning.topic)
     assert cuts is not None
-    assert cuts.skip_from == {w.source.partition: seed.upstream for w, seed in seeds}
+    assert cuts.skip_from == {s.partition.source.partition: s.seed.upstream for s in seeds}
 
 
 def test_killed_before_the_commit_nothing_is_there_and_the_next_try_writes_all(
@@ -116,7 +116,7 @@ def test_a_map_of_many_segments_is_written_as_a_whole(turning: Turning) -> None:
     for _ in range(100_000):
         triples.append((up, down, count := chance.randint(1, 1 << 20)))
         up, down = up + count + chance.randint(1, 1 << 20), down + count + chance.randint(1, 1 << 20)
-    (at, seed) = seeds[0]
+    at, seed = seeds[0][:2]
     last = triples[-1]
     large = seed._replace(segments=SegmentMap.of(triples), copied_end=last[1] + last[2])
     turning.write([SeededPartition(at, large)])
@@ -136,7 +136,7 @@ def test_a_map_of_many_segments_is_written_as_a_whole(turning: Turning) -> None:
 
 def test_who_held_a_part_of_the_map_before_writes_nothing_there_any_more(turning: Turning) -> None:
     seeds, flow = _at_rest(turning), turning.now.flow
-    (at, seed) = seeds[0]
+    at, seed = seeds[0][:2]
     bucket = MapBucket(bucket_of(*at.source, flow.settings.buckets), flow.map_topic)
 
     async def held(cluster: RawCluster) -> MapWriter:

@@ -78,6 +78,43 @@ def exact_both_ways(
     return place.frontier - start + place.end
 
 
+def same_behind(
+    place: PartitionPosition,
+    on_source: Sequence[Seen],
+    on_target: Sequence[Seen],
+    start: int,
+    given_up: int,
+    where: str,
+) -> int:
+    """For every offset of the source the records after it and after its position are the same.
+
+    :param start: the first offset to check
+    :param given_up: source offset before which there may be no position
+    :returns: how many offsets have one
+    """
+    wanted, found = [s.content for s in on_source], [s.content for s in on_target]
+    common = 0
+    while common < min(len(wanted), len(found)) and wanted[-1 - common] == found[-1 - common]:
+        common += 1
+    assert place.frontier is not None, where
+    exact = 0
+    for upstream in range(start, max(place.frontier, place.source_end or 0) + 1):
+        answer = place.forward(upstream)
+        if isinstance(answer, Unavailable):
+            assert upstream < given_up, f"{where} {upstream}: {answer}"
+            continue
+        left, there = _after(on_source, upstream), _after(on_target, answer.offset)
+        assert left == there <= common, (
+            f"{where}: {upstream} → {answer}: {left} records follow, {there} there"
+        )
+        exact += 1
+    return exact
+
+
+def _after(records: Sequence[Seen], offset: int) -> int:
+    return len(records) - bisect_left(records, offset, key=lambda s: s.offset)
+
+
 def _forward(
     place: PartitionPosition, on_source: Sequence[Seen], on_target: Sequence[Seen], start: int, where: str
 ) -> None:

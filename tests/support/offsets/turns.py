@@ -4,66 +4,56 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 import random
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
+from drkit.flow_state.copied_topics import CopiedPartition, LeftOut
+from drkit.flow_state.records import CutRecord
+from drkit.model import TopicPartition
+from drkit.offset_map import seeding
+from drkit.offset_map.look import Look
+from drkit.offset_map.seeding import SeededPartition
+from drkit.offset_map.settling import FirstOffset, Settled, Wanted, settling
 from drkit.offsets import seed as seeds
 from drkit.offsets.map_record import History, Intent, Mark, Mode, Pack
 from drkit.offsets.partition_map import PartitionMap
-from drkit.offsets.resolution import LogLook, Resolution
-from drkit.offsets.resolve import resolve
-from drkit.offsets.seed import CopyEnd, Seed
+from drkit.offsets.seed import CopyEnd
 from drkit.offsets.takeup import Author
 from drkit.offsets.translation import Exact, PartitionPosition
+from tests.support.offsets.turned_log import Log
 
-FIRST: Final = History(100, 0)
 METHODS: Final = ("delta", "rebuild", "trim")
-
-
-@dataclass
-class Log:
-    """A partition's log: offsets and values, with holes as of markers and aborted records."""
-
-    chance: random.Random
-    start: int = 0
-    end: int = 0
-    records: list[tuple[int, int]] = field(default_factory=list)
-
-    def put(self, value: int) -> int:
-        if self.chance.random() < 0.15:
-            self.end += self.chance.randint(1, 3)
-        self.records.append((self.end, value))
-        self.end += 1
-        return self.end - 1
-
-    @property
-    def first(self) -> int | None:
-        return self.records[0][0] if self.records else None
-
-    def empty(self) -> None:
-        """DeleteRecords up to the end."""
-        self.start, self.records = self.end, []
-
-    def after(self, offset: int) -> list[int]:
-        return [value for at, value in self.records if at >= offset]
+AT: Final = TopicPartition("orders", 0)
+PAIR: Final = CopiedPartition(AT, AT, UUID(int=1), UUID(int=2))
+_KILLED: Final = 0.3
+"""How often brokers of the old primary are killed between two steps."""
 
 
 @dataclass
 class Direction:
-    """One flow of a pair: its map, and the history in which it appends."""
+    """One flow of a pair: its map, its cut, and the history in which it appends."""
 
+    history: History
     state: PartitionMap = field(default_factory=PartitionMap)
-    history: History = FIRST
     sequence: int = 0
+    cut: CutRecord | None = None
+    ids: set[int] = field(default_factory=set)
+    """Of all that it ever wrote with."""
     unknown_before: int = 0
     """Source offset up to which records were given up: they may have no position."""
 
-    def begin(self, seed: Seed) -> None:
-        """Write the seed, as its pack and its turn."""
-        ended = self.state.history
+    def __post_init__(self) -> None:
+        self.ids.add(self.history.producer_id)
+
+    def begin(self, seeded: SeededPartition, target: Log) -> None:
+        """Write the cut, and the seed as its pack and its turn."""
+        ended, seed = self.state.history, seeded.seed
+        self.cut = seeding.cut_after(self.cut, seeded)
         self.history = self.new_history()
+        self.ids.add(self.history.producer_id)
         self.sequence = 0
         self.state.apply(Pack(7, 0, 1, seed.downstream, seed.segments))
-        self.state.apply(seed.turn(self.history, ended, Author(7, 1)))
+        self.state.apply(seed.turn(self.history, ended, Author(7, 1, target.epoch)))
 
     def new_history(self) -> History:
         """A live producer id that was never used."""
@@ -74,29 +64,64 @@ class Direction:
         down, end = target.end - 1, self._tail()[2]
         self.state.apply(Intent(Mode.LIVE, 9, self.history, self.sequence, down, end, -1, ((upstream, 30),)))
 
-    def copy(self, source: Log, target: Log) -> None:
+    def copy(self, source: Log, target: Log, opposite: Direction) -> None:
         """Copy what is new, run by run, and mark the end."""
         upstream, _, previous = self._tail()
+        self.check_position(target)
+        left_out = self.left_out(opposite)
         run: list[tuple[int, int]] = []
-        for offset, value in source.records:
-            if offset < upstream:
+        for record in source.records:
+            if record.offset < upstream:
                 continue
-            at = target.put(value)
-            if run and (offset, at) != (run[-1][0] + 1, run[-1][1] + 1):
-                previous = self._append(run, previous)
+            is_loop = record.producer_id in opposite.ids
+            assert not is_loop or self.cut is None or record.offset < self.cut.skip_from[0], "an alarm"
+            if record.producer_id in left_out.ids_at(AT, record.offset):
+                continue
+            at = target.put(record.value, self.history.producer_id, self.sequence + len(run))
+            if run and (record.offset, at) != (run[-1][0] + 1, run[-1][1] + 1):
+                previous = self._append(run, previous, target)
                 run = []
-            run.append((offset, at))
+                target.records[-1].sequence = self.sequence
+            run.append((record.offset, at))
         if run:
-            previous = self._append(run, previous)
+            previous = self._append(run, previous, target)
         target.end += target.chance.randint(0, 1)
-        self._mark(source.end, target.end, previous)
+        self._mark(source.end, target.end, previous, target)
+
+    @property
+    def pair(self) -> CopiedPartition:
+        """The partition, as the record of its cut says."""
+        if self.cut is None:
+            return PAIR
+        return PAIR._replace(
+            skip_from=self.cut.skip_from[0],
+            rebuilt=self.cut.rebuilt.get(0),
+            emptied=self.cut.emptied.get(0, 0),
+        )
+
+    def left_out(self, opposite: Direction) -> LeftOut:
+        """Whose records are left out, as the record of the cut says."""
+        pair = self.pair
+        cuts = {AT: pair.skip_from} if pair.skip_from is not None else {}
+        return LeftOut(frozenset(opposite.ids), cuts, {AT} if pair.rebuilt is not None else ())
 
     def position(self, target: Log) -> PartitionPosition:
-        found = resolve(self.state, LogLook(target.end, None, frozenset()), [])
-        assert isinstance(found, Resolution), found
+        """Where the partition is, settled as any reader does."""
+        pair = self.pair
+        wanted = Wanted(AT, self.state, frozenset(self.ids), began_at=pair.began_at, emptied=pair.emptied)
+        settled = _settled(wanted, target)
+        found, look = settled.resolution, settled.look
+        assert found is not None, settled.answer
+        assert found.truncated_from is None, "nothing was lost"
+        assert not found.foreign, "nobody else wrote there"
         return PartitionPosition(
-            found.segments, found.upstream, target.start, target.end, found.copied_end, frozen=True
+            found.segments, found.upstream, look.start, look.end, found.copied_end, frozen=True
         )
+
+    def check_position(self, target: Log) -> None:
+        """A task that settles the partition continues where the map says."""
+        if self.state.tail is not None:
+            assert self.position(target).frontier == self.state.tail.upstream
 
     def check(self, source: Log, target: Log) -> int:
         """For every offset of the source: the records after it and after its position are the same.
@@ -113,11 +138,17 @@ class Direction:
             exact += 1
         return exact
 
+    def open(self, target: Log) -> None:
+        """Empty again what the record says before clients read it; now and then a minute passes."""
+        target.delete(self.pair.emptied)
+        if target.chance.random() < 0.7:
+            target.deleted = []
+
     def _tail(self) -> tuple[int, int, int]:
         tail = self.state.tail
         return (tail.upstream, tail.downstream, tail.copied_end) if tail is not None else (0, 0, 0)
 
-    def _append(self, run: list[tuple[int, int]], previous: int) -> int:
+    def _append(self, run: list[tuple[int, int]], previous: int, target: Log) -> int:
         """Claim a run, append it, and mark its end: with the next number that proves where it is."""
         (upstream, downstream), count = run[0], len(run)
         self.state.apply(
@@ -125,22 +156,33 @@ class Direction:
         )
         self.sequence += count
         end = downstream + count
-        self._mark(upstream + count, end, end)
+        self._mark(upstream + count, end, end, target)
         return end
 
-    def _mark(self, upstream: int, downstream: int, copied_end: int) -> None:
+    def _mark(self, upstream: int, downstream: int, copied_end: int, target: Log) -> None:
+        live = bool(self.sequence)
         self.state.apply(
-            Mark(
-                1, self.history, upstream, downstream, copied_end, self.sequence, -1, live=bool(self.sequence)
-            )
+            Mark(1, self.history, upstream, downstream, copied_end, self.sequence, -1, target.epoch, live)
         )
+
+
+def _settled(wanted: Wanted, target: Log) -> Settled:
+    steps = settling(wanted, Look(0, target.end, target.start, target.epoch))
+    answer: Any = None
+    while True:
+        try:
+            asked = steps.send(answer)
+        except StopIteration as end:
+            settled: Settled = end.value
+            return settled
+        answer = target.start if isinstance(asked, FirstOffset) else target.batches(asked.start, asked.end)
 
 
 def walk(seed: int) -> int:
     """Some rounds there and back, by any method; returns the number of positions that were compared."""
     chance = random.Random(seed)
     primary, standby = Log(chance), Log(chance)
-    forward, back = Direction(), Direction(history=History(200, 0))
+    forward, back = Direction(History(100, 0)), Direction(History(200, 0))
     compared = value = 0
 
     def write(log: Log, most: int, least: int = 0) -> None:
@@ -149,33 +191,57 @@ def walk(seed: int) -> int:
             value += 1
             log.put(value)
 
+    def maybe_kill(log: Log) -> None:
+        if chance.random() < _KILLED:
+            log.kill()
+
     for _ in range(chance.randint(2, 4)):
         write(primary, 25)
-        forward.copy(primary, standby)
+        forward.copy(primary, standby, back)
         compared += forward.check(primary, standby)
         method = chance.choice(METHODS)
         frontier = primary.end
         if method != "delta":
             write(primary, 4, 1)  # the tail that only the primary has
         standby.end += 1  # the fence's marker
-        cut = standby.end
+        cut = CopyEnd(standby.end, primary.end)
         there = forward.position(standby)
         if chance.random() < 0.3:
             forward.claim(frontier, standby)
         write(standby, 25)
-        if method == "delta":
-            at = CopyEnd(cut, primary.end)
-            back.begin(seeds.seed_after(there.segments, there.copied_end, at, standby.first))
-        else:
-            primary.empty()
-            begin = cut if method == "trim" else standby.start
-            back.unknown_before = begin
-            back.begin(seeds.seed_of_emptied(CopyEnd(begin, primary.end), standby.first))
-        back.copy(standby, primary)
-        compared += back.check(standby, primary)
+        _turn(back, _seeded(method, there, cut, standby), primary)
+        for _ in range(2):
+            maybe_kill(primary)
+            back.copy(standby, primary, forward)
+            compared += back.check(standby, primary)
+            write(standby, 5)
+        back.copy(standby, primary, forward)
+        back.open(primary)
         primary.end += 1
         home = back.position(primary)
         at = CopyEnd(primary.end, standby.end)
-        forward.begin(seeds.seed_after(home.segments, home.copied_end, at, primary.first))
+        forward.begin(
+            SeededPartition(PAIR, seeds.seed_after(home.segments, home.copied_end, at, primary.first)),
+            standby,
+        )
         compared += forward.check(primary, standby)
     return compared
+
+
+def _turn(back: Direction, seeded: SeededPartition, primary: Log) -> None:
+    if seeded.emptied is not None:
+        primary.delete(seeded.emptied)
+        back.unknown_before = seeded.seed.upstream
+    back.begin(seeded, primary)
+
+
+def _seeded(method: str, there: PartitionPosition, at: CopyEnd, standby: Log) -> SeededPartition:
+    """How the direction back to the old primary begins.
+
+    :param at: the cut, and the end of the old primary
+    """
+    if method == "delta":
+        return SeededPartition(PAIR, seeds.seed_after(there.segments, there.copied_end, at, standby.first))
+    begin = standby.start if method == "rebuild" else at.upstream
+    seed = seeds.seed_of_emptied(at._replace(upstream=begin), standby.first)
+    return SeededPartition(PAIR, seed, at.upstream, at.downstream)

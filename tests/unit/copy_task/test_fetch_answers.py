@@ -76,10 +76,13 @@ def task_of(p: PartitionCopy) -> Any:
 class World:
     """A partition and the fetchers of two brokers, without connections."""
 
-    def __init__(self, end: int | None = None, skip_from: int | None = None) -> None:
+    def __init__(
+        self, end: int | None = None, skip_from: int | None = None, rebuilt_from: int | None = None
+    ) -> None:
         lease = PartitionAssignment(
-            "t", str(TOPIC), "t", str(UUID(int=2)), 0, 0, end=end, skip_from=skip_from
-        )
+            "t", str(TOPIC), "t", str(UUID(int=2)), 0, 0,
+            end=end, skip_from=skip_from, rebuilt_from=rebuilt_from,
+        )  # fmt: skip
         self.partition = PartitionCopy(lease)
         self.partition.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=None, leader_epoch=-1)
         self.task = task_of(self.partition)
@@ -180,6 +183,20 @@ def test_a_batch_of_the_other_direction_after_the_cut_stops_the_partition_before
     assert world.task.stopped == [("opposite_wrote", {"offset": 7, "producer_id": OPPOSITE, "began_at": 5})]
     assert p.state is CopyState.STOPPED
     assert p.done
+
+
+def test_of_a_rebuilt_partition_batches_of_the_other_direction_are_copied_up_to_the_cut() -> None:
+    world = World(skip_from=7, rebuilt_from=0)
+    p = world.partition
+    p.leader = NEW
+    data = batch(0, 3, 1, OPPOSITE) + batch(3, 4, 1) + batch(7, 2, 1, OPPOSITE)
+    done(world.new._take(answer(data), world.asked()))
+    assert world.task.counters.looped == {}
+    assert sum(chunk.count for chunk in p.waiting) == 7
+    assert p.fetch_position == 7
+    p.waiting.clear()
+    world.new._wanted(0.0)
+    assert world.task.stopped == [("opposite_wrote", {"offset": 7, "producer_id": OPPOSITE, "began_at": 7})]
 
 
 def test_without_a_cut_batches_of_the_other_direction_are_left_out_everywhere() -> None:

@@ -44,6 +44,6 @@ def test_a_task_that_spark_starts_again_on_the_driver_s_machine_ends_with_the_ot
 
 
 def test_a_lease_travels_as_json():
-    part = PartitionAssignment("t", "id", "u", "id2", 1, 2, skip_from=1003)
+    part = PartitionAssignment("t", "id", "u", "id2", 1, 2, skip_from=1003, rebuilt_from=7, emptied_to=9)
     lease = replace(LEASE, partitions=(part,), bulk_producer_ids=(1, 2), planned_at_ms=NOW)
     assert TaskAssignment.from_json(lease.to_json()) == lease

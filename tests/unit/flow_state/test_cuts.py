@@ -7,7 +7,16 @@ from uuid import UUID
 
 from drkit.checkpoints.plan import Terms
 from drkit.checkpoints.shard import Shard
-from drkit.flow_state.copied_topics import CopiedTopics, LeftOut, Producers, cuts_of, known_of, written_of
+from drkit.flow_state.copied_topics import (
+    CopiedTopics,
+    LeftOut,
+    Producers,
+    began_of,
+    cuts_of,
+    emptied_of,
+    known_of,
+    written_of,
+)
 from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
@@ -40,6 +49,23 @@ def test_ids_of_the_other_flow_count_from_the_cut_on() -> None:
     assert [left_out.divides(AT, *span) for span in ((1003, 1010), (1000, 1003))] == [None, None]
 
 
+def test_of_a_rebuilt_partition_nothing_is_left_out() -> None:
+    """It holds what this flow's opposite copied there before the turn, and that is wanted again."""
+    found = state(CutRecord(*IDS, {}).with_cut(0, 1003, emptied=500, rebuilt=7).with_cut(1, 60, emptied=40))
+    known = known_of(found)
+    rebuilt, trimmed, other = (known.pair("orders", p) for p in range(3))
+    assert (rebuilt.skip_from, rebuilt.began_at, rebuilt.emptied) == (1003, 7, 500)
+    assert (trimmed.skip_from, trimmed.began_at, trimmed.emptied) == (60, 60, 40)
+    assert (other.skip_from, other.began_at, other.emptied) == (None, None, 0)
+    assert [pair.leaves_out(10) for pair in (rebuilt, trimmed, other)] == [False, True, True]
+    assert (began_of(found)[AT], emptied_of(found)[AT]) == (7, 500)
+    left_out = known._replace(producers=known.producers._replace(left_out=frozenset({7}))).left_out
+    assert [left_out.ids_at(AT, offset) for offset in (7, 1002, 1003)] == [frozenset()] * 3
+    assert left_out.divides(AT, 1000, 1010) is None, "the same is left out on both sides: nothing"
+    assert left_out.ids_before_cut(AT) == frozenset()
+    assert left_out.ids_before_cut(trimmed.source) == {7}
+
+
 def test_of_a_later_topic_of_the_same_name_a_cut_says_nothing() -> None:
     assert cuts_of(state(CutRecord(UUID(int=9), IDS[1], {0: 1003}))) == {}
     assert cuts_of(state(CutRecord(IDS[0], UUID(int=9), {0: 1003}))) == {}
@@ -61,14 +87,28 @@ def test_a_foreign_record_counts_for_its_topics_and_its_turn() -> None:
     assert written(cut.with_cut(0, 2000).with_cut(2, 50), (AT, hit), (other, young)) == set()
     assert written(cut, (AT, replace(hit, target_id=UUID(int=9)))) == set()
     assert written(cut, (TopicPartition("gone", 0), hit)) == set()
+    assert written(cut.with_cut(0, 1003, emptied=70), (AT, hit)) == {AT}
+    assert written(cut.with_cut(0, 1003, emptied=71), (AT, hit)) == set(), "it was deleted"
 
 
 def test_a_later_cut_replaces_the_one_before() -> None:
     assert CutRecord(*IDS, {0: 5, 1: 6}).with_cut(0, 9).skip_from == {0: 9, 1: 6}
+    before = CutRecord(*IDS, {0: 5, 1: 6}, {0: 3, 1: 4}, {0: 1})
+    assert before.with_cut(0, 9) == CutRecord(*IDS, {0: 9, 1: 6}, {1: 4}, {})
+    assert before.with_cut(0, 9, emptied=8, rebuilt=2) == CutRecord(*IDS, {0: 9, 1: 6}, {0: 8, 1: 4}, {0: 2})
+
+
+def test_a_topic_without_emptied_partitions_has_the_bytes_of_before() -> None:
+    plain = CutRecord(*IDS, {0: 5})
+    assert b"emptied" not in plain.encode()
+    assert b"rebuilt" not in plain.encode()
+    assert CutRecord.of(CutRecord(*IDS, {0: 5}, {0: 3}).to_json()).emptied == {0: 3}
 
 
 def test_checkpoint_tasks_know_the_cuts() -> None:
-    known = CopiedTopics({"orders": ("orders", *IDS)}, Producers(1, frozenset({1})), {AT: 7})
+    known = CopiedTopics(
+        {"orders": ("orders", *IDS)}, Producers(1, frozenset({1})), {AT: 7}, {AT: 2}, {AT: 9}
+    )
     shard = Shard(0, "primary", ("g",), known)
     assert Shard.from_json(shard.to_json()).known == known
 
@@ -78,3 +118,5 @@ def test_checkpoint_tasks_know_the_cuts() -> None:
     assert terms({AT: 7}).widened(terms({AT: 7, TopicPartition("new", 0): 3}))
     assert not terms({AT: 7}).widened(terms({AT: 8}))
     assert not terms({}).widened(terms({AT: 7})), "the groups of this topic are looked at again"
+    again = terms({AT: 7})._replace(known=known._replace(rebuilt={}))
+    assert not again.widened(terms({AT: 7})), "the same cut, and a copy that was made anew"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from drkit.errors import Refused
+from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.records import CutRecord
 from drkit.kafka.requests import ProducerState
 from drkit.model import TopicPartition
 from drkit.offset_map.look import Look
 from drkit.offset_map.packs import parts
-from drkit.offset_map.seeding import _records
+from drkit.offset_map.seeding import SeededPartition, _records, cut_after
 from drkit.offsets import History, Intent, Mark, Pack, PartitionMap, SegmentMap
 from drkit.offsets.map_record import MapRecord, Mode, Turn
-from drkit.offsets.seed import CopyEnd, seed_after
+from drkit.offsets.seed import CopyEnd, seed_after, seed_of_emptied
 
 AT = TopicPartition("orders", 0)
 OLD, NEW = History(7, 3), History(9, 0)
@@ -64,6 +68,28 @@ def test_repeated_nothing_is_written() -> None:
         )
         grown = Look(0, end=downstream + 10, leader_epoch=5, producers={NEW.producer_id: producer(NEW)})
         assert not begun(state, look=grown)
+
+
+PAIR = CopiedPartition(AT, AT, UUID(int=1), UUID(int=2))
+
+
+def test_the_record_of_the_cuts_says_what_was_emptied_and_what_is_copied_again() -> None:
+    rebuilt = SeededPartition(PAIR, seed_of_emptied(CopyEnd(7, 500), 7), 1003, 500)
+    trimmed = SeededPartition(PAIR, seed_of_emptied(CopyEnd(1003, 500), 7), 1003, 500)
+    ids = PAIR.source_id, PAIR.target_id
+    assert cut_after(None, rebuilt) == CutRecord(*ids, {0: 1003}, {0: 500}, {0: 7})
+    assert cut_after(cut_after(None, rebuilt), trimmed) == CutRecord(*ids, {0: 1003}, {0: 500})
+
+
+@pytest.mark.parametrize(("end", "kept"), [(500, {0: 500}), (499, {})])
+def test_what_was_emptied_stays_so_unless_the_log_was_lost_since(end: int, kept: dict[int, int]) -> None:
+    """An offset after the end would delete what is copied from now on."""
+    before = CutRecord(PAIR.source_id, PAIR.target_id, {0: 3}, {0: 500, 1: 9}, {0: 1})
+    later = SeededPartition(PAIR, seed_after(SegmentMap(), end, CopyEnd(2000, end), None))
+    found = cut_after(before, later)
+    assert (found.skip_from, found.emptied, found.rebuilt) == ({0: 2000}, {**kept, 1: 9}, {})
+    other = later._replace(partition=PAIR._replace(target_id=UUID(int=9)))
+    assert cut_after(before, other).emptied == {}, "of another topic of this name"
 
 
 def test_the_last_segment_of_a_seed_may_grow() -> None:

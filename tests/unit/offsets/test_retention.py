@@ -12,9 +12,10 @@ from drkit.model import TopicPartition
 from drkit.offset_map.look import Look
 from drkit.offset_map.settling import FirstOffset, Scan, Settled, Wanted, settling
 from drkit.offsets import History, Intent, Mark, Pack, PartitionMap, SegmentMap, Unavailable
-from drkit.offsets.map_record import NO_ANCHOR, Mode
+from drkit.offsets.map_record import NO_ANCHOR, Mode, Turn
 from drkit.offsets.resolution import LogBatch, LogLook, Resolution
 from drkit.offsets.resolve import resolve
+from drkit.offsets.seed import CopyEnd, seed_of_emptied
 from drkit.offsets.takeup import Author, settled_records
 
 OURS: Final = 77
@@ -34,7 +35,7 @@ def ours(base: int, records: int, sequence: int) -> LogBatch:
     return LogBatch(base, records, *HISTORY, sequence, transactional=False, control=False, aborted=False)
 
 
-def map_of(*records: Intent | Mark | Pack) -> PartitionMap:
+def map_of(*records: Intent | Mark | Pack | Turn) -> PartitionMap:
     state = PartitionMap()
     for record in records:
         state.apply(record)
@@ -42,10 +43,16 @@ def map_of(*records: Intent | Mark | Pack) -> PartitionMap:
 
 
 def walk(
-    state: PartitionMap, look: Look, log: list[LogBatch], start: int, *, seen_epoch: int = -1
+    state: PartitionMap,
+    look: Look,
+    log: list[LogBatch],
+    start: int,
+    *,
+    seen_epoch: int = -1,
+    emptied: int = 0,
 ) -> Settled:
     """Settle with a log that begins where retention has come to by the time it is read."""
-    steps = settling(Wanted(AT, state, frozenset({OURS}), seen_epoch=seen_epoch), look)
+    steps = settling(Wanted(AT, state, frozenset({OURS}), seen_epoch=seen_epoch, emptied=emptied), look)
     answer: list[LogBatch] | int | None = None
     firsts = iter([0, start, start, start])
     while True:
@@ -70,6 +77,19 @@ def test_retention_and_another_leader_do_not_take_all_for_lost(log: list[LogBatc
     found = walk(state, look, log, 60).resolution
     assert found is not None
     assert (found.truncated_from, found.segments.triples()[0][:2]) == (None, (100, 0))
+
+
+def test_an_emptied_copy_that_lost_its_end_is_not_continued() -> None:
+    """What is copied behind that end would be deleted when the copy is emptied again."""
+    seed = seed_of_emptied(CopyEnd(7, 100), 7)
+    state = map_of(Pack(1, 0, 1, 100, seed.segments), seed.turn(HISTORY, None, Author(1, 1, 1)))
+    for end, leader in ((90, 1), (90, 2)):
+        found = walk(state, Look(0, end, leader_epoch=leader), [], 0, emptied=100)
+        assert isinstance(found.answer, Unavailable)
+        assert "ends at 90, before 100" in found.answer.reason
+    there = walk(state, Look(0, 100, leader_epoch=2), [ours(40, 60, 9)], 0, emptied=100).resolution
+    assert there is not None
+    assert (there.upstream, there.downstream, there.truncated_from) == (7, 100, None), "old records are back"
 
 
 def test_what_was_appended_and_removed_before_a_mark_is_not_copied_again() -> None:

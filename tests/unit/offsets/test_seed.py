@@ -8,6 +8,9 @@ from typing import Any, Final
 
 import pytest
 
+from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.records import CutRecord
+from drkit.offset_map import seeding, settling
 from drkit.offsets import seed as seeds
 from drkit.offsets.map_record import History
 from drkit.offsets.seed import CopyEnd, seed_after, seed_of_emptied
@@ -41,6 +44,16 @@ def _left_open(*arguments: Any) -> list[tuple[int, int, int]]:
     return [*found[:-1], *((up, down, OPEN) for up, down, _ in found[-1:])]
 
 
+_cut_after = seeding.cut_after
+
+
+def _forgotten(patch: pytest.MonkeyPatch) -> None:
+    def cut_after(known: CutRecord | None, seeded: seeding.SeededPartition) -> CutRecord:
+        return _cut_after(known and replace(known, emptied={}), seeded)
+
+    patch.setattr(seeding, "cut_after", cut_after)
+
+
 RULES: Final[dict[str, Patch]] = {
     "a direction begins with the opposite map": _attribute(seeds, "inverted", lambda *_: []),
     "the last segment ends with the last copied record": _attribute(seeds, "inverted", _left_open),
@@ -49,6 +62,19 @@ RULES: Final[dict[str, Patch]] = {
     ),
     "the unknown part has an end of its own": _attribute(SegmentMap, "_ends_unknown", lambda *_: False),
     "claims of the old history are void": _same_history,
+    "before its cut nothing of a rebuilt partition is left out": _attribute(
+        LeftOut, "ids_before_cut", lambda self, _at: self.ids
+    ),
+    "a rebuilt partition is known as one": _attribute(
+        seeding.SeededPartition, "begins_before_the_cut", property(lambda _: False)
+    ),
+    "what killed brokers bring back is no part of an emptied copy": _attribute(
+        settling, "_clipped", lambda look, _wanted: look
+    ),
+    "what was emptied stays so after a later turn": _forgotten,
+    "what came back is emptied again before clients read it": _attribute(
+        Direction, "open", lambda _self, _target: None
+    ),
 }
 
 

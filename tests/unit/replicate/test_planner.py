@@ -148,6 +148,22 @@ def test_a_topic_that_began_at_a_cut_is_leased_with_it() -> None:
     assert [p.lease.skip_from for p in placed_of(found, BUCKETS, {})] == [None, None]
 
 
+def test_what_was_emptied_and_what_is_copied_again_goes_with_the_lease() -> None:
+    ids = UUID(int=1), UUID(int=2)
+    topic = Topic("orders", ids[0], {p: Partition(3, (3,), (3,)) for p in range(3)})
+    found = TopicSyncResult(
+        copied={"orders": CopiedTopic(topic, "orders", str(ids[1]), compacted=False, max_message_bytes=1)}
+    )
+
+    def leases(*ids: UUID) -> list[tuple[int | None, int | None, int, bool]]:
+        cut = {"orders": CutRecord(ids[0], ids[1], {0: 7, 1: 7, 2: 7}, {0: 90, 1: 80}, {0: 2})}
+        some = [p.lease for p in placed_of(found, BUCKETS, cut)]
+        return [(x.skip_from, x.began_at, x.emptied_to, x.returning) for x in some]
+
+    assert leases(*ids) == [(7, 2, 90, True), (7, 7, 80, True), (7, 7, 0, True)]
+    assert leases(UUID(int=9), ids[1]) == [(None, None, 0, False)] * 3
+
+
 def test_what_somebody_else_wrote_since_a_turn_goes_with_the_lease() -> None:
     """Also of a partition that is younger than the turn; a topic that never turned has no such thing."""
     ids = UUID(int=1), UUID(int=2)

@@ -37,6 +37,18 @@ def test_from_the_cut_on_nothing_is_left_out(merge_below: int) -> None:
     assert run(buffer, position=7, skip_before=0, **some).returned is None
 
 
+@pytest.mark.parametrize("merge_below", [0, 1000])
+def test_before_the_cut_a_rebuilt_partition_takes_theirs_as_anybody_s(merge_below: int) -> None:
+    buffer = log(batch(0, 2, producer_id=41), batch(2, 2), batch(4, 3, producer_id=41), batch(7, 2))
+    some = {"skip_producer_ids": frozenset({41}), "merge_below": merge_below, "copy_again": True}
+    for cut, taken, at in ((4, range(4), 4), (6, range(4), 4), (7, range(9), None)):
+        done = run(buffer, skip_before=cut, **some)
+        assert done.returned == (Returned(at, 41) if at is not None else None), "also where the cut is inside"
+        assert (done.looped, [r.offset for r in copied(done)]) == ({}, [*taken])
+    assert run(buffer, position=4, skip_before=2, **some).returned == Returned(4, 41)
+    assert [r.offset for r in copied(run(buffer, position=7, skip_before=2, **some))] == [7, 8]
+
+
 def test_markers_and_aborted_records_after_the_cut_are_no_alarm() -> None:
     """A fence of the flow that ended may be written once more; no consumer sees anything of it."""
     aborted = batch(0, 2, attributes=TRANSACTIONAL, producer_id=41)

@@ -1,0 +1,162 @@
+"""Empties partitions up to an offset, and says which of them are not empty up to there.
+
+DeleteRecords is not durable at once: killed within a minute, brokers come back with what was deleted. So
+whoever depends on it asks :func:`not_empty` again, right before. Emptied twice, a partition stays as it is,
+also where records were appended meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from drkit.clock import boottime
+from drkit.counted import first_of
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
+from drkit.kafka import codes
+from drkit.kafka.admin import Cluster
+from drkit.kafka.delete_records import Deleted, delete_records
+from drkit.kafka.partition_offsets import listed
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.model import TopicPartition
+
+Settings = Mapping[str, Mapping[str, str | None]]
+"""Topic → setting → value; None: the topic has no value of its own."""
+
+_POLICY: Final = "cleanup.policy"
+_WHILE_EMPTIED: Final[Mapping[str, str | None]] = {
+    _POLICY: "compact,delete", "retention.ms": "-1", "retention.bytes": "-1",
+}  # fmt: skip
+"""With a policy of compaction alone brokers refuse DeleteRecords; with these nothing expires meanwhile."""
+_COMPACT: Final = "compact"
+_REFUSED: Final = frozenset(
+    {codes.POLICY_VIOLATION, codes.OFFSET_OUT_OF_RANGE, codes.TOPIC_AUTHORIZATION_FAILED}
+)
+_PATIENCE_SECONDS: Final = 30.0
+_PAUSE_SECONDS: Final = 0.2
+_UNKNOWN: Final = -1
+
+
+async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The partitions whose log begins before an offset, and where it begins.
+
+    :param cluster: connected
+    :param wanted: offset by partition up to which it should be empty
+    :raises Failed: a leader does not answer
+    :raises RawError: the cluster does not
+    """
+    if not wanted:
+        return {}
+    topics = await metadata(cluster, sorted({at.topic for at in wanted}))
+    starts = await listed(cluster, topics, wanted, EARLIEST)
+    if silent := wanted.keys() - starts.keys():
+        raise Failed(
+            "where emptied partitions begin is unknown",
+            where=cluster.alias,
+            evidence=first_of(f"{at}: its leader does not answer" for at in sorted(silent)),
+            hint="check the cluster, then try again",
+        )
+    return {at: starts[at] for at, offset in sorted(wanted.items()) if starts[at] < offset}
+
+
+async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> None:
+    """Delete everything before an offset of each partition, and prove that each begins there or later.
+
+    Waits for a leader that is moving, and for replicas on live brokers.
+
+    :param cluster: connected
+    :param wanted: offset by partition, at most its end
+    :raises Refused: a topic's policy is compaction alone (see :func:`compact_only`), drkit may not delete
+        records there, or a partition ends before its offset
+    :raises Failed: a leader or a replica does not do it in time; a part may be empty
+    :raises RawError: the cluster does not answer
+    """
+    deadline = boottime() + _PATIENCE_SECONDS
+    while True:
+        topics = await metadata(cluster, sorted({at.topic for at in wanted}))
+        starts = await listed(cluster, topics, wanted, EARLIEST)
+        left = {at: offset for at, offset in wanted.items() if starts.get(at, _UNKNOWN) < offset}
+        if not left:
+            return
+        answers = await delete_records(cluster, topics, left)
+        failed = {at: answer for at, answer in answers.items() if answer.error}
+        if refused := {at: a for at, a in failed.items() if a.error in _REFUSED}:
+            raise _why_refused(cluster.alias, wanted, refused)
+        if boottime() > deadline:
+            raise Failed(
+                "partitions could not be emptied",
+                where=cluster.alias,
+                evidence=first_of(_told(at, wanted[at], answers.get(at)) for at in sorted(left)),
+                hint="check its brokers: each replica on a live one must delete; then continue",
+            )
+        if failed:
+            await cluster.loop.sleep(_PAUSE_SECONDS)
+
+
+def compact_only(admin: Cluster, topics: Iterable[str]) -> Settings:
+    """Topics that refuse DeleteRecords, each with the settings to put back after it.
+
+    The caller notes them before :func:`allow_deletion`, and gives them to :func:`put_back`.
+
+    :raises DrkitError: the cluster does not answer
+    """
+    found = topic_configs(admin, sorted(set(topics)))
+    return {
+        topic: {name: values[name].value if values[name].is_set_on_topic else None for name in _WHILE_EMPTIED}
+        for topic, values in found.items()
+        if values[_POLICY].value == _COMPACT
+    }
+
+
+def allow_deletion(admin: Cluster, before: Settings) -> None:
+    """Let brokers delete records of compacted topics on request alone: nothing expires meanwhile.
+
+    :param before: of :func:`compact_only`
+    :raises DrkitError: the cluster does not answer, or refuses
+    """
+    _alter(admin, dict.fromkeys(before, _WHILE_EMPTIED))
+
+
+def put_back(admin: Cluster, before: Settings) -> None:
+    """Give compacted topics their own settings back. Repeated, it changes nothing.
+
+    :param before: of :func:`compact_only`
+    :raises DrkitError: the cluster does not answer, or refuses
+    """
+    _alter(admin, before)
+
+
+def _alter(admin: Cluster, wanted: Settings) -> None:
+    failed = alter_topic_configs(admin, {topic: dict(values) for topic, values in wanted.items()})
+    if failed:
+        raise _first(failed)
+
+
+def _first(failed: Mapping[str, DrkitError]) -> DrkitError:
+    """The error of a cluster that is silent, else that of the first topic."""
+    silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
+    return (silent or [failed[t] for t in sorted(failed)])[0]
+
+
+def _why_refused(
+    alias: str, wanted: Mapping[TopicPartition, int], refused: Mapping[TopicPartition, Deleted]
+) -> Refused:
+    hints = {
+        codes.POLICY_VIOLATION: "a topic that is only compacted takes it with cleanup.policy=compact,delete",
+        codes.OFFSET_OUT_OF_RANGE: "it ends before that offset, so it lost records: compare both sides again",
+        codes.TOPIC_AUTHORIZATION_FAILED: "grant drkit's principal DELETE on the topic, then continue",
+    }
+    first = refused[min(refused)].error
+    return Refused(
+        "a cluster refuses to empty partitions",
+        where=alias,
+        evidence=first_of(_told(at, wanted[at], answer) for at, answer in sorted(refused.items())),
+        hint=hints[first],
+    )
+
+
+def _told(at: TopicPartition, offset: int, answer: Deleted | None) -> str:
+    why = "it still begins earlier" if answer is None or not answer.error else codes.error_name(answer.error)
+    return f"{at} up to {offset}: {why}"
