@@ -49,8 +49,8 @@ def replay(
         if not (dry_run and session().as_json):
             show_plan(plan, target.alias)
         if dry_run:
-            plan.decided()
             emit(answer(plan, None, whole=session().as_json))
+            plan.decided()
             return 0
         if not plan.is_done:
             plan.decided()

@@ -122,6 +122,9 @@ def _sentence(plan: ReplayPlan, results: Results | None) -> str:
     if results is None:
         same = plan.same or Same.CONTENT
         sent = sum(p.of(TailFate.SEND, same) for p in plan.partitions if not p.is_done)
+        if plan.same is None and plan.alike:
+            more = counted(plan.alike, "record")
+            return f"{sent:,} to append, and {more} to decide about; nothing was changed"
         return f"would append {counted(sent, 'record')}; nothing was changed"
     found = total(results)
     some = [

@@ -108,12 +108,21 @@ async def cluster_id(raw: Any) -> str:
 
 @pytest.fixture(scope="module")
 def lines(topics: Topics, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """Some of them in lines of JSON, from an offset on, in small parts."""
+    """Some of them in lines of JSON, from an offset on, in small parts; an interrupted export was there."""
     tails = topics.tails("codecs", "transactions", "empties", first=FIRST)
+    to, said = tmp_path_factory.mktemp("lines"), list[str]()
+    left = to / "run-2/records" / tails[0].topic / "0"
+    left.mkdir(parents=True)
+    for remains in (left / "00000000000000000017-0a0b.jsonl", to / "run-2/manifest.json.part"):
+        remains.write_bytes(b"{")
+    with pytest.raises(ConfigError, match="no manifest"):
+        check_files(str(to / "run-2/manifest.json"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("drkit.export.jobs.PART_BYTES", 5000)
-        to = tmp_path_factory.mktemp("lines")
-        return export(topics, to, "run-2", tails=tails, request={"format": "jsonl"})
+        more = {"tails": tails, "request": {"format": "jsonl"}, "progress": said.append}
+        done = export(topics, to, "run-2", **more)
+    assert "an interrupted export is replaced" in said[0]
+    return done
 
 
 def test_parts_of_a_partition_in_lines_of_json_from_an_offset_on(whole: Exported, lines: Exported):
@@ -231,6 +240,7 @@ export_tails(settings, settings.flows[0], request, tails, frozenset())
 """
 
 
+@pytest.mark.soak
 def test_one_that_was_killed_is_incomplete_and_is_replaced(topics: Topics, tmp_path: Path):
     tails = topics.tails("codecs", "transactions")
     given = {

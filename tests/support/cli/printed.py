@@ -137,7 +137,7 @@ def printed_in(text: str) -> Iterator[str]:
 def printed() -> dict[str, str]:
     """All of them, each with a module that prints it."""
     rooms = (
-        "checkpoints", "cli", "client", "copy_task", "detect", "failover", "flow_state", "kafka",
+        "checkpoints", "cli", "client", "copy_task", "detect", "export", "failover", "flow_state", "kafka",
         "mm2_topics", "monitoring", "offset_map", "replay", "replicate", "repoint", "spark", "status",
         "takeover", "topic_sync", "translate", "verify", "watch",
     )  # fmt: skip

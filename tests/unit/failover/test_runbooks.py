@@ -1,4 +1,4 @@
-"""Each refusal of a failover, return or replay has a page that quotes it; the machine's page is the table."""
+"""Each refusal has a page that quotes it, of a failover as of a replay; the machine's page is the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drkit.failover.checks.preconditions import GATES
 from drkit.topic_sync import rules as topic_rules
 
 ROOT = Path(__file__).parents[3]
-KINDS = ("failover-*.md", "reprotect-*.md", "replay-*.md")
+KINDS = ("failover-*.md", "reprotect-*.md", "replay-*.md", "export-*.md")
 FOUND = [p for kind in KINDS for p in sorted((ROOT / "runbooks").glob(kind))]
 PAGES = {p.stem: p.read_text(encoding="utf-8") for p in FOUND}
 REFUSALS = {"Refused", "RunLocked", "FlowPromoted", "AbortedAtSource", "ReplayTaken"}
@@ -37,6 +37,7 @@ def refusals(path: Path) -> Iterator[str]:
 FILES = [
     *sorted((ROOT / "drkit/failover").rglob("*.py")),
     *sorted((ROOT / "drkit/replay").rglob("*.py")),
+    *sorted((ROOT / "drkit/export").rglob("*.py")),
     ROOT / "drkit/cli/actions/replay.py",
     Path(str(topic_rules.__file__)),
 ]
