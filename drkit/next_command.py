@@ -9,18 +9,20 @@ from typing import Final, NamedTuple
 
 _OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
 _COMMAND: Final = re.compile(
-    r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)|divergence"
-    r"|control (?:adopt|check)|status|verify|watch (?:resume|pause|acknowledge)"
-    r"|(?:failover|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
+    r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)"
+    r"|divergence(?: (?:export|verify))?|control (?:adopt|check)|status|verify"
+    r"|watch (?:resume|pause|acknowledge)|(?:failover|replay|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
     rf"(?P<options>(?:{_OPTION})*)"
 )
 """A command within a sentence; a bare ``drkit watch`` or ``drkit failover`` names the program."""
 _ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
 """An option to add to the typed command."""
 _OF_A_FLOW: Final = frozenset({
-    "control", "failover", "fence", "divergence", "replicate", "reprotect", "status", "translate", "verify",
-    "watch",
+    "control", "failover", "fence", "divergence", "replay", "replicate", "reprotect", "status", "translate",
+    "verify", "watch",
 })  # fmt: skip
+_OF_NO_FLOW: Final = "divergence verify"
+"""It needs an export alone."""
 _ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 
 
@@ -55,9 +57,10 @@ def _with_options(found: re.Match[str], given: Given) -> str:
         config="" if " --config " in has else given.config,
         overrides=() if " --set " in has else given.overrides,
     )
-    of_a_flow = found["verb"].split()[0] in _OF_A_FLOW and " --flow " not in has
+    verb = found["verb"]
+    of_a_flow = verb.split()[0] in _OF_A_FLOW and verb != _OF_NO_FLOW and " --flow " not in has
     more = "".join(f" {quoted(word)}" for word in own.options(flow=of_a_flow))
-    return f"drkit {found['verb']}{more}{has}"
+    return f"drkit {verb}{more}{has}"
 
 
 def typed(*words: str) -> str:

@@ -140,7 +140,7 @@ def altered(path: str, evidence: str) -> Refused:
         "the export is not what was written",
         where=path,
         evidence=evidence,
-        hint="destroy nothing that only it holds, and export again: drkit divergence export",
+        hint="destroy nothing that only it holds, and export again: drkit divergence export --to DIR",
     )
 
 

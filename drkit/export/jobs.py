@@ -76,7 +76,7 @@ def read_by_spark(
     with reading(path):
         check_listing(run.storage, path, manifest, {name})
     if manifest.partitions:
-        with spark_session("drkit divergence verify", plan_spark(master, batch_tasks(), conf)) as workshop:
+        with spark_session("drkit export verify", plan_spark(master, batch_tasks(), conf)) as workshop:
             _read_back(run, workshop, manifest.partitions)
     return manifest
 
@@ -120,7 +120,7 @@ def _written(
         f"exporting {counted(offsets, 'offset')} of {counted(len(tails), 'partition')} to {run.folder}"
     )
     plan = plan_spark(request.master, batch_tasks(), request.conf, secrets_of(settings, [flow]))
-    with spark_session("drkit divergence export", plan) as workshop:
+    with spark_session("drkit export", plan) as workshop:
         found, peak = _write(run, workshop, settings.task_sides(flow)[0], tails, skip_ids)
         by_partition: dict[tuple[str, int], list[ExportPart]] = {}
         for wanted, parts in found:

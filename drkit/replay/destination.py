@@ -16,7 +16,7 @@ from drkit.model import TopicPartition
 from drkit.replay.tail import Export, Tail
 
 _QUARANTINE: Final = "keep the records in quarantine: drkit replay --from MANIFEST --to-quarantine"
-_OTHER: Final = "name the flow whose old primary the export is of: --flow"
+_OTHER: Final = "name the flow whose old primary the export is of, with --flow"
 CLEANUP_POLICY: Final = "cleanup.policy"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _DELETE_RETENTION: Final = "delete.retention.ms"

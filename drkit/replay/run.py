@@ -136,7 +136,7 @@ class Replayer:
                 "the replay was begun with another --same",
                 where=f"{begun[0].at} on {self._target.alias}",
                 evidence=f"it was begun with --same {begun[0].same}",
-                hint=f"continue it: --same {begun[0].same}, or without --same",
+                hint=f"continue it with --same {begun[0].same}, or without --same",
             )
         return begun[0].same
 

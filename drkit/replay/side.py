@@ -223,6 +223,6 @@ def removed(at: TopicPartition, alias: str, wanted: int, start: int) -> Refused:
         "what the new primary took first since the failover is removed: the tail cannot be compared",
         where=f"{at} on {alias}",
         evidence=f"offset {wanted} is needed, the log starts at {start}",
-        hint="send all of the tail: --same none (not on a compacted topic); or keep it in quarantine:"
-        " --to-quarantine",
+        hint="send all of the tail with --same none (not on a compacted topic); or keep it in quarantine:"
+        " drkit replay --from MANIFEST --to-quarantine",
     )

@@ -79,7 +79,7 @@ def _state(target: ClusterSettings, flow: FlowSettings) -> FlowState:
             "the flow never ran: nothing says which topics are copies",
             where=f"{flow.name}: {target.alias}",
             evidence=f"there is no {name}",
-            hint="name the flow whose old primary the export is of: --flow",
+            hint="name the flow whose old primary the export is of, with --flow",
         )
     with StateTopic(target, flow.source) as state:
         state.load()

@@ -58,6 +58,13 @@ def filled(command: str) -> str:
     return command.replace(" P ", " 0 ").replace("--offset N", "--offset 1")
 
 
+def test_a_check_of_an_export_needs_no_flow() -> None:
+    line = completed("check it: drkit divergence verify /to/manifest.json --sha256 5a", GIVEN)
+    said, given = parsed(shell(line.partition(": ")[2])[1:])
+    assert (str(said.config), given["manifest"], given["sha256"]) == (CONFIG, "/to/manifest.json", "5a")
+    assert "--flow" not in line
+
+
 def test_every_printed_command_has_its_row_and_every_row_is_printed() -> None:
     found = printed()
     assert {command: module for command, module in found.items() if command not in REGISTRY} == {}

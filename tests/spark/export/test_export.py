@@ -8,6 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 import json
 from pathlib import Path
+import shlex
 import shutil
 import subprocess
 import sys
@@ -297,7 +298,10 @@ def test_the_commands(topics: Topics, tmp_path: Path):
     assert sorted(answer["holes"]) == ["aborted", "marker"]
     manifest = check_files(answer["exported"], answer["sha256"])
     assert [(r.partition, r.first) for r in manifest.ranges] == [(0, 5), (1, 0)]
-    code, verified, said = run("verify", answer["exported"], "--sha256", answer["sha256"], "--master", MASTER)
+    _, *verify = shlex.split(answer["next"].partition("any time: ")[2])
+    assert verify[-3:] == [answer["exported"], "--sha256", answer["sha256"]]
+    done = drkit_here(*verify, "--master", MASTER, "--json")
+    code, verified, said = done.returncode, json.loads(done.stdout or "{}"), done.stderr
     assert (code, verified["records"]) == (0, answer["records"]), said
     assert run("verify", answer["exported"], "--sha256", "0" * 64)[0] == 3
     assert run("verify", str(tmp_path / "to"))[0] == 2

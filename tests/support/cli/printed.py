@@ -18,14 +18,14 @@ DRKIT: Final = Path(__file__).parents[3] / "drkit"
 _VERBS: Final = "|".join(sorted(_COMMANDS, key=len, reverse=True))
 PRINTED: Final = re.compile(
     rf"\bdrkit (?:{_VERBS})\b"
-    r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt)\b)?"
+    r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt|export|verify)\b)?"
     r"(?: --[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|\d+))?)*"
 )
 ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]+\b|\{[^}]*\}))?")
 NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
-    "drkit reprotect",
+    "drkit reprotect", "drkit replay", "drkit divergence verify",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
@@ -79,6 +79,7 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit control check": (A,),
     "drkit divergence": (D, W),
     "drkit divergence --flow '{}'": (D, W),
+    "drkit divergence export --to DIR": (D, W),
     "drkit divergence --flow '{}->{}'": (D,),
     "drkit fence lift": (W,),
     'drkit fence lift --accept-divergence "REASON"': (D, W),
