@@ -15,10 +15,12 @@ from drkit.local.java import find_java
 from tests.bench.failover_session import (
     FAILOVER,
     LOST,
+    RETURN,
     STANDBY,
     SWITCH,
     measure_failovers,
     measure_lost_primaries,
+    measure_returns,
     measure_switchovers,
     measure_takeovers,
 )
@@ -44,7 +46,7 @@ EPOCH_SECONDS: Final = 90.0
 ENDS: Final = 3
 START: Final = "start"
 """Its name in ``--only``."""
-OWN: Final = (FAILOVER, SWITCH, LOST, STANDBY, SCALE, WORKERS)
+OWN: Final = (FAILOVER, SWITCH, RETURN, LOST, STANDBY, SCALE, WORKERS)
 """Each has clusters of its own."""
 ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", START, *PARTS, *OWN)
 RATES: Final = [str(pace.per_second) for pace in PACES]
@@ -73,6 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     own = {
         FAILOVER: lambda: measure_failovers(results, at, _tell, rounds=plan.rounds, quick=plan.quick),
         SWITCH: lambda: measure_switchovers(results, at, _tell),
+        RETURN: lambda: measure_returns(results, at, _tell),
         STANDBY: lambda: measure_takeovers(results, at, _tell, rounds=plan.rounds),
         LOST: lambda: measure_lost_primaries(results, _tell, rounds=plan.rounds),
         SCALE: lambda: measure_scale(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import detection, failovers, lost_primary, repointing, switchback, takeovers
+from tests.bench import detection, failovers, homecoming, lost_primary, repointing, switchback, takeovers
 from tests.bench.results import Results
 from tests.bench.session import FAILURES, clusters
 
@@ -18,6 +18,8 @@ STANDBY: Final = "standby"
 """The same of a replicator that is killed beside its standby."""
 SWITCH: Final = "switch"
 """The same of a planned switchover there and back, under writes."""
+RETURN: Final = "return"
+"""The same of a primary that died and comes home."""
 _FAILURES: Final = (*FAILURES, RuntimeError)
 _STATES: Final = ("killed", "alive, fenced")
 _Part = tuple[str, Callable[[], None]]
@@ -62,6 +64,13 @@ def measure_switchovers(results: Results, folder: Path, tell: Callable[[str], No
         results,
         ((SWITCH, lambda: results.switches.extend(switchback.measure(folder / "switch", tell))),),
         tell,
+    )
+
+
+def measure_returns(results: Results, folder: Path, tell: Callable[[str], None]) -> None:
+    """Measure; each method has clusters of its own."""
+    _measured(
+        results, ((RETURN, lambda: results.returns.extend(homecoming.measure(folder / "home", tell))),), tell
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tests.bench import homecoming
 from tests.bench.detection import GOAL_SECONDS, DetectionRun
 from tests.bench.failovers import BROKERS, PARTITIONS, FailoverRun
 from tests.bench.lost_primary import COMMAND_GOAL_SECONDS, START_GOALS, LostPrimaryRun, StartUp
@@ -34,6 +35,12 @@ def failover_tables(results: Results) -> list[str]:
     if results.switches:
         heading = f"{TOPICS} topics × {PARTITIONS} partitions, {GROUPS:,} groups, {BROKERS} brokers"
         parts += [f"### A planned switchover there and back (s; {heading})", _switches(results.switches)]
+    if results.returns:
+        heading = (
+            f"{homecoming.TOPICS} topics × {homecoming.PARTITIONS} partitions, {homecoming.TAIL} records"
+            f" of a tail and {homecoming.DELTA} new ones on {homecoming.RECORDS} in each"
+        )
+        parts += [f"### A primary that died comes home ({heading})", _returns(results.returns)]
     if results.detections:
         parts += ["### From the loss of the primary to LOST (s)", _detections(results.detections)]
     if results.repoints:
@@ -110,6 +117,22 @@ def _switches(runs: Sequence[SwitchRun]) -> str:
     header = [
         "way", "no write acknowledged", "goal", "LOCK to VERIFY", "whole command", "goal", "SNAPSHOT",
         "FENCE", "DRAIN", *_SHOWN[1:], "until PROTECTED again", "wrong positions",
+    ]  # fmt: skip
+    return table(header, rows)
+
+
+def _returns(runs: Sequence[homecoming.ReturnRun]) -> str:
+    rows = [
+        [
+            run.method, count(run.records), count(run.tail), count(run.delta), seconds(run.command_seconds),
+            seconds(run.protected_seconds), f"{run.sent / 1e6:.0f}", f"{run.whole / 1e6:.0f}",
+            f"{run.sent / run.whole:.0%}", str(run.wrong),
+        ]
+        for run in runs
+    ]  # fmt: skip
+    header = [
+        "method", "records", "tail", "delta", "command (s)", "until PROTECTED (s)", "MB on the link",
+        "MB in all", "of all", "differences",
     ]  # fmt: skip
     return table(header, rows)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tests.bench.detection import DetectionRun
 from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
+from tests.bench.homecoming import ReturnRun
 from tests.bench.latency import Latency
 from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
@@ -82,6 +83,7 @@ class Results:
     workers: list[WorkersRun] = field(default_factory=list)
     models: list[ModelRun] = field(default_factory=list)
     switches: list[SwitchRun] = field(default_factory=list)
+    returns: list[ReturnRun] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -114,4 +116,5 @@ def joined(old: Results, new: Results) -> Results:
         workers=new.workers or old.workers,
         models=new.models or old.models,
         switches=new.switches or old.switches,
+        returns=new.returns or old.returns,
     )

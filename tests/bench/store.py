@@ -11,6 +11,7 @@ from typing import Any
 from tests.bench.detection import DetectionRun
 from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
+from tests.bench.homecoming import ReturnRun
 from tests.bench.latency import Latency
 from tests.bench.lost_primary import LostPrimaryRun, StartUp
 from tests.bench.offset_map import MapCost
@@ -47,6 +48,7 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "workers": _plain(results.workers),
         "models": _plain(results.models),
         "switches": _plain(results.switches),
+        "returns": _plain(results.returns),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -93,4 +95,5 @@ def load(path: Path) -> Results:
         workers=[WorkersRun(**raw) for raw in document.get("workers", ())],
         models=[ModelRun(**raw) for raw in document.get("models", ())],
         switches=[SwitchRun(**raw) for raw in document.get("switches", ())],
+        returns=[ReturnRun(**raw) for raw in document.get("returns", ())],
     )
