@@ -11,7 +11,8 @@ _OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"']
 _COMMAND: Final = re.compile(
     r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)"
     r"|divergence(?: (?:export|verify))?|control (?:adopt|check)|status|verify"
-    r"|watch (?:resume|pause|acknowledge)|(?:failover|replay|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
+    r"|watch (?:resume|pause|acknowledge)"
+    r"|(?:failover|replay|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
     rf"(?P<options>(?:{_OPTION})*)"
 )
 """A command within a sentence; a bare ``drkit watch`` or ``drkit failover`` names the program."""
