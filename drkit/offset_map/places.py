@@ -41,7 +41,7 @@ class PositionReader:
         :raises Failed: the offset map cannot be read
         """
         wanted = list(partitions)
-        located = await self._locator.locate(wanted, producers.own, map_id=producers.map_id)
+        located = await self.locate(wanted, producers)
         out = {at: _place(found) for at, found in located.items()}
         if source is not None:
             asked = [w for w in wanted if isinstance(out[w.source], PartitionPosition)]
@@ -49,6 +49,12 @@ class PositionReader:
         return {
             at: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for at, p in out.items()
         }
+
+    async def locate(
+        self, partitions: Iterable[CopiedPartition], producers: Producers
+    ) -> dict[TopicPartition, Located]:
+        """What the map and the target's log say now, by source partition. Raises as :meth:`look`."""
+        return await self._locator.locate(partitions, producers.own, map_id=producers.map_id)
 
     @property
     def unreadable(self) -> dict[str, tuple[UnreadableRecord, ...]]:

@@ -263,12 +263,28 @@ class SegmentMap:
             index -= 1
         return None
 
+    def copy_of(self, upstream: int) -> int | None:
+        """The target offset of the copy of a source record; None: the map knows of no copy."""
+        return _counterpart(self._up, self._down, self._length, upstream)
+
+    def origin_of(self, downstream: int) -> int | None:
+        """The source offset of the record with a copy at a target offset; None: the map knows of none."""
+        return _counterpart(self._down, self._up, self._length, downstream)
+
     def trim(self, target_start: int) -> int:
         """Drop segments that ended before the target's log start; returns how many."""
         keep = max(0, bisect_left(self._down, target_start + 1) - 1)
         if keep:
             del self._up[:keep], self._down[:keep], self._length[:keep]
         return keep
+
+
+def _counterpart(here: array[int], there: array[int], lengths: array[int], offset: int) -> int | None:
+    index = bisect_right(here, offset) - 1
+    inside = offset - here[index] if index >= 0 else -1
+    if inside < 0 or (lengths[index] != OPEN and inside >= lengths[index]):
+        return None
+    return there[index] + inside
 
 
 def _swapped(column: array[int]) -> array[int]:

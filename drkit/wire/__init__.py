@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from drkit.wire.chunk import Chunk, Drop, DropReason, How, OffsetRun, Returned, Transformed
 from drkit.wire.header import BatchHeader, CorruptBatch, read_header, split
-from drkit.wire.reading import records_in, visible
-from drkit.wire.records import Record, decode, encode
+from drkit.wire.reading import pieces_in, records_in, visible
+from drkit.wire.records import Piece, Record, decode, encode
 from drkit.wire.stamping import batch_crc, stamp
 from drkit.wire.transform import transform
 
@@ -21,12 +21,14 @@ __all__ = [
     "DropReason",
     "How",
     "OffsetRun",
+    "Piece",
     "Record",
     "Returned",
     "Transformed",
     "batch_crc",
     "decode",
     "encode",
+    "pieces_in",
     "read_header",
     "records_in",
     "split",

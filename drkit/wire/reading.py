@@ -8,7 +8,7 @@ from typing import Final
 
 from drkit.wire.chunk import Chunk, Transformed
 from drkit.wire.header import read_header
-from drkit.wire.records import Record, decode
+from drkit.wire.records import Piece, Record, decode, pieces
 from drkit.wire.transform import transform
 
 _APART: Final = 0
@@ -44,3 +44,10 @@ def records_in(chunk: Chunk) -> Iterator[Record]:
     offsets = chain.from_iterable(range(run.source, run.source + run.count) for run in chunk.runs)
     for offset, record in zip(offsets, decode(read_header(chunk.data), chunk.data), strict=True):
         yield record._replace(offset=offset)
+
+
+def pieces_in(chunk: Chunk) -> Iterator[Piece]:
+    """The records of a chunk, not taken apart, with the offsets at which they were fetched."""
+    offsets = chain.from_iterable(range(run.source, run.source + run.count) for run in chunk.runs)
+    found = pieces(read_header(chunk.data), chunk.data)
+    return ((offset, time, body) for offset, (_, time, body) in zip(offsets, found, strict=True))

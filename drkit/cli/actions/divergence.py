@@ -19,7 +19,8 @@ from drkit.cli.talk import say
 from drkit.errors import Failed, Refused
 from drkit.export.manifest import Manifest
 from drkit.export.run import Exported, ExportRequest, export_tails, read_back
-from drkit.failover.loss.divergence import Divergence, divergence
+from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.findings import CommitKind, CopyFate, Divergence, PartitionDivergence
 from drkit.failover.loss.tail import Take
 from drkit.failover.loss.tails import own_producers, tails_of
 from drkit.failover.service import FailoverService
@@ -134,19 +135,36 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
-    rows = [
-        {
-            "partition": f"{t.topic}-{t.partition}", "found": t.found.value, "from": t.lost_from,
-            "end": t.end, "records": t.records, "bytes": t.bytes, "removed": t.removed,
-            "why": "a transaction is open" if t.open_transaction else t.why,
-        }
-        for t in found.tails
-    ]  # fmt: skip
     told: dict[str, Any] = {"divergence": found.statement()}
-    if rows:
-        told["partitions"] = rows
+    if found.tails:
+        told["partitions"] = [_row(t) for t in found.tails]
+    if found.uncopied:
+        told["never copied"] = [_row(t) for t in found.uncopied]
+    if found.returned:
+        told["copied back"] = ", ".join(found.returned)
+    if late := [c for c in found.commits if c.kind is not CommitKind.SUPERSEDED]:
+        told["groups"] = [
+            {
+                "group": c.group, "partition": f"{c.topic}-{c.partition}", "offset": c.offset,
+                "found": c.kind.value, "translated": c.translated, "processed": c.beyond,
+            }
+            for c in late
+        ]  # fmt: skip
+    if found.commits_unknown:
+        told["groups unknown"] = found.commits_unknown
     if records is not None:
         told["records"] = str(records)
     if found.owed:
         told["next"] = to_type("fence it first: drkit fence pay")
     return told
+
+
+def _row(tail: PartitionDivergence) -> dict[str, Any]:
+    copy = "" if tail.copy is CopyFate.KEPT else f"its copy is {tail.copy}"
+    is_open = "a transaction is open" if tail.open_transaction else ""
+    return {
+        "partition": f"{tail.topic}-{tail.partition}", "found": tail.found.value, "from": tail.lost_from,
+        "end": tail.end, "records": tail.records, "bytes": tail.bytes, "removed": tail.removed,
+        "only on the new": tail.only_new, "proven": tail.proven,
+        "why": "; ".join(filter(None, (is_open, copy, tail.why))),
+    }  # fmt: skip

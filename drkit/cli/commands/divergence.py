@@ -33,9 +33,11 @@ _properties = click.option(
 def diverged(context: click.Context, /, **given: Any) -> Any:
     """Say what the old primary has and the new one has not, after a failover, once it answers again.
 
-    That is what the failover lost, and what the old primary took afterwards. Nothing is changed.
+    That is what the failover lost, and what the old primary took afterwards. The last copied records are
+    compared with their copies: an old primary that came back without some of them is named as well. Nothing
+    is changed.
 
-    Exit code: 0 nothing, 1 there are such records, 3 cannot be said (it does not answer).
+    Exit code: 0 both sides have the same, 1 they differ, 3 cannot be said (it does not answer).
     """
     if context.invoked_subcommand is None:
         return work("drkit.cli.actions.divergence").diverged(**given)

@@ -1,153 +1,74 @@
-"""Records that only the old primary has: by partition and one by one, once it answers again.
+"""The old primary against its copy: by partition and record by record, once it answers again.
 
-The role of every promoted topic, in the flow's state, holds the first offset that was not copied. The records
-from there on are the divergent tail: lost records, and records that the old primary accepted afterwards.
+The role of every promoted topic, in the flow's state, holds the first offset that was not copied and where
+the copy ended. The records from the first one on are the divergent tail: lost records, and records that the
+old primary accepted afterwards. Offsets alone are not believed: the last records before it are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, NamedTuple
-from uuid import UUID
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
-from drkit.counted import counted, first_of
-from drkit.errors import ConfigError
+from drkit.errors import ConfigError, DrkitError
 from drkit.failover.core.context import Context
-from drkit.failover.loss.tail import Passed, Take, read_tail
+from drkit.failover.loss.content import DEPTH, Answers
+from drkit.failover.loss.findings import CopyFate, Divergence, OldCommit, PartitionDivergence
+from drkit.failover.loss.log_cursor import LogSide, first_answers
+from drkit.failover.loss.new_primary import Copy, NewPrimary, look_at_new_primary
+from drkit.failover.loss.old_commits import BeyondCounter, Commits, commits_in, translated_by
+from drkit.failover.loss.pairing import MayLack, Side
+from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, check_of
+from drkit.failover.loss.tail import Take
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import PendingFence, RoleRecord
+from drkit.flow_state.records import (
+    GenerationRecord,
+    PendingFence,
+    PromotionRecord,
+    ReturnRecord,
+    RoleRecord,
+)
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.compacted import NewestValues, newest_values
+from drkit.kafka.reading.epochs import epoch_ends
 from drkit.kafka.requests import TopicMetadata, all_topics
+from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
-from drkit.status.lag.source import Ends, ends_of
+from drkit.offsets.resolution import Resolution
+from drkit.status.lag.source import ends_of
+from drkit.wire import Record
+
+_AT_ONCE: Final = 48
+"""Partitions compared at once: each holds some fetch answers."""
+_RECORD_BYTES: Final = 256
+"""Expected size of a record in a batch: larger ones take more requests."""
+_LEAST_BYTES: Final = 32 << 10
 
 
-class DivergenceState(StrEnum):
-    """How a partition of the old primary compares with its copy."""
-
-    CLEAN = "clean"
-    """Every record was copied."""
-    DIVERGED = "diverged"
-    """The partition has records that the new primary does not have."""
-    REGRESSED = "regressed"
-    """The partition ends before its last copied offset: it lost records that the new primary has."""
-    RECREATED = "recreated"
-    """The topic was recreated under the same name: none of its records was copied."""
-    GONE = "gone"
-    """The partition does not exist any more."""
-    UNKNOWN = "unknown"
-    """The state is unknown; `why` has the reason."""
+def _no_records(_at: TopicPartition, _record: object) -> None:
+    """Takes the tail of a comparison that only counts it."""
 
 
-class PartitionDivergence(NamedTuple):
-    """One partition of the old primary."""
+def divergence(
+    context: Context,
+    take: Take = _no_records,
+    *,
+    topics: Collection[str] = (),
+    depth: int = DEPTH,
+    commits: bool = True,
+) -> Divergence:
+    """Compare the old primary with its copy; `take` gets every record that only the old primary has.
 
-    topic: str
-    partition: int
-    found: DivergenceState
-    lost_from: int
-    """The first offset that was not copied."""
-    end: int | None = None
-    """Its current last stable offset; None: no log."""
-    records: int = 0
-    bytes: int = 0
-    removed: int = 0
-    """Offsets from `lost_from` on that the old primary's retention removed since: lost, and not listed."""
-    open_transaction: bool = False
-    """Whether records after the end belong to an undecided transaction."""
-    why: str = ""
-    held_back: int = 0
-    """Offsets between the end and the high watermark: more may diverge once the transaction is decided."""
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """All partitions, or why they could not be read."""
-
-    flow: str
-    tails: tuple[PartitionDivergence, ...]
-    unanswered: str = ""
-    """Why the old primary did not answer; empty: it did."""
-    owed: str = ""
-    """Why its fence is pending: then it may take more records; empty: no fence is pending."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether every partition could be read."""
-        return not self.unanswered and not any(t.found is DivergenceState.UNKNOWN for t in self.tails)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing diverges."""
-        return self.is_known and all(
-            t.found is DivergenceState.CLEAN and not t.open_transaction for t in self.tails
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as plain JSON data."""
-        return {
-            "flow": self.flow,
-            "statement": self.statement(),
-            "clean": self.is_clean,
-            "known": self.is_known,
-            "records": sum(t.records for t in self.tails) if self.is_known else None,
-            "bytes": sum(t.bytes for t in self.tails) if self.is_known else None,
-            "removed": sum(t.removed for t in self.tails) if self.is_known else None,
-            "unanswered": self.unanswered,
-            "fence_owed": self.owed,
-            "partitions": [t._asdict() for t in self.tails],
-        }
-
-    def statement(self) -> str:
-        """Return the result in one sentence."""
-        old = self.flow.partition("->")[0]
-        if self.unanswered:
-            return f"{old} does not answer: {self.unanswered}"
-        if unknown := [t for t in self.tails if t.found is DivergenceState.UNKNOWN]:
-            return f"not known of {counted(len(unknown), 'partition')}: {_places(unknown)}"
-        if self.is_clean:
-            return f"{old} has nothing that was not copied ({counted(len(self.tails), 'partition')})"
-        bad = [t for t in self.tails if t.found is not DivergenceState.CLEAN or t.open_transaction]
-        records = sum(t.records for t in self.tails)
-        held = sum(t.held_back for t in self.tails)
-        more = f"; open transactions hold back up to {held:,} more" if held else ""
-        more += "; its fence is pending, so more may come" if self.owed else ""
-        return f"{counted(records, 'record', 'is')} only on {old}: {_places(bad)}{more}"
-
-
-def _places(tails: list[PartitionDivergence]) -> str:
-    return first_of(f"{t.topic}-{t.partition} from {t.lost_from} ({t.why or t.found})" for t in tails)
-
-
-def judged(frontier: int | None, log: Ends | None, *, same: bool) -> tuple[DivergenceState, int, int]:
-    """Return a partition's state, the first offset to read, and how many offsets before it are gone. Pure.
-
-    :param frontier: first offset that was not copied; None: nothing was copied
-    :param log: the current start and end of the partition; None: no log
-    :param same: whether it is the topic that was copied
-    """
-    if log is None:
-        return DivergenceState.GONE, frontier or 0, 0
-    if not same:
-        return DivergenceState.RECREATED, log.start, 0
-    start = log.start if frontier is None else frontier
-    if log.end < start:
-        return DivergenceState.REGRESSED, start, 0
-    first = min(max(start, log.start), log.end)
-    return (DivergenceState.CLEAN if start == log.end else DivergenceState.DIVERGED), first, first - start
-
-
-def divergence(context: Context, take: Take = lambda _at, _record: None) -> Divergence:
-    """Return the divergence of the old primary; `take` gets every record that only the old primary has.
-
+    :param topics: by their names on the old primary; empty: all that a failover has promoted
+    :param depth: records before the frontier of each partition that are compared by content
+    :param commits: also report the groups' committed offsets, and topics that were never copied
     :raises ConfigError: no failover of this flow has promoted anything
     :raises DrkitError: a cluster refuses what has to be read
+    :raises RawError: the new primary does not answer
     """
     context.state.load()
     roles = {topic: role for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
@@ -163,45 +84,193 @@ def divergence(context: Context, take: Take = lambda _at, _record: None) -> Dive
     source = context.source()
     if source is None:
         return Divergence(context.flow.name, (), context.source_error or "no answer", owed)
-    skip = context.known.producers.left_out | _copied_back(context)
+    back = _back(context, roles)
+    mine = {t: r for t, r in roles.items() if (not topics or t in topics) and t not in back.returned}
+    on_record = [name for name in sorted(mine) if name in context.known.topics]
+    new = look_at_new_primary(context, mine, on_record)
+    asked = _Comparison(context, source, new, mine, back)
     try:
-        tails = context.run(_look, context, source, roles, skip, take)
+        found = asked.run(depth, take, others=commits and not topics)
     except RawError as error:
         context.lose_source(error)
         return Divergence(context.flow.name, (), f"it stopped answering ({type(error).__name__})", owed)
-    return Divergence(context.flow.name, tuple(tails), owed=owed)
+    return replace(found, owed=owed, returned=tuple(sorted(back.returned & roles.keys())))
 
 
-def _copied_back(context: Context) -> frozenset[int]:
-    """Return producer ids of the reverse flow: their records came from the new primary."""
-    name = state_topic(context.flow.target)
+class _Back(NamedTuple):
+    """What the old primary has on record of the reverse flow."""
+
+    ids: frozenset[int]
+    """Its producers: their records came from the new primary."""
+    returned: frozenset[str]
+    """Topics of the old primary that it copies back since the last promotion."""
+    copies: frozenset[str]
+    """Its copies on the old primary."""
+
+
+def _back(context: Context, roles: Mapping[str, RoleRecord]) -> _Back:
+    name, known = state_topic(context.flow.target), context.known.topics
     cluster = Cluster.connect(context.source_settings)
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    return frozenset(on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused)))
+    state = FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
+    begun = {topic: record.promoted_by for topic, record in state.all(ReturnRecord).items()}
+    returned = [t for t, role in roles.items() if t in known and begun.get(known[t][0]) == role.run_id]
+    copies = [record.target for record in state.all(GenerationRecord).values()]
+    return _Back(frozenset(on_record(state)), frozenset(returned), frozenset(copies))
 
 
-async def _look(
-    context: Context, source: RawCluster, roles: Mapping[str, RoleRecord], skip: frozenset[int], take: Take
-) -> list[PartitionDivergence]:
-    topics = await all_topics(source)
-    existing = {name: topics[name] for name in sorted(roles) if name in topics}
-    ends = await ends_of(source, existing, existing)
-    out = []
-    for at, frontier in _partitions(roles, existing):
-        copied = context.known.topics.get(at.topic)
-        same = at.topic in existing and copied is not None and _is(existing[at.topic], copied[1])
-        log, leader = ends.get(at), _leader(existing, at)
-        if log is None and leader is not None:
-            why = "it has no leader" if leader < 0 else "its leader does not answer"
-            out.append(PartitionDivergence(*at, DivergenceState.UNKNOWN, frontier or 0, why=why))
-            continue
-        found, first, removed = judged(frontier, log, same=same)
-        tail = PartitionDivergence(*at, found, first - removed, log.end if log else None, removed=removed)
-        if log is not None and found in {DivergenceState.DIVERGED, DivergenceState.RECREATED}:
-            tail = _read(tail, await read_tail(source, existing[at.topic], at, (first, log.end), skip, take))
-        held = log.held_offsets if log is not None else 0
-        out.append(tail._replace(open_transaction=held > 0, held_back=held))
-    return out
+@dataclass
+class _Comparison:
+    """One comparison of promoted topics."""
+
+    context: Context
+    source: RawCluster
+    new: NewPrimary
+    roles: Mapping[str, RoleRecord]
+    """Of the topics to compare."""
+    back: _Back
+
+    def run(self, depth: int, take: Take, *, others: bool) -> Divergence:
+        """Compare everything.
+
+        :param others: also look at topics that were never copied, and at the groups
+        :raises RawError: the old primary stopped answering
+        """
+        context, known = self.context, self.context.known
+        topics: dict[str, TopicMetadata] = context.run(all_topics, self.source)
+        uncopied = self._uncopied(topics) if others else []
+        existing = {name: topics[name] for name in sorted({*self.roles, *uncopied}) if name in topics}
+        old = OldPrimary(
+            LogSide(self.source, existing, is_old=True),
+            {name: existing[name].topic_id for name in uncopied}
+            | {name: known.topics[name][1] for name in self.roles if name in known.topics},
+            context.run(ends_of, self.source, existing, existing),
+            context.run(epoch_ends, self.source, existing, self._epochs(existing)),
+            known.producers.left_out | self.back.ids,
+        )
+        committed, unknown = self._commits({*self.roles, *uncopied}) if others else ({}, "")
+        counter = BeyondCounter(committed)
+
+        def taken(at: TopicPartition, record: Record) -> None:
+            counter.take(at, record.offset)
+            take(at, record)
+
+        compacted, copies = _Compacted.of(context, self.roles), known.topics
+        checks = [
+            check_of(old, self.new, at, frontier, compacted.rules(at.topic, copies.get(at.topic, [""])[0]))
+            for at, frontier in _partitions(self.roles, existing)
+        ]
+        tails: list[PartitionDivergence] = context.run(_compared, checks, depth, taken)
+        none = Copy(CopyFate.KEPT)
+        never = [PartitionCheck(old, self.new, at, None, none) for at in _all_of(existing, uncopied)]
+        more: list[PartitionDivergence] = context.run(_compared, never, depth, taken)
+        commits, unknown = self._judged(counter, [*tails, *more], unknown)
+        return Divergence(
+            context.flow.name, tuple(tails), uncopied=tuple(more), commits=commits, commits_unknown=unknown
+        )
+
+    def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
+        """Topics that the flow selects and has no copy of; none while the flow copies others."""
+        context = self.context
+        known, roles = context.known.topics, context.state.all(RoleRecord)
+        is_over = context.state.get(PromotionRecord) is not None or all(
+            name in roles and roles[name].is_promoted for name in known
+        )
+        names = [n for n in sorted(topics) if n not in known and n not in self.back.copies]
+        return (
+            [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]
+            if is_over
+            else []
+        )
+
+    def _epochs(self, existing: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
+        """The leader epochs of the last copied records."""
+        found = {}
+        for at, located in self.new.located.items():
+            answer = located.answer
+            is_there = at.topic in existing and at.partition in existing[at.topic].leaders
+            if isinstance(answer, Resolution) and answer.leader_epoch >= 0 and is_there:
+                found[at] = answer.leader_epoch
+        return found
+
+    def _commits(self, topics: Collection[str]) -> tuple[Commits, str]:
+        try:
+            return self.context.run(commits_in, self.source, topics), ""
+        except DrkitError as error:
+            return {}, error.in_short
+
+    def _judged(
+        self, counter: BeyondCounter, tails: list[PartitionDivergence], unknown: str
+    ) -> tuple[tuple[OldCommit, ...], str]:
+        try:
+            runs = {topic: role.run_id for topic, role in self.roles.items()}
+            return counter.judged(translated_by(self.context, runs), tails), unknown
+        except (DrkitError, RawError) as error:
+            return (), unknown or (error.in_short if isinstance(error, DrkitError) else repr(error))
+
+
+class _Compacted(NamedTuple):
+    """Which topics are compacted, on either side by its own names."""
+
+    old: frozenset[str]
+    new: frozenset[str]
+
+    @classmethod
+    def of(cls, context: Context, topics: Collection[str]) -> _Compacted:
+        """Ask both clusters.
+
+        :raises DrkitError: one refuses
+        """
+        known = context.known.topics
+        names = [known[t][0] for t in topics if t in known]
+        return cls(
+            _compacted(Cluster.connect(context.source_settings), topics),
+            _compacted(context.target_admin(), names),
+        )
+
+    def rules(self, topic: str, copy: str) -> MayLack:
+        """Return what may be missing of a topic and its copy."""
+        return MayLack(topic in self.old, copy in self.new)
+
+
+def _compacted(cluster: Cluster, topics: Collection[str]) -> frozenset[str]:
+    configs = topic_configs(cluster, topics) if topics else {}
+    return frozenset(name for name, c in configs.items() if "compact" in (c["cleanup.policy"].value or ""))
+
+
+async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
+    """Compare partitions, some of them at once.
+
+    :raises RawError: the old primary stopped answering
+    """
+    found: list[PartitionDivergence] = []
+    for first in range(0, len(checks), _AT_ONCE):
+        some = checks[first : first + _AT_ONCE]
+        answers = await _first_answers(some, depth)
+        loop = some[0].old.side.cluster.loop
+        found += await loop.together(lambda c: c.run(depth, take, answers[c.at]), some)  # noqa: B023  awaited here
+    return found
+
+
+async def _first_answers(checks: Sequence[PartitionCheck], depth: int) -> dict[TopicPartition, Answers]:
+    """Read where the comparisons of contents begin: of many partitions in one request."""
+    begins = {
+        c.at: (c.mapped.copies, begin)
+        for c in checks
+        if c.mapped is not None
+        if (begin := c.mapped.copies.before(c.mapped.copies.new_end, depth)) is not None
+    }
+    if not begins:
+        return {c.at: {} for c in checks}
+    size = max(_LEAST_BYTES, depth * _RECORD_BYTES)
+    old, new = checks[0].old.side, checks[0].new.side
+    olds = await first_answers(old, {at: begin.old for at, (_, begin) in begins.items()}, size)
+    news = await first_answers(new, {copies.new: begin.new for copies, begin in begins.values()}, size)
+    found: dict[TopicPartition, dict[Side, Any]] = {c.at: {} for c in checks}
+    for at, (copies, _) in begins.items():
+        found[at] |= {Side.OLD: olds[at]} if at in olds else {}
+        found[at] |= {Side.NEW: news[copies.new]} if copies.new in news else {}
+    return dict(found)
 
 
 def _partitions(
@@ -214,22 +283,6 @@ def _partitions(
             yield TopicPartition(topic, number), known.get(number)
 
 
-def _leader(existing: Mapping[str, TopicMetadata], at: TopicPartition) -> int | None:
-    leader = existing[at.topic].leaders.get(at.partition) if at.topic in existing else None
-    return None if leader is None else leader.node
-
-
-def _is(topic: TopicMetadata, wanted: UUID) -> bool:
-    return topic.topic_id == wanted
-
-
-def _read(tail: PartitionDivergence, passed: Passed) -> PartitionDivergence:
-    if passed.error or (tail.end is not None and passed.next_offset < tail.end):
-        why = f"it could be read up to offset {passed.next_offset} only (error {passed.error})"
-        return tail._replace(
-            found=DivergenceState.UNKNOWN, why=why, records=passed.records, bytes=passed.bytes
-        )
-    # Markers, aborted records and records that drkit copied there do not diverge.
-    is_clean = not passed.records and not tail.removed and tail.found is DivergenceState.DIVERGED
-    found = DivergenceState.CLEAN if is_clean else tail.found
-    return tail._replace(found=found, records=passed.records, bytes=passed.bytes)
+def _all_of(existing: Mapping[str, TopicMetadata], topics: Collection[str]) -> Iterator[TopicPartition]:
+    for topic in topics:
+        yield from (TopicPartition(topic, number) for number in sorted(existing[topic].leaders))

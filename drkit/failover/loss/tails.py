@@ -8,7 +8,7 @@ from drkit.counted import first_of
 from drkit.errors import ConfigError, Refused
 from drkit.export.manifest import TailRange
 from drkit.failover.core.context import Context
-from drkit.failover.loss.divergence import Divergence, DivergenceState, PartitionDivergence
+from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionDivergence
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.state import FlowState

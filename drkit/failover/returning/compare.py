@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from drkit.counted import counted, first_of
@@ -10,18 +10,15 @@ from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.loss.divergence import DivergenceState, divergence
-from drkit.failover.loss.positions import ScopePositions, scope_positions
-from drkit.failover.returning.first_record import first_record, has_record
-from drkit.failover.returning.scope import pairs
-from drkit.flow_state.copied_topics import written_of
-from drkit.flow_state.records import EventRecord, ReturnRecord, RoleRecord
-from drkit.kafka.partition_offsets import listed
-from drkit.kafka.requests import LATEST, metadata
+from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
+from drkit.failover.returning.first_record import first_record
+from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
-from drkit.offsets import Unavailable
 
 _FIRST: Final = "find out what happened there"
+_DEPTH: Final = 100
+"""Records of each partition that are compared by content."""
 
 
 class CompareStep:
@@ -44,8 +41,8 @@ class CompareStep:
         :raises Failed: it is unknown
         """
         context.state.load()
+        cuts_of(context)
         ends = refuse_diverged(context)
-        self._new_primary(context)
         self._nothing_after_the_copied(context, ends)
         at = {str(p): end for p, end in sorted(ends.items())}
         notes = (
@@ -82,72 +79,6 @@ class CompareStep:
                 hint="another replicator copies there: stop it; this version cannot bring it home",
             )
 
-    def _new_primary(self, context: Context) -> None:
-        """Refuse copies that are not those of the switchover any more."""
-        wanted = pairs(context)
-        topics = context.run(metadata, context.target, sorted(context.scope.topics.values()))
-        wrong = [str(w.target) for w in wanted if topics[w.target.topic].topic_id != w.target_id]
-        if wrong:
-            raise Refused(
-                "a promoted topic was made anew on the new primary",
-                where=context.flow.target,
-                evidence=first_of(wrong),
-                hint=f"{_FIRST}: its records are not those that the old primary has a copy of",
-            )
-        _refuse_strangers(context, {w.source for w in wanted})
-        ends = context.run(listed, context.target, topics, [w.target for w in wanted], LATEST)
-        cuts = cuts_of(context)
-        short = [f"{w.target} ends at {ends.get(w.target)}, it ended at {cuts[w.source]} when it was promoted"
-                 for w in wanted if ends.get(w.target, -1) < cuts[w.source]]  # fmt: skip
-        if short:
-            raise Refused(
-                "the new primary has lost records that it had when it was promoted",
-                where=context.flow.target,
-                evidence=first_of(short),
-                hint=f"{_FIRST}; the old primary may be the only one that has them",
-            )
-
-
-def _refuse_strangers(context: Context, wanted: set[TopicPartition]) -> None:
-    """Refuse copies into which somebody else wrote while they were passive: the old primary lacks that.
-
-    :raises Refused: there is one
-    """
-    cuts = cuts_of(context)
-    # Before the flow's own return, the copy was a primary that clients wrote to.
-    since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}
-    strange = [
-        event
-        for event in context.state.all(EventRecord).values()
-        if event.kind == "foreign_writer"
-        and TopicPartition(event.topic, event.partition) in wanted
-        and event.at_ms >= since.get(event.topic, 0)
-    ]
-    places: ScopePositions = scope_positions(context, None)
-    found = [f"{e.topic}-{e.partition}" for e in strange]
-    seen = {at: r.offset for at, r in written_of(context.state.records).items() if at in wanted}
-    found += [f"{at} at {offset}" for at, offset in seen.items() if offset < cuts[at]]
-    for at, place in places.items():
-        if isinstance(place, Unavailable):
-            raise Failed(
-                "how a copy maps to the old primary is unknown",
-                where=str(at),
-                evidence=place.reason,
-                hint="drkit status; then: drkit reprotect --resume",
-            )
-        if place.copied_end < cuts[at]:
-            target = TopicPartition(context.scope.topics[at.topic], at.partition)
-            span = (place.copied_end, cuts[at])
-            if context.run(has_record, context.target, target, span):
-                found.append(f"{target} between {span[0]} and {span[1]}")
-    if found:
-        raise Refused(
-            "the new primary has records of somebody else from when it was the standby",
-            where=context.flow.target,
-            evidence=first_of(found),
-            hint="the old primary lacks them; this version cannot bring it home",
-        )
-
 
 def cuts_of(context: Context) -> dict[TopicPartition, int]:
     """Where producers of the new primary began to write, by partition of the old one, from the loaded state.
@@ -170,12 +101,16 @@ def cuts_of(context: Context) -> dict[TopicPartition, int]:
 
 
 def refuse_diverged(context: Context) -> dict[TopicPartition, int]:
-    """The ends of the old primary's partitions, of which none has a record that was not copied.
+    """The ends of the old primary's partitions, which have the same records as their copies up to the cut.
 
-    :raises Refused: one has, or lost some
+    A switchover found both sides equal, under a proven fence. So what differs now came later, and every later
+    loss or write shows in the last records: some are enough.
+
+    :raises Refused: one side has a record that the other has not
     :raises Failed: it is unknown
     """
-    found = divergence(context)
+    found = divergence(context, topics=context.scope.topics, depth=_DEPTH, commits=False)
+    tails = found.tails
     if found.unanswered:
         raise Failed(
             "the old primary stopped answering",
@@ -183,11 +118,17 @@ def refuse_diverged(context: Context) -> dict[TopicPartition, int]:
             evidence=found.unanswered,
             hint="drkit reprotect --resume",
         )
-    mine = [t for t in found.tails if t.topic in context.scope.topics]
-    wrong = [t for t in mine if t.found is not DivergenceState.CLEAN or t.open_transaction or t.end is None]
+    _refuse_other_copies(context, tails)
+    if unknown := [t for t in tails if t.found is DivergenceState.UNKNOWN]:
+        raise Failed(
+            "what the old primary has is unknown",
+            where=context.flow.source,
+            evidence=first_of(f"{t.topic}-{t.partition}: {t.why}" for t in unknown),
+            hint="drkit status; then: drkit reprotect --resume",
+        )
+    wrong = [t for t in tails if t.found is not DivergenceState.CLEAN or t.open_transaction]
     if wrong:
-        some = (f"{t.topic}-{t.partition}: {t.why or t.found}{', an open transaction' * t.open_transaction}"
-                for t in wrong)  # fmt: skip
+        some = (f"{t.topic}-{t.partition}: {t.in_words}" for t in wrong)
         raise Refused(
             f"{counted(len(wrong), 'partition')} of the old primary is not what was copied",
             where=context.flow.source,
@@ -195,4 +136,39 @@ def refuse_diverged(context: Context) -> dict[TopicPartition, int]:
             hint=f"drkit divergence --flow '{context.flow.name}' says what only it has; this version cannot"
             " bring it home",
         )
-    return {TopicPartition(t.topic, t.partition): t.end for t in mine if t.end is not None}
+    if strange := [t for t in tails if t.only_new]:
+        raise Refused(
+            "the new primary has records of somebody else from when it was the standby",
+            where=context.flow.target,
+            evidence=first_of(f"{t.topic}-{t.partition} at {t.only_new_from}" for t in strange),
+            hint="the old primary lacks them; this version cannot bring it home",
+        )
+    return {TopicPartition(t.topic, t.partition): t.end for t in tails if t.end is not None}
+
+
+def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence]) -> None:
+    """Refuse copies that are not those of the switchover any more.
+
+    :raises Refused: there is one
+    """
+    names = context.scope.topics
+    gone = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
+    if wrong := [t for t in tails if t.copy in gone]:
+        raise Refused(
+            "a promoted topic was made anew on the new primary",
+            where=context.flow.target,
+            evidence=first_of(f"{names[t.topic]}-{t.partition} {gone[t.copy]}" for t in wrong),
+            hint=f"{_FIRST}: its records are not those that the old primary has a copy of",
+        )
+    if short := [t for t in tails if t.copy is CopyFate.REGRESSED]:
+        cuts = cuts_of(context)
+        raise Refused(
+            "the new primary has lost records that it had when it was promoted",
+            where=context.flow.target,
+            evidence=first_of(
+                f"{names[t.topic]}-{t.partition} has its records up to {t.copy_end}, it ended at"
+                f" {cuts[TopicPartition(t.topic, t.partition)]} when it was promoted"
+                for t in short
+            ),
+            hint=f"{_FIRST}; the old primary may be the only one that has them",
+        )

@@ -42,8 +42,3 @@ async def first_record(cluster: RawCluster, at: TopicPartition, span: tuple[int,
             return None  # what follows is not committed yet
         offset = found.next_source
     return None
-
-
-async def has_record(cluster: RawCluster, at: TopicPartition, span: tuple[int, int]) -> bool:
-    """Whether a range of a partition holds a committed record. Raises as :func:`first_record`."""
-    return await first_record(cluster, at, span) is not None

@@ -28,6 +28,7 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
+from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.topology.acl_bounds import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acl_record import Promotion
@@ -161,6 +162,9 @@ class OpenStep:
 def _promote(context: Context) -> None:
     """Write the roles; roles that this run already wrote are kept."""
     translated, state = context.result(StepName.TRANSLATE), context.state
+    topics: dict[str, TopicMetadata] = context.run(
+        metadata, context.target, sorted(context.scope.topics.values())
+    )
     for name, target in context.scope.topics.items():
         known = state.get(RoleRecord, name)
         if known is None or not known.is_promoted or known.run_id != context.run_id:
@@ -168,6 +172,7 @@ def _promote(context: Context) -> None:
             ends = _of_topic(translated.get("ends", {}), target)
             term, run_id = context.term, context.run_id
             role = RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends)
+            role = replace(role, epochs=_epochs(topics[target]))
             if context.request.planned:
                 cut = context.request.clients_cut or None
                 role = replace(role, planned=True, clients_cut=cut)
@@ -175,6 +180,12 @@ def _promote(context: Context) -> None:
     promotion = state.get(PromotionRecord)
     if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
         state.put(PromotionRecord(context.term, context.run_id, context.wall()))
+
+
+def _epochs(topic: TopicMetadata) -> dict[int, int | None]:
+    """Return the leader epochs of a topic's partitions."""
+    leaders = sorted(topic.leaders.items())
+    return {number: leader.epoch if leader.node >= 0 else None for number, leader in leaders}
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:

@@ -83,6 +83,8 @@ class RoleRecord(TopicRecord):
     """Promoted by a switchover: the old primary's fence was proven, and everything there was copied."""
     clients_cut: str | None = stored(optional(prose), default=None, omit_none=True)
     """How clients are kept off the old primary besides drkit's fence, as a person said."""
+    epochs: Mapping[int, int | None] | None = stored(_by_partition, default=None, omit_none=True)
+    """The leader epoch of each partition of the copy when it was promoted; None: it had no leader."""
 
     @property
     def is_frozen(self) -> bool:

@@ -13,7 +13,8 @@ import pytest
 
 from drkit.failover.core.machine import ORDER
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.loss.divergence import DivergenceState, divergence
+from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.findings import DivergenceState
 from drkit.local.cluster import LocalCluster
 from tests.support.failover import lost_primary as checks
 from tests.support.failover.command import drkit

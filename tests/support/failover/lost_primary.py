@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from drkit.failover.core.machine import ORDER, RunState
 from drkit.failover.journal.violations import violations
-from drkit.failover.loss.divergence import DivergenceState, divergence
+from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.findings import DivergenceState
 from drkit.model import TopicPartition
 from drkit.wire import Record
 from tests.support.failover.story import BEFORE, PARTITIONS, Story

@@ -11,7 +11,8 @@ from typing import Any
 from confluent_kafka import KafkaError, Producer
 
 from drkit.failover.core.context import RunRequest
-from drkit.failover.loss.divergence import Divergence, divergence
+from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.findings import Divergence
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
 from drkit.repoint import endpoint_of

@@ -224,12 +224,19 @@ def test_producer_ids_come_back(current: int, epoch: int, every: list[int]):
 partitions = st.dictionaries(st.integers(0, 9), st.none() | ids, max_size=3)
 
 
-@given(role=st.sampled_from(Role), frontiers=st.none() | partitions, ends=st.none() | partitions)
+optional_partitions = st.none() | partitions
+
+
+@given(st.sampled_from(Role), optional_partitions, optional_partitions, optional_partitions)
 def test_roles_come_back(
-    role: Role, frontiers: dict[int, int | None] | None, ends: dict[int, int | None] | None
+    role: Role,
+    frontiers: dict[int, int | None] | None,
+    ends: dict[int, int | None] | None,
+    epochs: dict[int, int | None] | None,
 ):
-    record = RoleRecord(role, 3, "run", 5, frontiers, ends)
+    record = RoleRecord(role, 3, "run", 5, frontiers, ends, epochs=epochs)
     assert RoleRecord.decode(record.encode()) == record
+    assert (b"epochs" in record.encode()) == (epochs is not None), "as earlier releases wrote it"
 
 
 def test_what_an_earlier_release_left_out_has_its_old_meaning():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.loss.divergence import Divergence, DivergenceState, PartitionDivergence, judged
+from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionDivergence
+from drkit.failover.loss.judging import judged
 from drkit.status.lag.source import Ends
 
 offsets = st.integers(0, 50)
@@ -42,7 +45,7 @@ def test_every_offset_after_the_frontier_is_read_or_reported_as_gone(frontier, s
     assert (found is DivergenceState.CLEAN) == (not wanted and found is not DivergenceState.REGRESSED)
 
 
-def said(*tails: PartitionDivergence, **more: str) -> Divergence:
+def said(*tails: PartitionDivergence, **more: Any) -> Divergence:
     return Divergence("a->b", tails, **more)
 
 

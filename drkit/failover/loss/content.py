@@ -1,0 +1,199 @@
+"""The records of one partition before its frontier against their copies: whether they differ, and from where.
+
+A log is only appended to. So an old primary that came back without its last records and took others equals
+its copy up to some record and differs from there on. The last records before the frontier say whether it
+does; where it begins is found by bisection, and confirmed by a whole window of equal records before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from drkit.failover.loss.log_cursor import NO_IDS, LogSide, PieceCursor
+from drkit.failover.loss.pairing import ALL, Begin, MayLack, PairingResult, Side, compared, window_before
+from drkit.model import SourceOffset, TargetOffset, TopicPartition
+from drkit.offsets import SegmentMap, Unavailable
+
+DEPTH: Final = 1_000
+"""Records before the frontier that are compared."""
+_PROBE: Final = 100
+"""Records that are compared at each place of the bisection."""
+_WINDOW_BYTES: Final = 32 << 20
+_FEWER: Final = 8
+_LEAST: Final = 16
+"""Where a window has more bytes, an eighth of its records is compared, but at least so many."""
+_STRICT: Final = MayLack()
+
+
+class _TooLargeError(Exception):
+    """The window has more bytes than a comparison may read."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """A partition and its copy, as far as they can be compared."""
+
+    old: TopicPartition
+    new: TopicPartition
+    segments: SegmentMap
+    """Closed at the copied end."""
+    old_span: tuple[int, int]
+    """From the log start of the old primary to the frontier, or to its end if that is earlier."""
+    new_span: tuple[int, int]
+    """From the log start of the copy to the cut, or to where a copy that lost its last records ends."""
+    rules: MayLack = _STRICT
+    skip: frozenset[int] = NO_IDS
+    """Producers whose records on the old primary do not count where the map does not know them."""
+
+    @property
+    def new_end(self) -> int:
+        """Offset on the new primary after the last copy that the old primary can have."""
+        return min(self.new_span[1], self.copy_from(self.old_span[1]))
+
+    @property
+    def reaches_frontier(self) -> bool:
+        """Whether the old primary's log reaches to its last copied record."""
+        return self.new_end >= self.segments.copied_end(self.new_span[1])
+
+    def copy_from(self, old: int) -> int:
+        """Where the copies of the records from an offset of the old primary on begin."""
+        found = self.segments.translate(SourceOffset(old), self.new_span[1])
+        return self.new_span[1] if isinstance(found, Unavailable) else found
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Where a comparison ends on both sides.
+
+        Where the old primary's log has the last copied record, what follows it on the new primary is not a
+        copy; else it is what the old primary lost.
+        """
+        return self.old_span[1], self.new_span[1] if self.reaches_frontier else self.new_end
+
+    def before(self, end: int, records: int) -> Begin | None:
+        """Where the last copied records before an offset of the new primary begin; None: none is left.
+
+        Records that retention has removed on either side are not among them.
+        """
+        begin = window_before(self.segments, end, records)
+        if begin is None:
+            return None
+        old, new = begin
+        if self.old_span[0] > old:
+            old, new = self.old_span[0], self.copy_from(self.old_span[0])
+        if self.new_span[0] > new:
+            origin = self.segments.inverse(TargetOffset(self.new_span[0]))
+            old, new = old if isinstance(origin, Unavailable) else origin, self.new_span[0]
+        return Begin(old, new) if old < self.old_span[1] and new < end else None
+
+
+class ContentResult(NamedTuple):
+    """What the comparison of a partition found."""
+
+    compared: int
+    """Records that equal their copies, of those before the frontier or before the first difference."""
+    differs_from: int | None
+    strays: int = 0
+    """Records in the compared part of the new primary that the map does not know."""
+    first_stray: int | None = None
+    compared_from: int | None = None
+    """Offset on the new primary where the compared part begins; None: nothing could be compared."""
+
+
+Answers = Mapping[Side, Any]
+"""The first fetch answers of a comparison that begins where :func:`drkit.failover.loss.content.Copies.before`
+says."""
+
+
+class ContentCheck:
+    """Compares one partition with its copy.
+
+    Every method raises as :meth:`drkit.failover.loss.log_cursor.LogCursor.next`.
+    """
+
+    def __init__(self, old: LogSide, new: LogSide, copies: Copies) -> None:
+        self._old, self._new, self._copies = old, new, copies
+
+    async def run(self, depth: int, answers: Answers | None = None) -> ContentResult:
+        """Compare the last records before the frontier, and find the first difference where there is one.
+
+        :param depth: how many records
+        """
+        copies = self._copies
+        begin = copies.before(copies.new_end, depth)
+        if begin is None:
+            return ContentResult(0, None)
+        try:
+            found = await self._compare(begin, *copies.ends, answers=answers, limited=depth > _LEAST)
+        except _TooLargeError:
+            return await self.run(max(_LEAST, depth // _FEWER))
+        if found.differs_from is None:
+            return ContentResult(found.equal, None, found.strays, found.first_stray, begin.new)
+        first = await self._first_difference(found.differs_from)
+        return ContentResult(found.equal, first, compared_from=min(begin.new, copies.copy_from(first)))
+
+    async def _first_difference(self, known: int) -> int:
+        """The first offset of the old primary that differs.
+
+        :param known: one that does
+        """
+        copies = self._copies
+        lowest = copies.before(copies.new_end, ALL)
+        low, high = lowest.old if lowest is not None else known, known
+        while high - low > _PROBE:
+            middle = (low + high) // 2
+            found = await self._compare(self._at(middle), known, self._copies.copy_from(known), most=_PROBE)
+            if found.differs_from is None and found.equal:
+                low = max(middle, found.next)
+            elif found.differs_from is not None and found.differs_from < known:
+                known, high = found.differs_from, middle
+            else:  # nothing is left there
+                high = middle
+            if found.differs_from is not None and found.equal:
+                break
+        while (begin := copies.before(copies.copy_from(known), DEPTH)) is not None:
+            found = await self._compare(begin, known, copies.copy_from(known))
+            if found.differs_from is None:
+                break
+            known = found.differs_from
+        return known
+
+    def _at(self, old: int) -> Begin:
+        return Begin(old, self._copies.copy_from(old))
+
+    async def _compare(
+        self,
+        begin: Begin,
+        old_end: int,
+        new_end: int,
+        *,
+        most: int = ALL,
+        answers: Answers | None = None,
+        limited: bool = False,
+    ) -> PairingResult:
+        """Compare from a record and its copy on.
+
+        :param most: end after so many equal records
+        :param limited: end with an error after so many bytes
+        """
+        copies, first = self._copies, answers or {}
+        cursors = {
+            Side.OLD: PieceCursor(
+                self._old, copies.old, (begin.old, old_end), copies.skip, self._is_mapped, first.get(Side.OLD)
+            ),
+            Side.NEW: PieceCursor(self._new, copies.new, (begin.new, new_end), first=first.get(Side.NEW)),
+        }
+        steps = compared(copies.segments, copies.rules, most)
+        asked = next(steps)
+        while True:
+            if limited and sum(c.bytes for c in cursors.values()) > _WINDOW_BYTES:
+                raise _TooLargeError
+            try:
+                asked = steps.send(await cursors[asked].pieces())
+            except StopIteration as end:
+                found: PairingResult = end.value
+                return found
+
+    def _is_mapped(self, old: int) -> bool:
+        return self._copies.segments.copy_of(old) is not None

@@ -1,0 +1,209 @@
+"""What the comparison of an old primary with its copy finds, by partition and by group. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from drkit.counted import counted, first_of
+
+
+class DivergenceState(StrEnum):
+    """How a partition of the old primary compares with its copy."""
+
+    CLEAN = "clean"
+    """Every record was copied."""
+    DIVERGED = "diverged"
+    """The partition has records that the new primary does not have."""
+    REGRESSED = "regressed"
+    """The partition ends before its last copied offset: it lost records that the new primary has."""
+    REGROWN = "regrown"
+    """Its records before the frontier are not those that were copied: it lost some and took others."""
+    RECREATED = "recreated"
+    """The topic was recreated under the same name: none of its records was copied."""
+    GONE = "gone"
+    """The partition does not exist any more."""
+    MORE = "more"
+    """The new primary does not have this partition."""
+    UNKNOWN = "unknown"
+    """The state is unknown; `why` has the reason."""
+
+
+class CopyFate(StrEnum):
+    """What became of the copy on the new primary since its promotion."""
+
+    KEPT = "kept"
+    """It has everything that it had."""
+    REGRESSED = "regressed"
+    """It lost records that it had when it was promoted."""
+    RECREATED = "recreated"
+    """The topic was recreated: it has none of the copied records."""
+    GONE = "gone"
+    """The topic or the partition does not exist any more."""
+
+
+class PartitionDivergence(NamedTuple):
+    """One partition of the old primary."""
+
+    topic: str
+    partition: int
+    found: DivergenceState
+    lost_from: int
+    """Where the divergent tail begins: the first offset whose record the new primary does not have.
+
+    It is the first offset that was not copied, or an earlier one: `differs_from`, or where a copy that
+    regressed ends. At or after `end` the tail is empty."""
+    end: int | None = None
+    """Its current last stable offset; None: no log."""
+    records: int = 0
+    """Records in the tail."""
+    bytes: int = 0
+    removed: int = 0
+    """Offsets from `lost_from` on that the old primary's retention removed since: lost, and not listed."""
+    open_transaction: bool = False
+    """Whether records after the end belong to an undecided transaction."""
+    why: str = ""
+    held_back: int = 0
+    """Offsets between the end and the high watermark: more may diverge once the transaction is decided."""
+    differs_from: int | None = None
+    """The first offset whose record is not the copied one, or where such a record is missing; None: none."""
+    only_new: int = 0
+    """Records on the new primary from before its promotion that the old primary does not have: the copies of
+    records that it lost, and what others wrote there. Not counted where the topic is gone or was recreated;
+    after 512 MiB a lower bound."""
+    proven: bool = False
+    """Whether the last records before the first offset that was not copied equal their copies by content, and
+    the old primary's leader epochs agree. Where the old primary has no such record, there is nothing to
+    compare: True."""
+    copy: CopyFate = CopyFate.KEPT
+    """What became of the copy on the new primary since its promotion."""
+    only_new_from: int | None = None
+    """Offset on the new primary of the first record in `only_new`; None: none, or it is unknown."""
+    copy_end: int | None = None
+    """Where a copy that regressed ends now, on the new primary."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether both sides have the same records from before the promotion."""
+        same = self.found is DivergenceState.CLEAN and self.copy is CopyFate.KEPT
+        return same and not self.open_transaction and not self.only_new
+
+    @property
+    def in_words(self) -> str:
+        """Its state, with what else there is to say of it."""
+        copy = f"its copy is {self.copy}" if self.copy is not CopyFate.KEPT else ""
+        only_new = f"{self.only_new:,} only on the new primary" if self.only_new else ""
+        is_open = "an open transaction" if self.open_transaction else ""
+        return ", ".join(filter(None, (self.found.value, self.why, copy, only_new, is_open)))
+
+
+class CommitKind(StrEnum):
+    """What a group's committed offset on the old primary says."""
+
+    BEYOND = "beyond"
+    """After the first offset that was not copied: the group processed records of the tail."""
+    SUPERSEDED = "superseded"
+    """The failover translated this position."""
+    OTHER = "other"
+    """The failover translated another position, or none: it worked from an earlier checkpoint."""
+
+
+class OldCommit(NamedTuple):
+    """A group's committed offset in a promoted topic of the old primary."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    kind: CommitKind
+    translated: int | None = None
+    """The offset on the old primary that the failover translated; None: none of this group and partition."""
+    beyond: int = 0
+    """Records of the tail before the commit, which the group processed; without those that are removed."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """All partitions, or why they could not be read."""
+
+    flow: str
+    tails: tuple[PartitionDivergence, ...]
+    unanswered: str = ""
+    """Why a cluster did not answer; empty: both did."""
+    owed: str = ""
+    """Why its fence is pending: then it may take more records; empty: no fence is pending."""
+    uncopied: tuple[PartitionDivergence, ...] = ()
+    """Every partition of topics that the flow selects and has never copied: all records are the tail.
+
+    None of these is in `tails`."""
+    commits: tuple[OldCommit, ...] = ()
+    """Committed offsets on the old primary in the promoted topics."""
+    commits_unknown: str = ""
+    """Why the committed offsets are not known; empty: they are."""
+    returned: tuple[str, ...] = ()
+    """Promoted topics that the flow in the other direction copies back already: they are not compared."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every partition could be read."""
+        return not self.unanswered and not any(t.found is DivergenceState.UNKNOWN for t in self._all)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing diverges."""
+        return self.is_known and all(t.is_clean for t in self._all)
+
+    @property
+    def _all(self) -> tuple[PartitionDivergence, ...]:
+        return self.tails + self.uncopied
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain JSON data."""
+        known = self.is_known
+        return {
+            "flow": self.flow,
+            "statement": self.statement(),
+            "clean": self.is_clean,
+            "known": known,
+            "records": sum(t.records for t in self._all) if known else None,
+            "bytes": sum(t.bytes for t in self._all) if known else None,
+            "removed": sum(t.removed for t in self._all) if known else None,
+            "only_new": sum(t.only_new for t in self._all) if known else None,
+            "proven": known and all(t.proven for t in self.tails),
+            "unanswered": self.unanswered,
+            "fence_owed": self.owed,
+            "partitions": [t._asdict() for t in self.tails],
+            "uncopied": [t._asdict() for t in self.uncopied],
+            "commits": [c._asdict() for c in self.commits],
+            "commits_unknown": self.commits_unknown,
+            "returned": list(self.returned),
+        }
+
+    def statement(self) -> str:
+        """Return the result in one sentence."""
+        old, _, new = self.flow.partition("->")
+        if self.unanswered:
+            return f"{old} does not answer: {self.unanswered}"
+        if unknown := [t for t in self._all if t.found is DivergenceState.UNKNOWN]:
+            return f"not known of {counted(len(unknown), 'partition')}: {_places(unknown)}"
+        if self.is_clean:
+            return f"{old} has nothing that was not copied ({counted(len(self.tails), 'partition')})"
+        bad = [t for t in self._all if not t.is_clean]
+        records, only_new = sum(t.records for t in self._all), sum(t.only_new for t in self._all)
+        held = sum(t.held_back for t in self._all)
+        more = f"; {counted(only_new, 'record', 'is')} only on {new}" if only_new else ""
+        more += f"; open transactions hold back up to {held:,} more" if held else ""
+        more += "; its fence is pending, so more may come" if self.owed else ""
+        return f"{counted(records, 'record', 'is')} only on {old}: {_places(bad)}{more}"
+
+
+def _places(tails: Iterable[PartitionDivergence]) -> str:
+    return first_of(f"{t.topic}-{t.partition} from {t.lost_from} ({_words(t)})" for t in tails)
+
+
+def _words(tail: PartitionDivergence) -> str:
+    if tail.found is DivergenceState.UNKNOWN:
+        return tail.why
+    return tail.in_words

@@ -1,0 +1,173 @@
+"""The new primary's part of a comparison: what became of the copies since their promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from drkit.failover.core.context import Context
+from drkit.failover.loss.findings import CopyFate
+from drkit.failover.loss.log_cursor import LogSide
+from drkit.flow_state.copied_topics import CopiedPartition, written_of
+from drkit.flow_state.records import EventRecord, ReturnRecord, RoleRecord
+from drkit.kafka import codes
+from drkit.kafka.partition_offsets import leader_of, listed
+from drkit.kafka.reading.epochs import EpochEnd, epoch_ends
+from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, metadata
+from drkit.model import TopicPartition
+from drkit.offset_map.locate import Located
+from drkit.offsets import Unavailable
+from drkit.offsets.resolution import Resolution
+
+_UNKNOWN_END: Final = -1
+
+
+class Copy(NamedTuple):
+    """The copy of a partition."""
+
+    state: CopyFate
+    end: int | None = None
+    """Where a copy that regressed ends now."""
+    unknown: str = ""
+    """Why its state is unknown; empty: it is known."""
+
+
+@dataclass(frozen=True)
+class NewPrimary:
+    """What the new primary says now. The partitions are named as on the old primary."""
+
+    side: LogSide
+    targets: Mapping[str, tuple[str, UUID]]
+    """Promoted topics on record → name and id of the copy."""
+    pairs: Mapping[TopicPartition, CopiedPartition]
+    """Partitions that were promoted, of topics on record."""
+    located: Mapping[TopicPartition, Located]
+    starts: Mapping[TopicPartition, int]
+    """By partition of the new primary."""
+    ends: Mapping[TopicPartition, int]
+    epochs: Mapping[TopicPartition, EpochEnd]
+    """Where the leader epoch of the promotion ends, by partition of the new primary."""
+    cuts: Mapping[TopicPartition, int]
+    """Where producers of the new primary began to write."""
+    strangers: Mapping[TopicPartition, int | None]
+    """Copies into which others wrote while they were passive, as recorded; the offset, None if unknown."""
+
+    def copy(self, at: TopicPartition) -> Copy:
+        """What became of the copy of a promoted partition."""
+        pair = self.pairs[at]
+        to, topic = pair.target, self.side.topics[pair.target.topic]
+        if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
+            return Copy(CopyFate.KEPT, unknown=f"{to.topic}: {codes.error_name(topic.error)}")
+        state = copy_state(topic, pair.target_id, to.partition)
+        if state is not CopyFate.KEPT:
+            return Copy(state)
+        if leader_of(self.side.topics, to) < 0 or to not in self.ends or to not in self.starts:
+            return Copy(CopyFate.KEPT, unknown=f"the leader of its copy {to} does not answer")
+        return shortened(self.ends[to], self.epochs.get(to), self.cuts.get(at))
+
+    def unnamed_copy(self, at: TopicPartition) -> tuple[Copy, bool]:
+        """What became of the copy of a partition without a role, and whether its topic does not have it."""
+        if at.topic not in self.targets:
+            return Copy(CopyFate.KEPT), False
+        target, wanted = self.targets[at.topic]
+        topic = self.side.topics[target]
+        state = copy_state(topic, wanted, min(topic.leaders, default=0))
+        return Copy(state), state is CopyFate.KEPT and at.partition not in topic.leaders
+
+    def place(self, at: TopicPartition) -> Resolution | str:
+        """How a partition maps to its copy, or why that is unknown."""
+        found = self.located.get(at)
+        if found is None:
+            return "its copy could not be asked"
+        return found.answer.reason if isinstance(found.answer, Unavailable) else found.answer
+
+
+def copy_state(topic: TopicMetadata, wanted: UUID, partition: int) -> CopyFate:
+    """Return what became of the topic of a copy. Pure."""
+    if topic.error in codes.NO_SUCH_TOPIC:
+        return CopyFate.GONE
+    if topic.topic_id != wanted:
+        return CopyFate.RECREATED
+    return CopyFate.KEPT if partition in topic.leaders else CopyFate.GONE
+
+
+def shortened(end: int, epoch: EpochEnd | None, cut: int | None) -> Copy:
+    """Return whether a copy still reaches to where it ended when it was promoted. Pure.
+
+    :param epoch: where the leader epoch of the promotion ends; None: it is unknown
+    :param cut: where the copy ended; None: it is unknown
+    """
+    left = end if epoch is None or epoch.end == _UNKNOWN_END else min(end, epoch.end)
+    if cut is None or left >= cut:
+        return Copy(CopyFate.KEPT)
+    return Copy(CopyFate.REGRESSED, left)
+
+
+def look_at_new_primary(
+    context: Context, roles: Mapping[str, RoleRecord], topics: Collection[str]
+) -> NewPrimary:
+    """Return what the new primary says of promoted topics.
+
+    :param roles: of all promoted topics, from the loaded state
+    :param topics: by their names on the old primary; all are on record
+    :raises RawError: the new primary does not answer
+    :raises Failed: the offset map cannot be read
+    """
+    known = context.known
+    pairs = {
+        pair.source: pair
+        for name in topics
+        for number in sorted({*(roles[name].frontiers or {}), *(roles[name].ends or {})})
+        for pair in [known.pair(name, number)]
+    }
+    wanted = sorted({known.topics[name][0] for name in topics})
+    found = context.run(metadata, context.target, wanted)
+    asked = [p.target for p in pairs.values() if leader_of(found, p.target) >= 0]
+    epochs = {
+        pair.target: epoch
+        for at, pair in pairs.items()
+        if (epoch := (roles[at.topic].epochs or {}).get(at.partition)) is not None
+        and leader_of(found, pair.target) >= 0
+    }
+    cuts, reader = _cuts(roles, topics), context.kept.places_of(context.target, context.flow.source)
+    return NewPrimary(
+        LogSide(context.target, found),
+        targets={name: (known.topics[name][0], known.topics[name][2]) for name in topics},
+        pairs=pairs,
+        located=context.run(reader.locate, pairs.values(), known.producers),
+        starts=context.run(listed, context.target, found, asked, EARLIEST),
+        ends=context.run(listed, context.target, found, asked, LATEST),
+        epochs=context.run(epoch_ends, context.target, found, epochs),
+        cuts=cuts,
+        strangers=_strangers(context, pairs.keys(), cuts),
+    )
+
+
+def _cuts(roles: Mapping[str, RoleRecord], topics: Iterable[str]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(name, number): end
+        for name in topics
+        for number, end in (roles[name].ends or {}).items()
+        if end is not None
+    }
+
+
+def _strangers(
+    context: Context, wanted: Iterable[TopicPartition], cuts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | None]:
+    """Copies into which somebody else wrote while they were passive, by the events and records of that."""
+    mine = set(wanted)
+    # Before the flow's own return, the copy was a primary that clients wrote to.
+    since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}
+    found: dict[TopicPartition, int | None] = {}
+    for event in context.state.all(EventRecord).values():
+        at = TopicPartition(event.topic, event.partition)
+        if event.kind == "foreign_writer" and at in mine and event.at_ms >= since.get(event.topic, 0):
+            offset = event.fields.get("offset")
+            found[at] = offset if isinstance(offset, int) else None
+    for at, record in written_of(context.state.records).items():
+        if at in mine and at in cuts and record.offset < cuts[at]:
+            found[at] = record.offset
+    return found
