@@ -34,8 +34,7 @@ from drkit.flow_state.unnamed_flows import UnnamedFlows
 from drkit.kafka.admin import Cluster
 from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.reading.compacted import newest_values
-from drkit.kafka.topics import describe_topics, list_offsets, topic_names
-from drkit.model import TopicPartition
+from drkit.kafka.topics import describe_topics, topic_names
 
 R = TypeVar("R", bound=StateRecord)
 _PAUSE_SECONDS: Final = 0.1
@@ -257,10 +256,7 @@ class _Opposite:
 
     def read(self) -> bool:
         """Read on; returns False when a transaction hides what was written before this call."""
-        at = TopicPartition(self.state.name, 0)
-        end = list_offsets(self._source, [at], "latest", committed=False)[at]
-        self.state.load()
-        self._whole = self.state.position >= end
+        self._whole = self.state.load_decided()
         lease = self.state.get(LeaseRecord)
         if lease != self._seen:
             self._seen, self._seen_at = lease, boottime()

@@ -6,11 +6,11 @@ The topic holds the whole state of a flow, so any machine can continue it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 import threading
+import time
 from types import TracebackType
 from typing import Final, Self
-
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings
@@ -25,8 +25,15 @@ from drkit.flow_state.topic_clients import state_consumer, state_producer
 from drkit.kafka.clients import OFFSET_BEGINNING, ConfluentPartition, KafkaError, KafkaException, Message
 from drkit.kafka.permit import may_send
 from drkit.kafka.reading.headers import headers_of
+from drkit.kafka.reading.log_end import LogEndReader, LogEnds
+from drkit.model import TopicPartition
 
 _READ_SECONDS: Final = 20.0
+_HIDDEN_SECONDS: Final = 30.0
+"""A renewal of a dead holder stays open for its 10 s, and until the coordinator looks, every 10 s."""
+_AGAIN_SECONDS: Final = 0.05
+_LEADER_SECONDS: Final = 1.0
+"""Then the consumer looks for another leader: its own may be frozen."""
 _WRITE_SECONDS: Final = 30.0
 _FINAL: Final = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -46,6 +53,7 @@ class StateTopic:
         self._consumer = state_consumer(target, source)
         self._producer = state_producer(target)
         self._consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
+        self._log_end = LogEndReader(target, TopicPartition(self.name, 0))
         self._lock = threading.Lock()
         self._position, self._is_read, self._is_closed = 0, False, False
         self._newest = NewestRecords(self._take, lambda key: key in self.records.unreadable)
@@ -58,36 +66,63 @@ class StateTopic:
         """Called with every change that is read, and its offset, by the thread that reads it."""
 
     def load(self) -> None:
-        """Read on to the end.
+        """Read on to the end: all that was acknowledged before this call is read.
+
+        :raises DrkitError: the topic cannot be read, or an open transaction hides its end
+        """
+        end, began = self._read_decided(), monotonic()
+        while self._position < end:  # other threads may read, and abort what hides it
+            if monotonic() - began > _HIDDEN_SECONDS:
+                raise self._hidden()
+            time.sleep(_AGAIN_SECONDS)
+            self._read_decided()
+
+    def load_decided(self) -> bool:
+        """Read on to the first open transaction; False when it hides what was written before this call.
 
         :raises DrkitError: the topic cannot be read
         """
+        end = self._read_decided()
+        return self._position >= end
+
+    def _read_decided(self) -> int:
+        """Read on to the first open transaction; returns the end of what was acknowledged before."""
         with self._lock:
-            if self._is_closed:  # at the end of an attempt, when a thread reads once more
-                raise self._unreadable("it was closed")
-            deadline = monotonic() + _READ_SECONDS
-            end = self._end()
-            if end < self._position:
-                raise self._unreadable(f"it ends at {end}, but was read up to {self._position}")
-            # An open transaction holds the end back for a moment; its records may concern this flow.
-            while self._position < end:
-                message = self._consumer.poll(0.1)
-                if message is None:
-                    if monotonic() > deadline:
-                        raise self._unreadable(f"no answer in {_READ_SECONDS:.0f} s")
-                    continue
-                error = message.error()
-                if error is None:
-                    self._position = (message.offset() or 0) + 1
-                    self._newest.put(message.key(), message)
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                    # Reported once per end reached, also after transaction markers, which are not messages.
-                    self._position = message.offset() or 0
-                elif error.code() in _FINAL or monotonic() > deadline:
-                    raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
-            self._newest.flush()
-            self._name_dropped()
-            self._is_read = True
+            ends = self._ends()
+            self._read_on(min(ends))
+            return ends.replicated
+
+    def _read_on(self, end: int) -> None:
+        if end < self._position:
+            raise self._unreadable(f"it ends at {end}, but was read up to {self._position}")
+        moved = looked = monotonic()
+        while self._position < end:
+            message = self._consumer.poll(0.1)
+            now = monotonic()
+            if message is None:
+                if now - moved > _READ_SECONDS:
+                    raise self._unreadable(f"no answer in {_READ_SECONDS:.0f} s")
+                if now - looked > _LEADER_SECONDS:
+                    looked = now
+                    self._find_leader()
+                continue
+            error = message.error()
+            if error is None:
+                self._position, moved = (message.offset() or 0) + 1, now
+                self._newest.put(message.key(), message)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
+                # Reported once per end reached, also after transaction markers, which are not messages.
+                self._position = message.offset() or 0
+            elif error.code() in _FINAL or now - moved > _READ_SECONDS:
+                raise self._unreadable(f"{error.name()}: {error.str()}", error.code())
+        self._newest.flush()
+        self._name_dropped()
+        self._is_read = True
+
+    def _find_leader(self) -> None:
+        """Ask who leads; a broker that does not answer is asked again later."""
+        with suppress(KafkaException):
+            self._consumer.list_topics(self.name, _LEADER_SECONDS)
 
     def _take(self, message: Message) -> None:
         offset, key, value = message.offset() or 0, message.key(), message.value()
@@ -117,22 +152,16 @@ class StateTopic:
         """The first offset of the topic not read yet."""
         return self._position
 
-    def _end(self) -> int:
-        """The topic's current end; retried for a topic that was just created, or that moves."""
-        patient = Retrying(
-            retry=retry_if_exception(_passes),
-            stop=stop_after_delay(_READ_SECONDS),
-            wait=wait_fixed(0.1),
-            reraise=True,
-        )
-        at = ConfluentPartition(self.name, 0)
+    def _ends(self) -> LogEnds:
+        """The topic's current ends; asked again for a topic that was just created, or that moves."""
+        if self._is_closed:  # at the end of an attempt, when a thread reads once more
+            raise self._unreadable("it was closed")
         try:
-            answer = patient(self._consumer.get_watermark_offsets, at, _READ_SECONDS)
-        except KafkaException as error:
-            raise self._unreadable(error.args[0].str()) from error
-        if answer is None:
-            raise self._unreadable(f"no answer in {_READ_SECONDS:.0f} s")
-        return int(answer[1])
+            return self._log_end.ask(_READ_SECONDS)
+        except NotAuthorized as error:
+            raise self._unreadable(error.evidence, KafkaError.TOPIC_AUTHORIZATION_FAILED) from error
+        except DrkitError as error:
+            raise self._unreadable(error.evidence) from error
 
     def get(self, kind: type[R], name: str = "") -> R | None:
         """The record of a kind, or None.
@@ -202,6 +231,7 @@ class StateTopic:
         try:
             with self._lock:
                 self._is_closed = True
+                self._log_end.close()
                 self._consumer.close()
         except KafkaException as error:
             raise self._unreadable(str(error)) from error
@@ -223,6 +253,10 @@ class StateTopic:
             hint="check the target with: drkit config check --connect",
         )
 
-
-def _passes(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() not in _FINAL
+    def _hidden(self) -> DrkitError:
+        return Failed(
+            "the flow's state cannot be read to its end",
+            where=f"{self.name} on {self._target.alias}",
+            evidence=f"an open transaction hides what follows offset {self._position}",
+            hint=f"list and abort hanging transactions on {self._target.alias}",
+        )

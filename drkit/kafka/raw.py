@@ -28,6 +28,8 @@ T = TypeVar("T")
 _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
 _LAST_WORD_MS = 2000
+_SERVER_SECONDS = 1.0
+"""So long the first server is waited for; each further one twice as long, as a link may be slow."""
 RawError = KafkaError
 """What a request raises when the connection or the broker fails it."""
 
@@ -119,10 +121,22 @@ class RawCluster:
         :raises ClusterUnreachable: none answered in time
         """
         try:
-            await self._manager.bootstrap_async(timeout_ms)
+            await self._bootstrap(timeout_ms)
         except KafkaError as error:
             await self._last_word()
             raise why_not(self._settings, timeout_ms / 1000) from error
+
+    async def _bootstrap(self, timeout_ms: int) -> None:
+        """Try several servers: the library waits for one, chosen by chance, as long as it may."""
+        deadline, patience = time.monotonic() + timeout_ms / 1000, _SERVER_SECONDS
+        while (left := deadline - time.monotonic()) > patience:
+            try:
+                await self._manager.bootstrap_async(round(1000 * patience))
+            except KafkaTimeoutError:
+                patience *= 2
+            else:
+                return
+        await self._manager.bootstrap_async(max(1, round(1000 * left)))
 
     async def _last_word(self) -> None:
         """The library forgets why it could not connect: try once more, and raise what says it best."""
@@ -141,10 +155,10 @@ class RawCluster:
         found = self._manager.cluster.cluster_id
         return None if found is None else str(found)
 
-    async def connected(self) -> None:
-        """Connect unless that was done before."""
+    async def connected(self, timeout_ms: int = 15_000) -> None:
+        """Connect unless that was done before. Raises as :meth:`connect` does."""
         if not self._manager.bootstrapped:
-            await self.connect()
+            await self.connect(timeout_ms)
 
     async def send(self, request: Any, node_id: int | None = None, *, timeout_ms: int = 30_000) -> Any:
         """Send a request and return the answer.
@@ -155,7 +169,9 @@ class RawCluster:
         """
         may_send()
         deadline = time.monotonic() + timeout_ms / 1000
-        return await (await self.queue(request, node_id, deadline))
+        answer = await self.queue(request, node_id, deadline)
+        # The library does not count the time in which a connection is made, 10 s on a broker that is frozen.
+        return await self._manager.wait_for(answer, max(1.0, 1000 * (deadline - time.monotonic())))
 
     async def queue(self, request: Any, node_id: int | None, deadline: float) -> Any:
         """Hand a request to its connection, in order; the future that comes back is the answer."""

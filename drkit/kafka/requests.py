@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -30,6 +31,8 @@ class PartitionLeader(NamedTuple):
 
     node: int
     epoch: int
+    replicas: tuple[int, ...] = ()
+    """Ids of the brokers that hold the partition."""
 
 
 class TopicMetadata(NamedTuple):
@@ -86,7 +89,10 @@ async def _metadata(
         t.name: TopicMetadata(
             t.error_code,
             t.topic_id,
-            {p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch) for p in t.partitions},
+            {
+                p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch, tuple(p.replica_nodes))
+                for p in t.partitions
+            },
         )
         for t in answer.topics
     }
@@ -99,12 +105,15 @@ async def list_offsets(
     *,
     committed: bool,
     written: bool = False,
+    epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
+    timeout_ms: int = 30_000,
 ) -> dict[TopicPartition, ListedOffset]:
     """Offsets of partitions led by one broker.
 
     :param partitions: partition → `EARLIEST`, `LATEST` or a timestamp in ms
     :param committed: LATEST means the last stable offset instead of the high watermark
     :param written: LATEST means the end of the leader's own log, replicated or not
+    :param epochs: leader epochs that the broker has to know, or it answers with an error (KIP-320)
     """
     topic_of, partition_of = (
         ListOffsetsRequest.ListOffsetsTopic,
@@ -112,8 +121,9 @@ async def list_offsets(
     )
     by_topic: dict[str, list[Any]] = {}
     for (topic, partition), when in partitions.items():
+        epoch = epochs.get(TopicPartition(topic, partition), _NO_EPOCH)
         by_topic.setdefault(topic, []).append(
-            partition_of(partition_index=partition, current_leader_epoch=_NO_EPOCH, timestamp=when)
+            partition_of(partition_index=partition, current_leader_epoch=epoch, timestamp=when)
         )
     answer = await cluster.send(
         ListOffsetsRequest(
@@ -123,6 +133,7 @@ async def list_offsets(
             timeout_ms=10_000,
         ),
         node,
+        timeout_ms=timeout_ms,
     )
     return {
         TopicPartition(t.name, p.partition_index): ListedOffset(p.error_code, p.offset, p.leader_epoch)

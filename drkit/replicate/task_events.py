@@ -11,7 +11,6 @@ from drkit.flow_state.records import EventRecord
 from drkit.flow_state.state import StateChange
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.time_limit import within
 
@@ -46,7 +45,7 @@ class TaskEvents:
 
     def finish(self, target: Cluster, state: StateTopic, stop: threading.Event) -> None:
         """Report the remaining events after the last epoch of a copy with an end."""
-        if not within(_LAST_SECONDS, lambda: _read_all(target, state, stop)):
+        if not within(_LAST_SECONDS, lambda: _read_all(state, stop)):
             observe.event("events_not_read", level="warning", flow=self._flow, topic=state.name,
                           cluster=target.alias, hint="see them with: drkit status")  # fmt: skip
 
@@ -63,10 +62,7 @@ class TaskEvents:
                 self._on_stopped(at, str(event.fields.get("reason", event.kind)))
 
 
-def _read_all(target: Cluster, state: StateTopic, stop: threading.Event) -> None:
+def _read_all(state: StateTopic, stop: threading.Event) -> None:
     """Read all that the topic holds now, also what an open transaction hides: the lease has short ones."""
-    at = TopicPartition(state.name, 0)
-    end = list_offsets(target, [at], "latest", committed=False)[at]
-    state.load()
-    while state.position < end and not stop.wait(_AGAIN_SECONDS):
-        state.load()
+    while not state.load_decided() and not stop.wait(_AGAIN_SECONDS):
+        pass

@@ -16,6 +16,7 @@ from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.cli.talk import say
+from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.manifest import Manifest
 from drkit.export.run import Exported, ExportRequest, export_tails, read_back
@@ -88,6 +89,8 @@ def _answer(done: Exported, found: Divergence) -> dict[str, Any]:
     held = sum(tail.held_back for tail in found.tails)
     more = [f"open transactions hold back up to {held} more records"] if held else []
     more += [f"its fence is pending, so more may come: {found.owed}"] if found.owed else []
+    if uncopied := sorted({each.topic for each in found.uncopied}):
+        more.append(f"topics that were never copied: {first_of(uncopied)}")
     if more:
         told["not_exported"] = more
     told["next"] = to_type(

@@ -22,12 +22,9 @@ from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.processes import in_session, lives_here, this_process
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaException, Producer
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.topics import list_offsets
-from drkit.model import TopicPartition
 
 _WATCH_SECONDS: Final = 0.25
 _CALL_SECONDS: Final = 10.0
@@ -70,7 +67,6 @@ class FlowLease:
         self._place = f"{state.name} on {target.alias}"
         self._ended, self._soon = threading.Event(), threading.Event()
         self._renewer: threading.Thread | None = None
-        self._cluster: Cluster | None = None
         self.lost: LeaseLost | None = None
         self._orphans: int | None = None
         """The session in which workers of a dead holder may still run for a moment."""
@@ -121,7 +117,7 @@ class FlowLease:
         :raises DrkitError: the flow's state cannot be read
         """
         asked = boottime()
-        whole = self._load()
+        whole = self._state.load_decided()
         lease = self._state.get(LeaseRecord)
         alive = None if lease is None else lives_here(lease.holder)
         self._strict = strict or lease is not None
@@ -181,14 +177,6 @@ class FlowLease:
                 self._transact(None)
         self._producer = None
 
-    def _load(self) -> bool:
-        """Read the state; False when an open transaction hides what was written before this call."""
-        at = TopicPartition(self._state.name, 0)
-        self._cluster = self._cluster or Cluster.connect(self._target)
-        end = list_offsets(self._cluster, [at], "latest", committed=False)[at]
-        self._state.load()
-        return self._state.position >= end
-
     def _record(self) -> LeaseRecord:
         return LeaseRecord(self.run_id, this_process(), wall_ms(), int(self.seconds * 1000), self._workers())
 
@@ -242,7 +230,7 @@ class FlowLease:
 
         :raises LeaseLost: another run holds it, or its holder cannot be read
         """
-        if not self._load() and strict:
+        if not self._state.load_decided() and strict:
             raise hidden(self._flow.name, self._place)
         holder = self._state.get(LeaseRecord)
         if not self._turn.is_as_judged(holder):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Self
+from typing import Final, Self
 import uuid
 
 from drkit.clock import monotonic, wall_ms
@@ -28,7 +28,9 @@ from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.permit import may_send
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.kafka.reading.headers import headers_of
+from drkit.kafka.reading.log_end import LogEndReader
 from drkit.kafka.topics import describe_topics
+from drkit.model import TopicPartition
 
 _WRITE_SECONDS: Final = 30.0
 _READ_SECONDS: Final = 20.0
@@ -49,6 +51,7 @@ class FenceTopic:
         self._known: Cluster | None = None
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
+        self._log_end = LogEndReader(source, TopicPartition(self.name, 0))
         self._begin()
 
     def _begin(self) -> None:
@@ -64,6 +67,7 @@ class FenceTopic:
         """End the connections; a later call makes new ones."""
         if self._consumer is not None:
             self._consumer.close()
+        self._log_end.close()
         self._known = self._consumer = self._producer = None
         self._begin()
 
@@ -103,15 +107,11 @@ class FenceTopic:
     def _read_on(self, consumer: Consumer) -> None:
         """Take the entries up to the topic's end, which is asked first.
 
-        :raises KafkaException: the source does not answer, or refuses
-        :raises Failed: it could not be read to its end in time
+        :raises KafkaException: the source refuses
+        :raises DrkitError: it could not be read to its end in time
         """
         deadline = monotonic() + _READ_SECONDS
-        at = ConfluentPartition(self.name, 0)
-        answer: Any = consumer.get_watermark_offsets(at, _READ_SECONDS)
-        if answer is None:
-            raise self._unread(f"no answer in {_READ_SECONDS:.0f} s")
-        end = int(answer[1])
+        end = self._log_end.ask(_READ_SECONDS).replicated
         if end < self._position or not self._position:
             self._begin()  # made anew
             consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])

@@ -60,7 +60,7 @@ class Operator:
     def states(self) -> dict[str, Any]:
         """What ``drkit status`` says of each topic of the pair."""
         said = drkit(self.file, "status", "--flow", self.home.pair.now.settings.flows[0].name)
-        [flow] = said.data if isinstance(said.data, list) else [said.data]
+        [flow] = said.data["flows"]
         found: dict[str, Any] = {t["topic"]: t["state"] for t in flow["pair"]["topics"]}
         return found
 

@@ -11,57 +11,27 @@ from pathlib import Path
 import shlex
 import shutil
 import subprocess
-import sys
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from drkit.config import Settings
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.export.check import check_files, exported_records
 from drkit.export.hole import HoleKind
 from drkit.export.manifest import partition_export
 from drkit.export.reading import TailReader
-from drkit.export.run import Exported, ExportRequest, export_tails, read_back
+from drkit.export.run import Exported, read_back
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.local.cluster import LocalCluster
+from tests.support.export.by_spark import MASTER, export
 from tests.support.export.holes import holes_of
 from tests.support.export.topics import Topics, kinds_at, seen_as
-from tests.support.flows.flow import Flow
 from tests.support.flows.known_flow import remember, write_settings
-from tests.support.shared_clusters import ModuleClusters
 from tests.support.spark.here import drkit_here
 from tests.support.stored import put as put_record
-from tests.support.waiting import eventually
 
-MASTER = "local[2]"
 FIRST = 17
-
-
-@pytest.fixture(scope="module")
-def topics(module_cluster: ModuleClusters, target: LocalCluster) -> Iterator[Topics]:
-    """Topics of all kinds on a cluster whose cleaner runs all the time."""
-    source = module_cluster("export", properties={"log.cleaner.backoff.ms": "200"})
-    flow = Flow(source, target)
-    made = Topics(flow, f"e{flow.source.alias}")
-    made.fill()
-    yield made
-    flow.close()
-
-
-def settings(flow: Flow) -> Settings:
-    return Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=[flow.settings])
-
-
-def export(topics: Topics, to: Path, run: str, *kinds: str, **more: Any) -> Exported:
-    flow = topics.flow
-    request = ExportRequest(**{"to": str(to), "run_id": run, "master": MASTER, **more.pop("request", {})})
-    return export_tails(
-        settings(flow), flow.settings, request, more.pop("tails", None) or topics.tails(*kinds),
-        more.pop("skip", frozenset()), **more,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -224,48 +194,6 @@ def test_a_full_disk_is_an_error_and_nothing_stays(topics: Topics, small_disk: P
     assert not [*small_disk.iterdir()]
 
 
-EXPORTER = """
-import json, sys
-from pathlib import Path
-from uuid import UUID
-from drkit.config import Settings
-from drkit.export.manifest import TailRange
-from drkit.export.reading import TailReader
-from drkit.export.run import ExportRequest, export_tails
-
-given = json.loads(sys.argv[1])
-settings = Settings.model_validate(given["settings"])
-tails = [TailRange(t, UUID(i), *rest) for t, i, *rest in given["tails"]]
-request = ExportRequest(given["to"], "run-8", master="local[2]")
-export_tails(settings, settings.flows[0], request, tails, frozenset())
-"""
-
-
-@pytest.mark.soak
-def test_one_that_was_killed_is_incomplete_and_is_replaced(topics: Topics, tmp_path: Path):
-    tails = topics.tails("codecs", "transactions")
-    given = {
-        "settings": settings(topics.flow).model_dump(mode="json"),
-        "to": str(tmp_path),
-        "tails": [[t.topic, str(t.topic_id), *t[2:]] for t in tails],
-    }
-    with subprocess.Popen(
-        [sys.executable, "-c", EXPORTER, json.dumps(given)], stderr=subprocess.PIPE
-    ) as process:
-        try:
-            eventually(lambda: [*tmp_path.glob("run-8/records/*/*/*")] or process.poll() is not None)
-        finally:
-            process.kill()
-            _, said = process.communicate()
-    assert [*tmp_path.glob("run-8/records/*/*/*")], said
-    with pytest.raises(ConfigError, match="no manifest"):
-        check_files(str(tmp_path / "run-8/manifest.json"))
-    told: list[str] = []
-    done = export(topics, tmp_path, "run-8", tails=tails, progress=told.append)
-    assert "an interrupted export is replaced" in told[0]
-    assert check_files(done.path, done.sha256).ranges == tuple(sorted(tails))
-
-
 def test_another_folder_is_never_removed(topics: Topics, tmp_path: Path):
     (tmp_path / "run-9").mkdir()
     (tmp_path / "run-9/mine").write_text("")
@@ -294,10 +222,13 @@ def test_the_commands(topics: Topics, tmp_path: Path):
     assert code == 1
     code, answer, said = run("export", "--to", str(tmp_path / "to"), "--master", MASTER)
     assert code == 0, said
-    assert (answer["records"], answer["term"], answer["partitions"]) == (bare["records"], 4, 2)
+    records = sum(each["records"] for each in bare["partitions"])
+    assert (answer["records"], answer["term"], answer["partitions"]) == (records, 4, 2)
+    assert "topics that were never copied: " in answer["not_exported"][0]
     assert sorted(answer["holes"]) == ["aborted", "marker"]
     manifest = check_files(answer["exported"], answer["sha256"])
-    assert [(r.partition, r.first) for r in manifest.ranges] == [(0, 5), (1, 0)]
+    found = [(each["partition"], each["lost_from"], each["end"]) for each in bare["partitions"]]
+    assert [(r.partition, r.first, r.end) for r in manifest.ranges] == found
     _, *verify = shlex.split(answer["next"].partition("any time: ")[2])
     assert verify[-3:] == [answer["exported"], "--sha256", answer["sha256"]]
     done = drkit_here(*verify, "--master", MASTER, "--json")

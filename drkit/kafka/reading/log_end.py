@@ -1,0 +1,161 @@
+"""The end of a log that its current leader tells.
+
+A broker that was frozen or cut off takes itself for the leader until it hears of its successor. Until then it
+answers with the end that it knew, and what the successor has acknowledged is missing (decision 0036). So most
+replicas are asked who leads: one of them acknowledged, and knows the leader epoch in which it did.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings
+from drkit.counted import counted
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
+from drkit.kafka import codes
+from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
+from drkit.kafka.requests import LATEST, PartitionLeader, list_offsets, metadata
+from drkit.model import TopicPartition
+
+_ONE_MS: Final = 1000
+"""A replica that does not answer in this time is left out."""
+_FEW_SECONDS: Final = 3.0
+"""So long most replicas are waited for; then those that answer count. Who wakes has heard by then."""
+_LEADER_MS: Final = 2000
+"""Then the replicas are asked again who leads."""
+_PAUSE_SECONDS: Final = 0.05
+
+
+class LogEnds(NamedTuple):
+    """Where a log ends."""
+
+    replicated: int
+    """The high watermark: all that was acknowledged is before it."""
+    decided: int
+    """The last stable offset, asked later: an open transaction hides what follows."""
+
+
+class LogEndReader:
+    """Asks for the ends of one partition again and again, over connections of its own; for one thread."""
+
+    def __init__(self, settings: ClusterSettings, at: TopicPartition) -> None:
+        self._settings, self._at = settings, at
+        self._cluster: RawCluster | None = None
+        self._replicas: tuple[int, ...] = ()
+        self._few_since: float | None = None
+        """Since when most replicas do not answer."""
+
+    def ask(self, seconds: float) -> LogEnds:
+        """The ends now, from the leader with the newest epoch that most replicas know.
+
+        :param seconds: how long an answer is waited for
+        :raises DrkitError: there was none; it says why
+        """
+        if self._cluster is None:
+            self._cluster = RawCluster(EventLoop(), self._settings, "end")
+        ends: LogEnds = self._cluster.loop.run(self._ask, self._cluster, monotonic() + seconds)
+        return ends
+
+    def close(self) -> None:
+        """Let go of the connections; a later question makes new ones."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster.loop.close()
+        self._cluster = None
+
+    async def _ask(self, cluster: RawCluster, deadline: float) -> LogEnds:
+        while True:
+            try:
+                await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
+                return await self._ends(cluster, await self._leader(cluster))
+            except (RawError, ClusterUnreachable, _NotYet) as error:
+                if monotonic() > deadline:
+                    raise self._unknown(error) from error
+            await cluster.loop.sleep(_PAUSE_SECONDS)
+
+    async def _ends(self, cluster: RawCluster, leader: PartitionLeader) -> LogEnds:
+        found = []
+        for committed in (False, True):
+            answer = await list_offsets(
+                cluster, leader.node, {self._at: LATEST}, committed=committed,
+                epochs={self._at: leader.epoch}, timeout_ms=_LEADER_MS,
+            )  # fmt: skip
+            code = answer[self._at].error
+            if code in codes.NOT_AUTHORIZED:
+                raise self._refused(code)
+            if code:  # also where it has not heard yet that it leads
+                raise _NotYet(codes.error_name(code))
+            found.append(answer[self._at].offset)
+        return LogEnds(*found)
+
+    async def _leader(self, cluster: RawCluster) -> PartitionLeader:
+        known = [] if self._replicas else [await self._view(cluster, None)]
+        self._replicas = replicas = self._replicas or known[0].replicas
+        if not known or len(replicas) > 1:
+            views = await self._views(cluster, replicas)
+            known += views
+            self._count(len(views), len(replicas))
+        newest = max(known, key=lambda leader: leader.epoch)
+        self._replicas = newest.replicas
+        if newest.node < 0:
+            raise _NotYet("it has no leader")
+        return newest
+
+    def _count(self, answered: int, replicas: int) -> None:
+        """Refuse the word of a few as long as the others may still answer."""
+        if 2 * answered > replicas:
+            self._few_since = None
+            return
+        self._few_since = self._few_since or monotonic()
+        if not answered:
+            self._replicas = ()  # they may be others now
+        if not answered or monotonic() - self._few_since < _FEW_SECONDS:
+            raise _NotYet(f"{answered} of {counted(replicas, 'replica')} answer")
+
+    async def _views(self, cluster: RawCluster, replicas: tuple[int, ...]) -> list[PartitionLeader]:
+        """What most of some brokers say; fewer where the others do not answer."""
+        found: list[PartitionLeader] = []
+        missing, enough = set(replicas), Future()
+
+        async def ask(node: int) -> None:
+            try:
+                found.append(await self._view(cluster, node))
+            except (RawError, DrkitError, _NotYet):  # the others may answer
+                return
+            finally:
+                missing.discard(node)
+                if not enough.is_done and (not missing or len(found) > len(replicas) // 2):
+                    enough.success(None)
+
+        for node in replicas:
+            cluster.loop.spawn(ask, node)
+        await enough
+        return list(found)
+
+    async def _view(self, cluster: RawCluster, node: int | None) -> PartitionLeader:
+        topic = (await metadata(cluster, [self._at.topic], node, timeout_ms=_ONE_MS))[self._at.topic]
+        if topic.error in codes.NOT_AUTHORIZED:
+            raise self._refused(topic.error)
+        leader = topic.leaders.get(self._at.partition)
+        if leader is None:
+            raise _NotYet(codes.error_name(topic.error))
+        return leader
+
+    def _refused(self, code: int) -> NotAuthorized:
+        return NotAuthorized(
+            "the end of a log may not be asked",
+            where=f"{self._at} on {self._settings.alias}",
+            evidence=codes.error_name(code),
+            hint="grant drkit DESCRIBE and READ on its own topics",
+        )
+
+    def _unknown(self, why: Exception) -> Failed:
+        evidence = why.evidence if isinstance(why, ClusterUnreachable) else str(why) or repr(why)
+        return Failed(
+            "the end of a log is not known", where=f"{self._at} on {self._settings.alias}", evidence=evidence
+        )
+
+
+class _NotYet(Exception):
+    """An answer without what was asked; the text is the evidence."""

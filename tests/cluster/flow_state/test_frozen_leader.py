@@ -1,0 +1,152 @@
+"""A broker that was frozen takes itself for the leader for a moment: what its successor took is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+import uuid
+
+import pytest
+
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
+from drkit.flow_state import topic
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import Role, RoleRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.reading import log_end
+from drkit.kafka.topics import describe_topics
+from drkit.local.cluster import LocalCluster
+from tests.support.shared_clusters import own_cluster
+from tests.support.waiting import eventually
+
+READERS = 24
+NEW_READERS = 12
+LATE_SECONDS = 9.0
+"""Less than the clients' library waits for one broker to let it in."""
+PROMOTED = RoleRecord(Role.PROMOTED, 1, "run", 1)
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[LocalCluster]:
+    with own_cluster("three", brokers=3) as made:
+        yield made
+
+
+@pytest.fixture
+def settings(three: LocalCluster) -> ClusterSettings:
+    return ClusterSettings(alias="b", bootstrap_servers=three.bootstrap())
+
+
+@pytest.fixture
+def flow(settings: ClusterSettings) -> FlowSettings:
+    found = FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b", buckets=1)
+    ensure_state_topic(Cluster.connect(settings), found)
+    return found
+
+
+def test_a_read_after_an_acknowledgement_has_the_record(
+    three: LocalCluster, settings: ClusterSettings, flow: FlowSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The readers ask while the old leader is frozen; it wakes and finds their requests in its sockets."""
+    readers = [StateTopic(settings, flow.source) for _ in range(READERS)]
+    for state in readers:
+        state.put(RoleRecord(Role.FROZEN, 1, "run", 1), "orders")
+        state.load()
+    leader = three.broker(_leader(settings, flow))
+    leader.freeze()
+    monkeypatch.setattr(topic, "_WRITE_SECONDS", 3.0)
+    try:
+        eventually(lambda: _is_written(settings, flow), seconds=60, what="a write to another leader")
+        with ThreadPoolExecutor(READERS) as pool:
+            threading.Timer(0.5, leader.resume).start()
+            seen = list(pool.map(_role_after_load, readers))
+    finally:
+        leader.resume()
+        for state in readers:
+            state.close()
+    assert seen == [PROMOTED] * READERS
+
+
+@pytest.mark.parametrize("frozen_seconds", [1.5, 25])
+def test_the_word_of_a_leader_alone_counts_later(
+    three: LocalCluster,
+    settings: ClusterSettings,
+    flow: FlowSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    frozen_seconds: float,
+) -> None:
+    """It may be from before; where the others are gone, a state that can be read is still shown."""
+    monkeypatch.setattr(log_end, "_FEW_SECONDS", 3.0)
+    with StateTopic(settings, flow.source) as state:
+        state.load()  # it knows all three from now on
+        state.put(PROMOTED, "orders")
+        leader = _leader(settings, flow)
+        others = [three.broker(node) for node in range(3) if node != leader]
+        woken = threading.Event()
+
+        def wake() -> None:
+            for broker in others:
+                broker.resume()
+            woken.set()
+
+        for broker in others:
+            broker.freeze()
+        timer = threading.Timer(frozen_seconds, wake)
+        timer.start()
+        try:
+            state.load()
+            assert woken.is_set() == (frozen_seconds < 3)
+            assert state.get(RoleRecord, "orders") == PROMOTED
+        finally:
+            timer.cancel()
+            wake()
+
+
+def test_a_first_read_does_not_stay_with_a_broker_that_is_frozen(
+    three: LocalCluster, settings: ClusterSettings, flow: FlowSettings
+) -> None:
+    """Which broker is asked first is chance, so many ask; one that was unlucky several times may be late."""
+    with StateTopic(settings, flow.source) as state:
+        state.put(PROMOTED, "orders")
+    frozen = three.broker((_leader(settings, flow) + 1) % 3)
+    frozen.freeze()
+    try:
+        with ThreadPoolExecutor(NEW_READERS) as pool:
+            took = list(pool.map(lambda _: _first_read_seconds(settings, flow), range(NEW_READERS)))
+    finally:
+        frozen.resume()
+    assert sum(seconds > LATE_SECONDS for seconds in took) <= 2, took
+
+
+def _first_read_seconds(settings: ClusterSettings, flow: FlowSettings) -> float:
+    began = time.monotonic()
+    with StateTopic(settings, flow.source) as state:
+        assert _role_after_load(state) == PROMOTED
+        return time.monotonic() - began
+
+
+def _leader(settings: ClusterSettings, flow: FlowSettings) -> int:
+    name = state_topic(flow.source)
+    found = describe_topics(Cluster.connect(settings), [name])[name].partitions[0].leader
+    assert found is not None
+    return found
+
+
+def _is_written(settings: ClusterSettings, flow: FlowSettings) -> bool:
+    """By a client that has not met the old leader."""
+    try:
+        with StateTopic(settings, flow.source) as state:
+            state.put(PROMOTED, "orders")
+    except DrkitError:
+        return False
+    return True
+
+
+def _role_after_load(state: StateTopic) -> RoleRecord | None:
+    state.load()
+    return state.get(RoleRecord, "orders")
