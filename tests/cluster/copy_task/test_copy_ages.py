@@ -11,6 +11,7 @@ from tests.support.flows.compare import check_copy
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, LIVE_MAX_AGE_MS, Flow
 from tests.support.flows.produce import Load, aged, fill, fill_transactions, now_ms
+from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 _FORGETFUL = {"producer.id.expiration.check.interval.ms": "500"}
@@ -31,10 +32,10 @@ def restless(cluster_factory, source: LocalCluster, flow_factory: FlowFactory) -
 @pytest.mark.parametrize(
     "timestamp",
     [
-        aged(3 * 365 * DAY_MS),
+        in_soak(aged(3 * 365 * DAY_MS)),
         _mixed(2 * DAY_MS),
-        pytest.param(aged(2 * DAY_MS), marks=pytest.mark.soak),
-        pytest.param(_mixed(3 * 365 * DAY_MS), marks=pytest.mark.soak),
+        in_soak(aged(2 * DAY_MS)),
+        in_soak(_mixed(3 * 365 * DAY_MS)),
     ],
     ids=["3-years", "mixed-2-days", "2-days", "mixed-3-years"],
 )
@@ -90,7 +91,7 @@ def test_a_producer_that_the_target_has_forgotten(
     check_copy(flow, topic_name)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, in_soak(1), in_soak(2)])
 def test_epochs_that_end_between_old_and_young(flow: Flow, topic_name: str, seed: int) -> None:
     """Short epochs over blocks of all ages: what was fetched and not sent is fetched again."""
     flow.create_both(topic_name, 2, retention_ms="-1")

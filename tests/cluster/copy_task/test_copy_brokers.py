@@ -59,6 +59,7 @@ def test_a_broker_of_three_killed_on_either_side(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.soak
 def test_positions_are_exact_at_rest_and_after_the_switch(
     two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
 ) -> None:

@@ -15,6 +15,7 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import now_ms, producer, put, text, wait_for_markers
 from tests.support.flows.turning import Turning
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
@@ -142,12 +143,13 @@ def test_three_turns_at_rest(turning: Turning, clusters: list[LocalCluster]) -> 
     assert offsets > 5_000
 
 
-def test_killed_after_the_seed_and_again_and_again(turning: Turning) -> None:
+@pytest.mark.parametrize("turns", [1, in_soak(3)])
+def test_killed_after_the_seed_and_again_and_again(turning: Turning, turns: int) -> None:
     """The seeds are written again after each kill: before the first append, and after some."""
     chance = random.Random(5)
     _write(turning.now.flow, turning.topic, 60, 1)
     turning.copy()
-    for number in range(3):
+    for number in range(turns):
         seeds = turning.turn()
         flow = turning.now.flow
         task = flow.start(lease=turning.now.lease(turning.other, once=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import (
@@ -32,12 +33,13 @@ from tests.support.failover.application import CANARY, App, as_app
 from tests.support.failover.followers import Writer
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
+from tests.support.in_soak import in_soak
 from tests.support.topic_sync.acl_world import World as Rights
 from tests.support.topic_sync.applied import acls_applied
 from tests.support.waiting import eventually
 
 DENIED = int(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-CLIENT = {
+CLIENT: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
     "sasl_username": "app", "sasl_password": "app-password",
 }  # fmt: skip
@@ -86,7 +88,7 @@ def _allow(
 
 @pytest.mark.parametrize(
     ("canary", "turns"),
-    [(CANARY, 2), ({}, 2), pytest.param({}, 6, marks=pytest.mark.soak)],
+    [(CANARY, 2), in_soak({}, 2), in_soak({}, 6)],
     ids=["canary", "drkit is fenced, too", "six"],
 )
 def test_turns_with_a_guard(

@@ -11,7 +11,8 @@ from tests.support.failback.rounds import Rounds, is_whole
 
 
 def test_there_and_back_under_load(pair: Pair, tmp_path: Path) -> None:
-    is_whole(Rounds(pair, tmp_path, groups=8).run(2))
+    """With a load of which the brokers are not busy: six switchovers with one that is are a soak run."""
+    is_whole(Rounds(pair, tmp_path, groups=8, tick=0.05).run(2))
 
 
 @pytest.mark.soak

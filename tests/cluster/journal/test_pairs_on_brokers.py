@@ -9,9 +9,12 @@ import pytest
 
 from tests.support.failover.walk.pairs import EVENTS, Pair, every_pair, sampled
 from tests.support.failover.walk.walker import Stages
+from tests.support.in_soak import in_soak
 
 SEED = 5
 NUMBER = 3
+PAIRS = [in_soak(pair) if number else pair for number, pair in enumerate(sampled(SEED, NUMBER))]
+"""The first one in ``make test``."""
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +23,7 @@ def stages() -> Iterator[Stages]:
         yield made
 
 
-@pytest.mark.parametrize("pair", sampled(SEED, NUMBER), ids=lambda p: p.id)
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda p: p.id)
 def test_a_pair_ends_right_or_by_commands_that_were_printed(
     pair: Pair, stages: Stages, tmp_path: Path
 ) -> None:

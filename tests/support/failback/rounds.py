@@ -72,6 +72,7 @@ def _offset(records: list[Seen], read: int) -> int:
 class Rounds:
     """A pair with a load that follows, and groups of every kind.
 
+    :param tick: seconds between two writes of an application
     :param client: settings of the applications' clients, Kafka's names with underscores
     """
 
@@ -83,6 +84,7 @@ class Rounds:
         groups: int,
         cut: str = CUT,
         give: Give = lambda _: None,
+        tick: float = 0.01,
         **client: Any,
     ) -> None:
         self.cut = cut
@@ -114,6 +116,8 @@ class Rounds:
             Writer("keys", self.keys, self.file, **client),
         ]
         self.transactor = Transactor("tx", self.orders, self.file, **client)
+        for application in (*self.writers, self.transactor):
+            application.tick = tick
         self.reader = Reader(side.name("works"), self.orders, self.file, **client)
 
     def _group(self, name: str) -> None:
