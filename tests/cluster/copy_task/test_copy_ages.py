@@ -12,6 +12,7 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, LIVE_MAX_AGE_MS, Flow
 from tests.support.flows.produce import Load, aged, fill, fill_transactions, now_ms
 from tests.support.in_soak import in_soak
+from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 _FORGETFUL = {"producer.id.expiration.check.interval.ms": "500"}
@@ -23,9 +24,11 @@ def _mixed(age_ms: int) -> Callable[[int], int]:
 
 
 @pytest.fixture
-def restless(cluster_factory, source: LocalCluster, flow_factory: FlowFactory) -> tuple[Flow, LocalCluster]:
-    """A flow to a target of its own that forgets producers quickly."""
-    target = cluster_factory("forgetful", properties=_FORGETFUL)
+def restless(
+    module_cluster: ModuleClusters, source: LocalCluster, flow_factory: FlowFactory
+) -> tuple[Flow, LocalCluster]:
+    """A flow to a target of this file that forgets producers quickly."""
+    target = module_cluster("forgetful", properties=_FORGETFUL)
     return flow_factory(source, target, bulk_commit_seconds=0.3), target
 
 

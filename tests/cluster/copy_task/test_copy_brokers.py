@@ -24,6 +24,7 @@ from tests.support.flows.groups_at_rest import (
     work_under_trouble,
 )
 from tests.support.flows.produce import Load, fill
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 
 GROUPS = [f"g-{i}" for i in range(4)]
@@ -76,7 +77,7 @@ def test_positions_are_exact_at_rest_and_after_the_switch(
     check_switch(flow, topic_name, GROUPS)
 
 
-@pytest.mark.parametrize("reader", [copier, resolver])
+@pytest.mark.parametrize("reader", [copier, in_soak(resolver)])
 def test_a_broker_that_goes_away_while_a_task_begins(
     flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch, reader: ModuleType
 ) -> None:

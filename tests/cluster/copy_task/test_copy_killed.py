@@ -57,6 +57,7 @@ def test_a_zombie_wakes_up_after_its_successor_is_done(flow: Flow, topic_name: s
     check_copy(flow, topic_name, uncommitted=not age_ms)
 
 
+@pytest.mark.soak
 def test_a_zombie_wakes_up_when_the_target_has_forgotten_the_producer(
     cluster_factory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:

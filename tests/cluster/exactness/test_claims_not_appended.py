@@ -93,6 +93,7 @@ def test_a_source_gap_after_claims_that_never_came(flow: Flow, pair: Pair, topic
     assert len(flow.events("source_gap")) == 1, flow.events("source_gap")
 
 
+@pytest.mark.soak
 def test_a_source_that_lost_its_tail_after_claims_that_never_came(
     flow: Flow, pair: Pair, topic_name: str
 ) -> None:

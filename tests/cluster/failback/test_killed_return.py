@@ -22,11 +22,10 @@ WHENS = ("before", "file", "after")
 MOST_ENTRIES = 30
 """Of an unbroken run."""
 A_FEW = (
-    (StepName.DEMOTE, "producer", EntryKind.RESULT, "before"),
     (StepName.BEGIN, "lift", EntryKind.INTENT, "after"),
     (StepName.BEGIN, "", EntryKind.RESULT, "file"),
 )
-"""One of each kind, where it hurts; ``make soak`` walks all boundaries."""
+"""Where it hurts; ``make soak`` walks all boundaries."""
 REQUEST = {"clients_cut": CUT}
 
 

@@ -1,4 +1,4 @@
-"""A few pairs of a journal entry and an event, walked on brokers; hundreds are walked by ``make soak``."""
+"""A few pairs of a journal entry and an event, walked on brokers by ``make soak``, as hundreds by its walks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import pytest
 
 from tests.support.failover.walk.pairs import EVENTS, Pair, every_pair, sampled
 from tests.support.failover.walk.walker import Stages
-from tests.support.in_soak import in_soak
 
 SEED = 5
 NUMBER = 3
-PAIRS = [in_soak(pair) if number else pair for number, pair in enumerate(sampled(SEED, NUMBER))]
-"""The first one in ``make test``."""
+PAIRS = sampled(SEED, NUMBER)
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +21,7 @@ def stages() -> Iterator[Stages]:
         yield made
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: p.id)
 def test_a_pair_ends_right_or_by_commands_that_were_printed(
     pair: Pair, stages: Stages, tmp_path: Path

@@ -169,6 +169,7 @@ def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
     watched.sees(Reason.WELL)
 
 
+@pytest.mark.soak
 def test_half_open_is_cut_off_too(calm: World, watched: Lookout):
     calm.primary.link("PROBE").half_open()
     moment = watched.sees(Reason.REPLICATION_MOVES)

@@ -240,10 +240,10 @@ class Rounds:
         return found
 
 
-def is_whole(found: dict[str, int]) -> None:
+def is_whole(found: dict[str, int], turns: int) -> None:
     """Check a balance: nothing lost, repeated or skipped, of enough records and places."""
     assert {k: found[k] for k in ("lost", "repeated", "skipped", "read twice")} == dict.fromkeys(
         ("lost", "repeated", "skipped", "read twice"), 0
     ), found
-    assert found["acknowledged"] > 500
-    assert found["places"] > 2000
+    assert found["acknowledged"] > 250 * turns
+    assert found["places"] > 1000 * turns
