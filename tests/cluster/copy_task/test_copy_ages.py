@@ -15,6 +15,7 @@ from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
+_HOWS = ("terminate", "kill")
 _FORGETFUL = {"producer.id.expiration.check.interval.ms": "500"}
 
 
@@ -33,26 +34,30 @@ def restless(
 
 
 @pytest.mark.parametrize(
-    "timestamp",
+    ("timestamp", "hows"),
     [
-        in_soak(aged(3 * 365 * DAY_MS)),
-        _mixed(2 * DAY_MS),
-        in_soak(aged(2 * DAY_MS)),
-        in_soak(_mixed(3 * 365 * DAY_MS)),
+        (_mixed(2 * DAY_MS), ("kill",)),
+        in_soak(aged(3 * 365 * DAY_MS), _HOWS),
+        in_soak(_mixed(2 * DAY_MS), _HOWS),
+        in_soak(aged(2 * DAY_MS), _HOWS),
+        in_soak(_mixed(3 * 365 * DAY_MS), _HOWS),
     ],
-    ids=["3-years", "mixed-2-days", "2-days", "mixed-3-years"],
+    ids=["killed", "3-years", "mixed-2-days", "2-days", "mixed-3-years"],
 )
 def test_target_restarted_while_old_records_are_copied(
-    restless: tuple[Flow, LocalCluster], topic_name: str, timestamp: Callable[[int], int]
+    restless: tuple[Flow, LocalCluster],
+    topic_name: str,
+    timestamp: Callable[[int], int],
+    hows: tuple[str, ...],
 ) -> None:
     flow, target = restless
     flow.create_both(topic_name, 3, retention_ms="-1")
     fill(flow.source, topic_name, 20_000, timestamp=timestamp, compression_type="lz4")
-    for how in (target.broker(0).terminate, target.broker(0).kill):
+    for how in hows:
         with Load(flow.source, [topic_name], per_second=2000, timestamp=timestamp):
             task = flow.start(topic_name, once=False, seconds=90)
             flow.grown(topic_name, 5000, committed=False)
-            how()
+            getattr(target.broker(0), how)()
             target.restart()
             flow.grown(topic_name, 1000)
             task.kill()
@@ -60,6 +65,7 @@ def test_target_restarted_while_old_records_are_copied(
     check_copy(flow, topic_name, uncommitted=False)
 
 
+@pytest.mark.soak
 def test_restart_of_the_target_between_tasks_of_live_records(
     restless: tuple[Flow, LocalCluster], topic_name: str
 ) -> None:
@@ -75,17 +81,19 @@ def test_restart_of_the_target_between_tasks_of_live_records(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.parametrize("turns", [2, in_soak(3)])
 def test_a_producer_that_the_target_has_forgotten(
-    cluster_factory,
+    module_cluster: ModuleClusters,
     source: LocalCluster,
     flow_factory: FlowFactory,
     topic_name: str,
+    turns: int,
 ) -> None:
     """The copy paused until the target had forgotten the producer: only the map says where to continue."""
-    target = cluster_factory("amnesiac", properties={**_FORGETFUL, "producer.id.expiration.ms": "3000"})
+    target = module_cluster("amnesiac", properties={**_FORGETFUL, "producer.id.expiration.ms": "3000"})
     flow = flow_factory(source, target)
     flow.create_both(topic_name, 2)
-    for turn in range(3):
+    for turn in range(turns):
         fill(flow.source, topic_name, 1000, first=1000 * turn)
         fill_transactions(flow.source, [topic_name], 500, seed=turn)
         flow.copy(topic_name, live_max_age_ms=60_000)

@@ -97,7 +97,7 @@ def test_retention_outran_the_copier(
     )
 
 
-@pytest.mark.parametrize("transactions", [in_soak(False), True], ids=["plain", "transactions"])
+@pytest.mark.parametrize("transactions", [in_soak(False), in_soak(True)], ids=["plain", "transactions"])
 def test_a_target_that_lost_its_tail(
     module_cluster: ModuleClusters,
     source: LocalCluster,

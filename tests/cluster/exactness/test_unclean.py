@@ -8,7 +8,6 @@ from tests.support.exactness.recorded_load import KINDS
 from tests.support.exactness.schedule import Step
 from tests.support.exactness.unclean import PLAIN, THREE, UncleanWalker
 from tests.support.flows.fixtures import FlowFactory
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 
 STEPS = {
@@ -17,7 +16,8 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("side", ["source", in_soak("target")])
+@pytest.mark.soak
+@pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.timeout(600)
 def test_an_unclean_election(
     module_cluster: ModuleClusters, flow_factory: FlowFactory, topic_name: str, side: str

@@ -28,7 +28,6 @@ MOST_ENTRIES = 45
 """Of an unbroken run."""
 A_FEW = (
     (StepName.FENCE, EntryKind.INTENT, "after"),
-    (StepName.COMMIT_OFFSETS, EntryKind.RESULT, "before"),
     (StepName.OPEN, EntryKind.RESULT, "file"),
     (StepName.REPOINT, EntryKind.RESULT, "before"),
 )

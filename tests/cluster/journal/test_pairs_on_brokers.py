@@ -1,4 +1,4 @@
-"""A few pairs of a journal entry and an event, walked on brokers by ``make soak``, as hundreds by its walks."""
+"""A few pairs of a journal entry and an event, walked on brokers by ``make soak``; its walks are longer."""
 
 from __future__ import annotations
 
