@@ -42,7 +42,6 @@ def two_of_three(
 
 def _killed(flow: Flow, topic: str, clusters: Sequence[LocalCluster], records: int) -> None:
     """Kill a broker of each of these clusters while so many records are copied, and again when it is back."""
-    flow.create_both(topic, 6)
     fill(flow.source, topic, records)
     with Load(flow.source, [topic], per_second=records // 2):
         task = flow.start(topic, once=False, seconds=240)
@@ -63,7 +62,10 @@ def test_a_broker_of_three_killed_on_the_target(
     source: LocalCluster, module_cluster: ModuleClusters, flow_factory: FlowFactory, topic_name: str
 ) -> None:
     target = module_cluster("target-3", brokers=3)
-    _killed(flow_factory(source, target), topic_name, [target], 1000)
+    flow = flow_factory(source, target)
+    flow.create(flow.source, topic_name, 6, {}, replicas=1)
+    flow.create(flow.target, topic_name, 6, flow.passive({}), replicas=3)
+    _killed(flow, topic_name, [target], 1000)
 
 
 @pytest.mark.soak
@@ -71,6 +73,7 @@ def test_a_broker_of_three_killed_on_either_side(
     two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
 ) -> None:
     flow, source, target = two_of_three
+    flow.create_both(topic_name, 6)
     _killed(flow, topic_name, [target, source], 4000)
 
 
