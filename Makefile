@@ -57,8 +57,8 @@ format: $(INSTALLED) ## let ruff mend what it can
 bench: $(JARS) ## drkit and MirrorMaker 2 on the same brokers, measured
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
-soak: $(JARS) ## the long runs: kills at random moments under load
-	@$(BIN)/pytest -m soak --timeout 3600 $(PYTEST_ARGS)
+soak: $(JARS) ## the long runs: kills at random moments under load, many examples: hours
+	@$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile soak --timeout 3600 $(PYTEST_ARGS)
 
 lock: $(INSTALLED) ## renew requirements.lock, requirements-dev.lock and the list of jars
 	@"$(PYTHON)" -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'

@@ -7,13 +7,13 @@ import re
 from typing import Any
 import uuid
 
-from hypothesis import settings as hypothesis_settings
 import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.support.crashes import pytest_runtest_protocol as pytest_runtest_protocol
 from tests.support.crashes import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
+from tests.support.examples import load_profiles
 from tests.support.order import pytest_addoption as pytest_addoption
 from tests.support.order import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.support.order import pytest_configure as pytest_configure
@@ -27,9 +27,7 @@ from tests.support.shared_clusters import (
     stop,
 )
 
-# Brokers and Spark work beside the pure tests: how long an example takes says nothing about it.
-hypothesis_settings.register_profile("drkit", deadline=None)
-hypothesis_settings.load_profile("drkit")
+load_profiles()
 
 # What several tests hold true is in modules of support: pytest shows the values of those assertions, too.
 pytest.register_assert_rewrite("tests.support.failover.lost_primary", "tests.support.failover.switchover")

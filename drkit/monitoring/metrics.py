@@ -191,7 +191,7 @@ def _samples(figures: FlowFigures, now: float) -> Iterator[tuple[str, tuple[str,
         ("drkit_source_seen_age_seconds", flow, loss.source_seen_seconds),
         ("drkit_heartbeat_age_seconds", flow, beat.age_seconds if beat else None),
         ("drkit_heartbeat_delay_seconds", flow, beat.delay_seconds if beat else None),
-        ("drkit_fence_owed_topics", flow, len(status.fence_debt.topics) if status.fence_debt else 0),
+        ("drkit_fence_owed_topics", flow, len(status.pending_fence.topics) if status.pending_fence else 0),
         ("drkit_map_segments", flow, status.map_segments),
     )
     for cluster in (status.source, status.target):

@@ -268,7 +268,7 @@ class StatusCollector:
             faults=tuple(faults), loss=loss, heartbeat=found.heartbeat, runner=found.runner,
             topics=topics_of(counted), partitions=tuple(found.partitions), promoted_topics=found.promoted,
             groups=found.groups, events=found.events, source_answers=not found.source_error,
-            target_answers=not found.target_error, term=found.term, fence_debt=found.pending_fence,
+            target_answers=not found.target_error, term=found.term, pending_fence=found.pending_fence,
             pending_lift=found.lift, open_transactions=found.open_transactions,
             left_out_producers=found.left_out_producers, standbys=found.standbys,
         )  # fmt: skip

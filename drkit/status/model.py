@@ -136,7 +136,7 @@ class FlowStatus:
     target_answers: bool = True
     term: int = 0
     """Generation of the role: grows by one at each failover of this flow or of a part of it."""
-    fence_debt: PendingFence | None = None
+    pending_fence: PendingFence | None = None
     """The pending fence of the source: until it is applied the source may accept writes."""
     pending_lift: PendingLift | None = None
     """The fence left by a failover that was rolled back while the source was silent: it refuses producers."""

@@ -60,7 +60,7 @@ class PendingFences:
         if now < self._next or (self._thread is not None and self._thread.is_alive()):
             return
         self._next = now + self._pause
-        self._thread = threading.Thread(target=self._run, args=(now,), name="fence debt", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(now,), name="pending fence", daemon=True)
         self._thread.start()
 
     def wait(self) -> None:

@@ -186,7 +186,7 @@ class Senses:
 
 
 def _owed(status: FlowStatus | None) -> str:
-    pending = status.fence_debt if status is not None else None
+    pending = status.pending_fence if status is not None else None
     return (
         f"{pending.owed_by}; {paid_with(status.flow)}" if status is not None and pending is not None else ""
     )

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from tests.bench.waiting import until
+from tests.bench.waiting import pause, until
 from tests.support.flows.compare import NOT_YET
 
 OBSERVERS: Final = 3
@@ -130,7 +130,7 @@ def _round(
     # Without heartbeats there is no LOST, only a HOLD: they must flow, and their rhythm must be known.
     until(lambda: beats(standby) >= before + 15, _PATIENCE, "heartbeats")
     until(lambda: all(w.newest == "UP" for w in watchers), _PATIENCE, "UP")
-    time.sleep(random.uniform(*_ANY_MOMENT))
+    pause(random.uniform(*_ANY_MOMENT), "any moment between two heartbeats")
     began = time.monotonic()
     (primary.kill if kind == "killed" else primary.freeze)()
     until(lambda: all(w.first("LOST", began) is not None for w in watchers), _PATIENCE, "LOST")

@@ -27,6 +27,7 @@ from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.replicator import Command, Flow, Peer, Running, running
 from tests.bench.positions import Commits, GroupOffsets
 from tests.bench.topics import Topics
+from tests.bench.waiting import until
 
 BROKERS: Final = 3
 PARTITIONS: Final = 12
@@ -99,13 +100,12 @@ class _Sets:
 
     def synced(self, replicator: Running) -> None:
         """Wait until every position is on the target."""
-        deadline = time.monotonic() + _SYNC_SECONDS
         for topic in self.commits:
-            while left := self.wrong(topic):
-                replicator.check()
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"{left} positions of groups are not on the target")
-                time.sleep(_LOOK_SECONDS)
+            until(
+                lambda: self.wrong(topic) == 0,  # noqa: B023  asked at once
+                _SYNC_SECONDS, f"positions of the groups of {topic} on the target",
+                every=_LOOK_SECONDS, check=replicator.check,
+            )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

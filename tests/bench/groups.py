@@ -20,6 +20,7 @@ from tests.bench.clocks import Clocks, Sample, foreign_share
 from tests.bench.latency import percentile
 from tests.bench.peers.replicator import Running
 from tests.bench.positions import GROUP_PARTITIONS, GROUP_TOPIC, Commits, GroupOffsets, Truth
+from tests.bench.waiting import moments, pause
 
 ROUND_SECONDS: Final = 12.0
 """Between two measured rounds: time enough to move every group on the source."""
@@ -30,6 +31,7 @@ AT_REST: Final = 0.1
 """A round that looked at no more than this share of the groups found nothing new."""
 WAIT_SECONDS: Final = 90.0
 LOOK_SECONDS: Final = 0.1
+_TICK_SECONDS: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +102,13 @@ class Rounds:
 
     def next(self, wanted: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
         """Wait for the next round of whose summary this is true; returns it."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < deadline:
+        for _ in moments(WAIT_SECONDS, every=LOOK_SECONDS):
             self._replicator.check()
             summary = self._newest()
             if summary["at_ms"] > self._last:
                 self._last = summary["at_ms"]
                 if "verdicts" in summary and wanted(summary):
                     return summary
-            time.sleep(LOOK_SECONDS)
         raise TimeoutError(f"no such checkpoint round in {WAIT_SECONDS:.0f} s, the last was {self._newest()}")
 
     def skip(self) -> None:
@@ -228,7 +228,7 @@ class GroupBench:
                     delays.append(time.monotonic() - waiting.pop(group)[2])
                     idle.insert(0, group)
                 replicator.check()
-            time.sleep(0.005)
+            pause(_TICK_SECONDS, "commits come at an even pace")
         return delay_of(groups, sorted(delays), len(waiting), (opened, clocks.sample()))
 
     def _move_one(self, group: str, chance: random.Random) -> tuple[TopicPartition, int, float]:

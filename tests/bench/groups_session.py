@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import product
-import time
 from typing import Final
 
 from tests.bench import offset_map, throughput
@@ -44,6 +43,7 @@ from tests.bench.scenarios import (
 )
 from tests.bench.session import FAILURES, Session
 from tests.bench.topics import EndOffsets, Topics
+from tests.bench.waiting import pause_until, until
 
 QUICK_SHARE: Final = 10
 """By how much the map is smaller in quick mode."""
@@ -160,7 +160,7 @@ class GroupSession:
             with ExitStack() as stack:
                 replicator = stack.enter_context(running(Drkit(), flow))
                 self._rest(replicator, checkpoints=checkpoints)
-                time.sleep(max(0.0, replicator.started_at + COST_AGE_SECONDS - time.monotonic()))
+                pause_until(replicator.started_at + COST_AGE_SECONDS, "its JVM is warm")
                 stack.enter_context(Moving(self._from, COST_GROUPS, share, len(self._records[0])))
                 Drkit().prepare(replace(flow, topic=f"{GROUP_TOPIC},{COST.topic}"))
                 ends = EndOffsets(self._to, COST.topic)
@@ -174,12 +174,10 @@ class GroupSession:
         """Wait until nothing is left of the start: everything copied, every offset written once."""
         ends = EndOffsets(self._to, GROUP_TOPIC)
         copied = sum(len(self._records[p]) for p in range(PARTITIONS))
-        deadline = time.monotonic() + WAIT_SECONDS
-        while ends.appended() < copied or ends.visible() < copied:
-            replicator.check()
-            if time.monotonic() > deadline:
-                raise TimeoutError("the groups' topic is not copied")
-            time.sleep(LOOK_SECONDS)
+        until(
+            lambda: ends.appended() >= copied and ends.visible() >= copied, WAIT_SECONDS,
+            "a copy of the groups' topic", every=LOOK_SECONDS, check=replicator.check,
+        )  # fmt: skip
         if checkpoints:
             with Rounds(self._to, replicator) as rounds:
                 rounds.at_rest(COST_GROUPS * GROUP_PARTITIONS)

@@ -171,12 +171,11 @@ class _Homecoming:
 
     def _until_protected(self, directions: set[str], replicator: Running) -> None:
         def is_protected() -> bool:
-            replicator.check()
-            time.sleep(_LOOK_SECONDS)
             pair = self._command("status", "--flow", _FORTH)["flows"][0]["pair"] or {"state": "", "parts": []}
             return pair["state"] == "protected" and {p["direction"] for p in pair["parts"]} <= directions
 
-        until(is_protected, _PATIENCE, f"PROTECTED, {sorted(directions)}")
+        wanted = f"PROTECTED, {sorted(directions)}"
+        until(is_protected, _PATIENCE, wanted, every=_LOOK_SECONDS, check=replicator.check)
 
     def _done(self, *arguments: str) -> dict[str, Any]:
         report = self._command(*arguments)

@@ -24,6 +24,7 @@ from tests.bench.clocks import Clocks, Sample, foreign_share
 from tests.bench.peers.replicator import Running
 from tests.bench.process_tree import Memory
 from tests.bench.scenarios import PARTITIONS, Pace
+from tests.bench.waiting import moments
 
 STAMP: Final = struct.Struct(">q")
 FIRST_RECORD_SECONDS: Final = 180.0
@@ -117,11 +118,9 @@ def _wait(replicator: Running, event: Event, seconds: float) -> None:
 
 
 def _watch(replicator: Running, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
+    for _ in moments(seconds, every=MEMORY_SECONDS):
         replicator.check()
         replicator.tree.sample_memory()
-        time.sleep(min(left, MEMORY_SECONDS))
 
 
 def _collect(connection: Connection) -> array[int]:

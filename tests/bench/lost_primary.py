@@ -26,7 +26,7 @@ from confluent_kafka import Producer
 from drkit.client import FailoverConsumer
 from drkit.local.cluster import LocalCluster
 from tests.bench import detection
-from tests.bench.waiting import until
+from tests.bench.waiting import pause, until
 
 GOAL_SECONDS: Final = 12.0
 """From the kill to the first record."""
@@ -139,7 +139,7 @@ def _round(
         before = detection.beats(standby)
         until(lambda: detection.beats(standby) >= before + 15, _PATIENCE, "heartbeats")
         until(lambda: all(w.newest == "UP" for w in watchers), _PATIENCE, "UP")
-        time.sleep(random.uniform(*_ANY_MOMENT))
+        pause(random.uniform(*_ANY_MOMENT), "any moment between two heartbeats")
         load, killed = os.getloadavg()[0], time.monotonic()
         primary.kill()
         until(lambda: any(w.command for w in watchers), _PATIENCE, "a command to type")
@@ -165,8 +165,10 @@ def _round(
 
 def _tell_when_it_leads(endpoint: Path, standby: LocalCluster, told: list[float]) -> None:
     """Note when the endpoint file leads to the standby; from then on a producer writes there."""
-    while json.loads(endpoint.read_text())["cluster"] != "standby":
-        time.sleep(_LOOK_SECONDS)
+    until(
+        lambda: json.loads(endpoint.read_text())["cluster"] == "standby", _PATIENCE,
+        "an endpoint that leads to the standby", every=_LOOK_SECONDS,
+    )  # fmt: skip
     told.append(time.monotonic())
     _write(standby, "after")
 

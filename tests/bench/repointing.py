@@ -28,7 +28,7 @@ from drkit.local.java import find_java
 from drkit.local.spec import ClusterSpec
 from tests.bench.relay import Relay
 from tests.bench.tables import table
-from tests.bench.waiting import until
+from tests.bench.waiting import moments, pause, until
 from tests.support.client.world import World
 
 READ: Final = 50
@@ -203,17 +203,17 @@ def _moved(standby: LocalCluster, state: str, each: int, patience: float, *, jav
         for client in clients:
             world.group = client.group
             world.place_group(READ)
-        time.sleep(_CALM_SECONDS)
+        pause(_CALM_SECONDS, "clients wait for records")
         {"killed": primary.kill, "frozen": primary.freeze, STATES[2]: primary.link("CLIENT").cut}.get(
             state, lambda: None
         )()
-        time.sleep(_FAILOVER_SECONDS)
+        pause(_FAILOVER_SECONDS, "as long as a failover takes")
         moved = time.monotonic()
         relay.lead_to(standby.bootstrap())
         world.lead_to(standby)
-        deadline = moved + patience
-        while time.monotonic() < deadline and any(c.verdict(state, moved).seconds is None for c in clients):
-            time.sleep(_LOOK_SECONDS)
+        for _ in moments(patience, every=_LOOK_SECONDS):
+            if all(c.verdict(state, moved).seconds is not None for c in clients):
+                break
         return [client.verdict(state, moved) for client in clients]
     finally:
         for client in clients:

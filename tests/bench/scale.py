@@ -22,7 +22,7 @@ from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.replicator import Flow, Running, running
 from tests.bench.process_tree import PROC, TICKS_PER_SECOND, WORKER_MARK, Process, parse_stat
 from tests.bench.scale_data import PARTITIONS, Data
-from tests.bench.waiting import until
+from tests.bench.waiting import pause, until
 
 SIZES: Final = (250, 500, 1000)
 """Topics, of two partitions each, and twice as many groups."""
@@ -131,24 +131,23 @@ class _Case:
         with running(Drkit(), self._flow) as replicator:
             restart = self._first(replicator)
             tell(f"    restart {restart:.1f} s")
-            time.sleep(_SETTLE_SECONDS)
+            pause(_SETTLE_SECONDS, "what a start leaves behind is done")
             return self._at_work(replicator, first, whole, groups, restart)
 
     def _first(self, replicator: Running) -> float:
         """Seconds from its start to a record that was not on the target before."""
-        before, deadline = self._data.before, replicator.started_at + _PATIENCE
-        while self._data.sampled_end() <= before:
-            replicator.check()
-            if time.monotonic() > deadline:
-                raise TimeoutError("no record on the target")
-            time.sleep(_LOOK_SECONDS)
+        before = self._data.before
+        until(
+            lambda: self._data.sampled_end() > before, _PATIENCE, "a record on the target",
+            every=_LOOK_SECONDS, check=replicator.check,
+        )  # fmt: skip
         return time.monotonic() - replicator.started_at
 
     def _at_work(
         self, replicator: Running, first: float, whole: float, groups: float, restart: float
     ) -> ScaleRun:
         data = self._data
-        rest = self._used(replicator, lambda: time.sleep(self._share * REST_SECONDS))
+        rest = self._used(replicator, lambda: pause(self._share * REST_SECONDS, "at rest"))
         memory = _memory(replicator)
         self._tell(f"    at rest {rest}, memory {memory}")
         delays: list[float] = []

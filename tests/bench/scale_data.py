@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from drkit.model import TopicPartition
 from tests.bench.positions import Commits, GroupOffsets
-from tests.bench.waiting import until
+from tests.bench.waiting import pause_until, until
 from tests.support.flows.compare import NOT_YET
 
 PARTITIONS: Final = 2
@@ -148,7 +148,7 @@ class Data:
         thread.start()
         began = time.monotonic()
         for number in range(int(seconds * LOAD_RATE)):
-            time.sleep(max(0.0, began + number / LOAD_RATE - time.monotonic()))
+            pause_until(began + number / LOAD_RATE, "records come at an even pace")
             self._write(self._sampled[number % SAMPLES], 0, b"%.6f" % time.monotonic())
             self._out.poll(0)
         self._flush()

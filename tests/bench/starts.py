@@ -15,6 +15,7 @@ from typing import Final
 from tests.bench.load import steady
 from tests.bench.peers.replicator import Flow, Peer, Running, running
 from tests.bench.topics import EndOffsets, Topics
+from tests.bench.waiting import moments, pause_until, until
 
 TOPIC: Final = "start"
 RATE: Final = 1000
@@ -84,7 +85,7 @@ def _measured(peer: Peer, flow: Flow, number: int) -> ReplicatorStart:
         pss = _rest(replicator)
         began = time.monotonic()
         replicator.kill()
-    time.sleep(max(0.0, began + _ON_ITS_WAY_SECONDS - time.monotonic()))
+    pause_until(began + _ON_ITS_WAY_SECONDS, "what the killed one has sent arrives")
     before = ends.appended()
     with running(peer, flow) as replicator:
         again = _until_more(replicator, ends, before, began)
@@ -93,19 +94,17 @@ def _measured(peer: Peer, flow: Flow, number: int) -> ReplicatorStart:
 
 def _until_more(replicator: Running, ends: EndOffsets, before: int, since: float) -> float:
     """Seconds since a moment until more is on the target than before."""
-    while ends.appended() <= before:
-        replicator.check()
-        if time.monotonic() - since > _PATIENCE:
-            raise TimeoutError(f"no record on the target within {_PATIENCE:.0f} s")
-        time.sleep(_LOOK_SECONDS)
+    until(
+        lambda: ends.appended() > before, _PATIENCE, "a record on the target",
+        every=_LOOK_SECONDS, check=replicator.check,
+    )  # fmt: skip
     return time.monotonic() - since
 
 
 def _rest(replicator: Running) -> int:
     """Wait; the most memory that was seen meanwhile."""
-    most, until = 0, time.monotonic() + _SETTLE_SECONDS
-    while time.monotonic() < until:
+    most = 0
+    for _ in moments(_SETTLE_SECONDS, every=1.0):
         replicator.check()
         most = max(most, replicator.tree.pss_bytes())
-        time.sleep(1.0)
     return most

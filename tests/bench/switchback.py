@@ -35,7 +35,7 @@ from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.replicator import Flow, Running, running
 from tests.bench.positions import Commits, GroupOffsets
 from tests.bench.topics import Topics
-from tests.bench.waiting import until
+from tests.bench.waiting import pause, until
 
 BROKERS: Final = 3
 TOPICS: Final = 20
@@ -265,12 +265,7 @@ def _switched(sides: _Sides, writer: _Writer, replicator: Running, way: str) -> 
 
 def _protected(sides: _Sides, replicator: Running) -> float:
     """Wait until the pair is in step and stays so for some seconds; when it was first seen so."""
-    deadline = time.monotonic() + _PATIENCE
-    while not sides.is_protected():
-        replicator.check()
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the pair is not in step in {_PATIENCE:.0f} s")
-        time.sleep(_LOOK_SECONDS)
+    until(sides.is_protected, _PATIENCE, "a pair in step", every=_LOOK_SECONDS, check=replicator.check)
     found = time.monotonic()
-    time.sleep(_SETTLE_SECONDS)
+    pause(_SETTLE_SECONDS, "it stays in step")
     return found

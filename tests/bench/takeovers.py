@@ -24,7 +24,7 @@ from tests.bench.load import steady
 from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.replicator import Command, Flow, Running, running
 from tests.bench.topics import Topics
-from tests.bench.waiting import until
+from tests.bench.waiting import pause, until
 
 GOAL_SECONDS: Final = 3.0
 TOPIC: Final = "takeover"
@@ -80,7 +80,7 @@ def measure(
         for number in range(rounds):
             standby = start(str(number))
             until(lambda: _is_ready(state), _PATIENCE, "a standby that is ready")
-            time.sleep(_SETTLE_SECONDS)
+            pause(_SETTLE_SECONDS, "the new holder is at work")
             run = _kill(holder, end)
             tell(f"    the next record {run.seconds:.2f} s after the kill, at load {run.load:.1f}")
             yield run
@@ -90,12 +90,9 @@ def measure(
 def _kill(holder: Running, end: _End) -> TakeoverRun:
     began = time.monotonic()
     holder.kill()
-    time.sleep(_ON_ITS_WAY_SECONDS)
-    before, deadline = end.now(), began + _PATIENCE
-    while end.now() <= before:
-        if time.monotonic() > deadline:
-            raise TimeoutError("no standby took over")
-        time.sleep(_LOOK_SECONDS)
+    pause(_ON_ITS_WAY_SECONDS, "what the killed one has sent arrives")
+    before = end.now()
+    until(lambda: end.now() > before, _PATIENCE, "a record of the standby", every=_LOOK_SECONDS)
     return TakeoverRun(time.monotonic() - began, os.getloadavg()[0])
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-import time
 from typing import Final
 
 from tests.bench.clocks import Clocks, Sample, foreign_share
 from tests.bench.peers.replicator import Running
 from tests.bench.topics import EndOffsets
+from tests.bench.waiting import moments
 
 LOOK_SECONDS: Final = 0.04
 MEMORY_SECONDS: Final = 0.25
@@ -71,21 +71,17 @@ def account(first: Sample, last: Sample, expected: int, replicator: Running) -> 
 
 
 def _first(replicator: Running, appended: Callable[[], int], clocks: Clocks) -> Sample:
-    deadline = time.monotonic() + FIRST_RECORD_SECONDS
-    while time.monotonic() < deadline:
-        records = appended()
-        if records:
+    for _ in moments(FIRST_RECORD_SECONDS, every=LOOK_SECONDS):
+        if records := appended():
             return clocks.sample(records)
         replicator.check()
-        time.sleep(LOOK_SECONDS)
     raise TimeoutError(f"no record on the target within {FIRST_RECORD_SECONDS:.0f} s")
 
 
 def _last(replicator: Running, visible: Callable[[], int], clocks: Clocks, expected: int) -> Sample:
-    now = time.monotonic()
-    deadline, memory_due = now + LAST_RECORD_SECONDS, now
+    memory_due = 0.0
     records, last = 0, clocks.sample(0)
-    while (now := time.monotonic()) < deadline:
+    for now in moments(LAST_RECORD_SECONDS, every=LOOK_SECONDS):
         seen = visible()
         if seen != records and seen >= expected:
             last = clocks.sample(seen)
@@ -96,5 +92,4 @@ def _last(replicator: Running, visible: Callable[[], int], clocks: Clocks, expec
             replicator.check()
             replicator.tree.sample_memory()
             memory_due = now + MEMORY_SECONDS
-        time.sleep(LOOK_SECONDS)
     raise TimeoutError(f"{records} of {expected} records on the target after {LAST_RECORD_SECONDS:.0f} s")

@@ -23,6 +23,7 @@ from drkit.replicate.once import groups_left
 from drkit.spark.session import SharedSpark, spark_session
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.produce import fill, fill_transactions
+from tests.support.in_soak import in_soak
 from tests.support.mm2.mm2_java import KafkaJava, client_properties, task_properties
 from tests.support.waiting import eventually
 
@@ -81,7 +82,7 @@ class World:
         return job
 
 
-@pytest.fixture(params=["identity", "prefix"])
+@pytest.fixture(params=[in_soak("identity"), "prefix"])
 def world(
     request: pytest.FixtureRequest, source: LocalCluster, target: LocalCluster, workshop: SharedSpark
 ) -> World:

@@ -18,6 +18,7 @@ from tests.support.flows.exactness import first, places
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.known_flow import remember
 from tests.support.flows.produce import aged, fill, fill_transactions, producer, put
+from tests.support.in_soak import in_soak
 from tests.support.mm2.mm2_java import KafkaJava, OffsetSyncStore, task_properties
 
 PARTITIONS = 2
@@ -68,7 +69,7 @@ def judged(flow: Flow, java: KafkaJava, topic: str, *, history: bool = True) -> 
     return translated
 
 
-@pytest.mark.parametrize("home", ["target", "source"])
+@pytest.mark.parametrize("home", ["target", in_soak("source")])
 def test_mm2s_store_never_leads_a_group_past_a_record(
     flow_factory, source, target, java: KafkaJava, topic_name: str, home: str
 ) -> None:

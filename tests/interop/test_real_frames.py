@@ -9,6 +9,7 @@ import pytest
 
 from drkit.wire import CorruptBatch, Record, split
 from drkit.wire.codecs import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD
+from tests.support.in_soak import in_soak
 from tests.support.mm2.mm2_java import KafkaJava
 from tests.support.wire.forge import batch, copied, plain_record, run
 from tests.support.wire.partition import EVERY_WAY, FORWARD, PASSIVE, Answer, Partition
@@ -42,7 +43,7 @@ def consume(java: KafkaJava, partition: Partition) -> list[Record]:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, ZSTD], ids=CODEC_NAMES.__getitem__)
-@pytest.mark.parametrize("frames", [2, 5])
+@pytest.mark.parametrize("frames", [2, in_soak(5)])
 @EVERY_WAY
 def test_all_frames_are_copied(
     java: KafkaJava, topic: Callable[..., Partition], codec: int, frames: int, knobs: dict[str, Any]

@@ -132,7 +132,7 @@ def _lag(of: TopicStatus | PartitionStatus) -> dict[str, Any]:
 
 
 def _owed(status: FlowStatus) -> str | None:
-    pending = status.fence_debt
+    pending = status.pending_fence
     if pending is None:
         return None
     minutes = max(0, status.at_ms - pending.since_ms) / 60_000

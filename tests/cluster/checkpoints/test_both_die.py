@@ -11,11 +11,12 @@ from tests.support.flows.both_die import die_together_again_and_again
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.kills import until_equal
 from tests.support.flows.produce import fill
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 
-@pytest.mark.parametrize("mode", ["live", "both"])
+@pytest.mark.parametrize("mode", [in_soak("live"), "both"])
 def test_the_target_alone_knows_every_position(
     module_cluster: ModuleClusters,
     target: LocalCluster,

@@ -15,6 +15,7 @@ import pytest
 from drkit.client import FailoverConsumer, FromAnotherCluster, Switch, WrongCluster
 from drkit.errors import ConfigError
 from tests.support.client.world import SHIFT, World
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ClusterFactory
 
 CONFIG = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
@@ -199,7 +200,7 @@ def test_without_an_endpoint_it_does_not_begin(world: World):
     assert "drkit repoint apply" in refused.value.hint
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", [in_soak("classic"), "consumer"])
 def test_a_frozen_cluster_is_left_at_once(
     cluster_factory: ClusterFactory, world: World, protocol: str, capfd: pytest.CaptureFixture[str]
 ):

@@ -17,6 +17,7 @@ from drkit.client import FailoverProducer, Switch, TransactionCut, WrongCluster
 from drkit.local.cluster import LocalCluster
 from tests.support.client.sending import Reports, names, send
 from tests.support.client.world import World, quiet
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ClusterFactory
 from tests.support.waiting import wait_until
 
@@ -135,7 +136,7 @@ def test_a_record_that_is_simply_too_large_is_no_fence(world: World):
     assert told.done == ["small"]
 
 
-@pytest.mark.parametrize("choice", ["resend", "fail"])
+@pytest.mark.parametrize("choice", ["resend", in_soak("fail")])
 def test_records_on_their_way_to_a_frozen_cluster(cluster_factory: ClusterFactory, world: World, choice: str):
     """Sent again or reported, never neither; nothing more goes to the old cluster when it wakes."""
     world.primary = cluster_factory("frozen")
@@ -227,7 +228,7 @@ def ended(before: set[threading.Thread]) -> None:
     wait_until(lambda: not set(threading.enumerate()) - before)
 
 
-@pytest.mark.parametrize("how", ["committing", "fenced"])
+@pytest.mark.parametrize("how", [in_soak("committing"), "fenced"])
 def test_a_client_left_in_a_transaction_that_cannot_be_aborted_ends_silently(
     cluster_factory: ClusterFactory, world: World, recwarn: pytest.WarningsRecorder, how: str
 ):

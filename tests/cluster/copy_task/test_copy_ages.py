@@ -11,8 +11,11 @@ from tests.support.flows.compare import check_copy
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, LIVE_MAX_AGE_MS, Flow
 from tests.support.flows.produce import Load, aged, fill, fill_transactions, now_ms
+from tests.support.in_soak import in_soak
+from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
+_HOWS = ("terminate", "kill")
 _FORGETFUL = {"producer.id.expiration.check.interval.ms": "500"}
 
 
@@ -22,33 +25,39 @@ def _mixed(age_ms: int) -> Callable[[int], int]:
 
 
 @pytest.fixture
-def restless(cluster_factory, source: LocalCluster, flow_factory: FlowFactory) -> tuple[Flow, LocalCluster]:
-    """A flow to a target of its own that forgets producers quickly."""
-    target = cluster_factory("forgetful", properties=_FORGETFUL)
+def restless(
+    module_cluster: ModuleClusters, source: LocalCluster, flow_factory: FlowFactory
+) -> tuple[Flow, LocalCluster]:
+    """A flow to a target of this file that forgets producers quickly."""
+    target = module_cluster("forgetful", properties=_FORGETFUL)
     return flow_factory(source, target, bulk_commit_seconds=0.3), target
 
 
 @pytest.mark.parametrize(
-    "timestamp",
+    ("timestamp", "hows"),
     [
-        aged(3 * 365 * DAY_MS),
-        _mixed(2 * DAY_MS),
-        pytest.param(aged(2 * DAY_MS), marks=pytest.mark.soak),
-        pytest.param(_mixed(3 * 365 * DAY_MS), marks=pytest.mark.soak),
+        (_mixed(2 * DAY_MS), ("kill",)),
+        in_soak(aged(3 * 365 * DAY_MS), _HOWS),
+        in_soak(_mixed(2 * DAY_MS), _HOWS),
+        in_soak(aged(2 * DAY_MS), _HOWS),
+        in_soak(_mixed(3 * 365 * DAY_MS), _HOWS),
     ],
-    ids=["3-years", "mixed-2-days", "2-days", "mixed-3-years"],
+    ids=["killed", "3-years", "mixed-2-days", "2-days", "mixed-3-years"],
 )
 def test_target_restarted_while_old_records_are_copied(
-    restless: tuple[Flow, LocalCluster], topic_name: str, timestamp: Callable[[int], int]
+    restless: tuple[Flow, LocalCluster],
+    topic_name: str,
+    timestamp: Callable[[int], int],
+    hows: tuple[str, ...],
 ) -> None:
     flow, target = restless
     flow.create_both(topic_name, 3, retention_ms="-1")
     fill(flow.source, topic_name, 20_000, timestamp=timestamp, compression_type="lz4")
-    for how in (target.broker(0).terminate, target.broker(0).kill):
+    for how in hows:
         with Load(flow.source, [topic_name], per_second=2000, timestamp=timestamp):
             task = flow.start(topic_name, once=False, seconds=90)
             flow.grown(topic_name, 5000, committed=False)
-            how()
+            getattr(target.broker(0), how)()
             target.restart()
             flow.grown(topic_name, 1000)
             task.kill()
@@ -56,6 +65,7 @@ def test_target_restarted_while_old_records_are_copied(
     check_copy(flow, topic_name, uncommitted=False)
 
 
+@pytest.mark.soak
 def test_restart_of_the_target_between_tasks_of_live_records(
     restless: tuple[Flow, LocalCluster], topic_name: str
 ) -> None:
@@ -71,17 +81,19 @@ def test_restart_of_the_target_between_tasks_of_live_records(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.parametrize("turns", [2, in_soak(3)])
 def test_a_producer_that_the_target_has_forgotten(
-    cluster_factory,
+    module_cluster: ModuleClusters,
     source: LocalCluster,
     flow_factory: FlowFactory,
     topic_name: str,
+    turns: int,
 ) -> None:
     """The copy paused until the target had forgotten the producer: only the map says where to continue."""
-    target = cluster_factory("amnesiac", properties={**_FORGETFUL, "producer.id.expiration.ms": "3000"})
+    target = module_cluster("amnesiac", properties={**_FORGETFUL, "producer.id.expiration.ms": "3000"})
     flow = flow_factory(source, target)
     flow.create_both(topic_name, 2)
-    for turn in range(3):
+    for turn in range(turns):
         fill(flow.source, topic_name, 1000, first=1000 * turn)
         fill_transactions(flow.source, [topic_name], 500, seed=turn)
         flow.copy(topic_name, live_max_age_ms=60_000)
@@ -90,7 +102,7 @@ def test_a_producer_that_the_target_has_forgotten(
     check_copy(flow, topic_name)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, in_soak(1), in_soak(2)])
 def test_epochs_that_end_between_old_and_young(flow: Flow, topic_name: str, seed: int) -> None:
     """Short epochs over blocks of all ages: what was fetched and not sent is fetched again."""
     flow.create_both(topic_name, 2, retention_ms="-1")

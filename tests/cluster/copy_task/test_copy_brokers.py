@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.support.flows.groups_at_rest import (
     work_under_trouble,
 )
 from tests.support.flows.produce import Load, fill
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 
 GROUPS = [f"g-{i}" for i in range(4)]
@@ -38,27 +40,44 @@ def two_of_three(
     return flow_factory(source, target), source, target
 
 
+def _killed(flow: Flow, topic: str, clusters: Sequence[LocalCluster], records: int) -> None:
+    """Kill a broker of each of these clusters while so many records are copied, and again when it is back."""
+    fill(flow.source, topic, records)
+    with Load(flow.source, [topic], per_second=records // 2):
+        task = flow.start(topic, once=False, seconds=240)
+        flow.grown(topic, records)
+        for cluster in clusters:
+            broker = cluster.broker(1)
+            broker.kill()
+            # The remaining two carry on: it is a broker that is gone, not the copy.
+            flow.grown(topic, records, seconds=60)
+            cluster.restart()
+            flow.grown(topic, records, seconds=60)
+        task.kill()
+    flow.copy(topic)
+    check_copy(flow, topic)
+
+
+def test_a_broker_of_three_killed_on_the_target(
+    source: LocalCluster, module_cluster: ModuleClusters, flow_factory: FlowFactory, topic_name: str
+) -> None:
+    target = module_cluster("target-3", brokers=3)
+    flow = flow_factory(source, target)
+    flow.create(flow.source, topic_name, 6, {}, replicas=1)
+    flow.create(flow.target, topic_name, 6, flow.passive({}), replicas=3)
+    _killed(flow, topic_name, [target], 1000)
+
+
+@pytest.mark.soak
 def test_a_broker_of_three_killed_on_either_side(
     two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
 ) -> None:
     flow, source, target = two_of_three
     flow.create_both(topic_name, 6)
-    fill(flow.source, topic_name, 5000)
-    with Load(flow.source, [topic_name], per_second=2000):
-        task = flow.start(topic_name, once=False, seconds=240)
-        flow.grown(topic_name, 2000)
-        for cluster in (target, source):
-            broker = cluster.broker(1)
-            broker.kill()
-            # The remaining two carry on: it is a broker that is gone, not the copy.
-            flow.grown(topic_name, 3000, seconds=60)
-            cluster.restart()
-            flow.grown(topic_name, 3000, seconds=60)
-        task.kill()
-    flow.copy(topic_name)
-    check_copy(flow, topic_name)
+    _killed(flow, topic_name, [target, source], 4000)
 
 
+@pytest.mark.soak
 def test_positions_are_exact_at_rest_and_after_the_switch(
     two_of_three: tuple[Flow, LocalCluster, LocalCluster], topic_name: str
 ) -> None:
@@ -75,7 +94,7 @@ def test_positions_are_exact_at_rest_and_after_the_switch(
     check_switch(flow, topic_name, GROUPS)
 
 
-@pytest.mark.parametrize("reader", [copier, resolver])
+@pytest.mark.parametrize("reader", [copier, in_soak(resolver)])
 def test_a_broker_that_goes_away_while_a_task_begins(
     flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch, reader: ModuleType
 ) -> None:

@@ -14,6 +14,7 @@ from tests.support.flows.compare import Seen, check_copy, read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import aged, now_ms, producer, put, wait_for_markers
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
@@ -79,10 +80,10 @@ def _copied(flow: Flow, topic: str, first: int, there: list[Seen]) -> list[Seen]
 @pytest.mark.parametrize(
     ("codec", "age_ms"),
     [
-        ("none", 0),
+        in_soak("none", 0),
         ("lz4", 2 * DAY_MS),
-        pytest.param("none", 2 * DAY_MS, marks=pytest.mark.soak),
-        pytest.param("lz4", 0, marks=pytest.mark.soak),
+        in_soak("none", 2 * DAY_MS),
+        in_soak("lz4", 0),
     ],
     ids=["none-live", "lz4-bulk", "none-bulk", "lz4-live"],
 )

@@ -14,6 +14,7 @@ from drkit.local.spec import ClusterSpec
 from tests.support.flows.compare import check_copy
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import aged, fill
+from tests.support.in_soak import in_soak
 
 ONE_WAY_MS = 50.0
 ROUND_TRIP_SECONDS = 2 * ONE_WAY_MS / 1000
@@ -49,8 +50,11 @@ def test_the_link_takes_what_it_says(far, flow_factory):
     assert ROUND_TRIP_SECONDS <= took < 2 * ROUND_TRIP_SECONDS
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-@pytest.mark.parametrize("age_days", [0, 30], ids=["fresh", "old"])
+@pytest.mark.parametrize(
+    ("age_days", "side"),
+    [in_soak(0, "source"), (0, "target"), (30, "source"), in_soak(30, "target")],
+    ids=["fresh-source", "fresh-target", "old-source", "old-target"],
+)
 def test_a_copy_over_a_long_link_is_complete(far, flow_factory, topic_name, side: str, age_days: int):
     """P22, P24: whole with 100 ms between drkit and either cluster."""
     flow: Flow = flow_factory(*far)
@@ -67,7 +71,7 @@ def test_a_copy_over_a_long_link_is_complete(far, flow_factory, topic_name, side
     assert not flow.events("resync")
 
 
-@pytest.mark.parametrize("age_days", [0, 30], ids=["fresh", "old"])
+@pytest.mark.parametrize("age_days", [0, in_soak(30)], ids=["fresh", "old"])
 def test_more_than_five_batches_of_a_partition_are_on_their_way(far, flow_factory, topic_name, age_days: int):
     # Kafka's own producers stop at five; drkit's recovery asks the leader instead of repeating.
     """P22: a long link is kept filled by more requests in flight."""

@@ -11,6 +11,7 @@ from drkit.offsets.takeup import FROZEN_EPOCH
 from tests.support.flows.compare import FOREIGN, check_copy, read
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.produce import Load, aged, fill, fill_transactions, now_ms, producer, put
+from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 
@@ -21,7 +22,7 @@ def _intrude(flow: Flow, topic: str, records: int, **more: int) -> None:
     assert out.flush(30) == 0
 
 
-@pytest.mark.parametrize("age_ms", [0, 2 * DAY_MS], ids=["live", "bulk"])
+@pytest.mark.parametrize("age_ms", [0, in_soak(2 * DAY_MS)], ids=["live", "bulk"])
 def test_foreign_writer_between_epochs(flow: Flow, topic_name: str, age_ms: int) -> None:
     flow.create_both(topic_name, 2, retention_ms="-1")
     for turn in range(4):
@@ -38,7 +39,7 @@ def test_foreign_writer_between_epochs(flow: Flow, topic_name: str, age_ms: int)
     assert all(e["topic"] == topic_name for e in found)
 
 
-@pytest.mark.parametrize("age_ms", [0, 2 * DAY_MS], ids=["live", "bulk"])
+@pytest.mark.parametrize("age_ms", [in_soak(0), 2 * DAY_MS], ids=["live", "bulk"])
 def test_foreign_writer_while_copying(flow: Flow, topic_name: str, age_ms: int) -> None:
     chance = random.Random(8)
     flow.create_both(topic_name, 2, retention_ms="-1")
@@ -107,7 +108,7 @@ def _fence(flow: Flow, topic: str, partition: int) -> None:
     flow.ask(flow.target, send)
 
 
-@pytest.mark.parametrize("when", ["before", "while"])
+@pytest.mark.parametrize("when", [in_soak("before"), "while"])
 def test_own_epoch_refused_stops_the_partition_alone(flow: Flow, topic_name: str, when: str) -> None:
     flow.create_both(topic_name, 3)
     fill(flow.source, topic_name, 3000)
@@ -136,7 +137,7 @@ def test_own_epoch_refused_stops_the_partition_alone(flow: Flow, topic_name: str
     assert len(on_target) < len(on_source)
 
 
-@pytest.mark.parametrize("age_ms", [0, 2 * DAY_MS], ids=["live", "bulk"])
+@pytest.mark.parametrize("age_ms", [0, in_soak(2 * DAY_MS)], ids=["live", "bulk"])
 def test_an_oversized_record_stops_its_partition_alone(flow: Flow, topic_name: str, age_ms: int) -> None:
     flow.create_both(topic_name, 3, retention_ms="-1", target_config={"max.message.bytes": "200000"})
     stamp = {"timestamp": now_ms() - age_ms}

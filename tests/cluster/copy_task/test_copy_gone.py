@@ -11,12 +11,16 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.kept_folder import KeptFolder
 from tests.support.flows.produce import Load, aged, fill, fill_transactions
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 
-@pytest.mark.parametrize("recreated", [False, True], ids=["deleted", "recreated"])
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize(
+    ("side", "recreated"),
+    [in_soak("source", False), ("source", True), ("target", False), in_soak("target", True)],
+    ids=["source-deleted", "source-recreated", "target-deleted", "target-recreated"],
+)
 def test_topic_deleted_while_copying(flow: Flow, topic_name: str, side: str, recreated: bool) -> None:  # noqa: FBT001 - a parameter of the test
     other = flow.create_both(f"{topic_name}-other")
     flow.create_both(topic_name, 2)
@@ -43,8 +47,11 @@ def test_topic_deleted_while_copying(flow: Flow, topic_name: str, side: str, rec
     check_copy(flow, other)
 
 
-@pytest.mark.parametrize("age_ms", [0, 2 * DAY_MS], ids=["live", "bulk"])
-@pytest.mark.parametrize("policy", ["continue", "stop"])
+@pytest.mark.parametrize(
+    ("policy", "age_ms"),
+    [in_soak("continue", 0), ("continue", 2 * DAY_MS), ("stop", 0), in_soak("stop", 2 * DAY_MS)],
+    ids=["continue-live", "continue-bulk", "stop-live", "stop-bulk"],
+)
 def test_retention_outran_the_copier(
     flow_factory: FlowFactory,
     source: LocalCluster,
@@ -90,9 +97,7 @@ def test_retention_outran_the_copier(
     )
 
 
-@pytest.mark.parametrize(
-    "transactions", [pytest.param(False, marks=pytest.mark.soak), True], ids=["plain", "transactions"]
-)
+@pytest.mark.parametrize("transactions", [in_soak(False), in_soak(True)], ids=["plain", "transactions"])
 def test_a_target_that_lost_its_tail(
     module_cluster: ModuleClusters,
     source: LocalCluster,
@@ -132,6 +137,7 @@ def test_a_target_that_lost_its_tail(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.soak
 def test_a_target_partition_that_lost_everything(
     module_cluster: ModuleClusters, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
@@ -158,9 +164,7 @@ def test_a_target_partition_that_lost_everything(
     assert flow.events("target_truncated")
 
 
-@pytest.mark.parametrize(
-    "refilled", [pytest.param(50, marks=pytest.mark.soak), 600], ids=["shorter", "longer"]
-)
+@pytest.mark.parametrize("refilled", [in_soak(50), 600], ids=["shorter", "longer"])
 def test_a_source_that_lost_its_tail(
     module_cluster: ModuleClusters,
     target: LocalCluster,

@@ -12,17 +12,18 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.kills import kill_again_and_again, until_equal
 from tests.support.flows.produce import Load, fill, now_ms
+from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 _OLD_MS = 3 * 365 * DAY_MS
 
 
-@pytest.mark.parametrize("mode", ["live", "bulk", "both"])
+@pytest.mark.parametrize("mode", [in_soak("live"), in_soak("bulk"), "both"])
 def test_killed_again_and_again_under_load(flow: Flow, topic_name: str, mode: str) -> None:
     kill_again_and_again(flow, topic_name, mode, kills=4, seed=11)
 
 
-@pytest.mark.parametrize("age_ms", [0, _OLD_MS], ids=["live", "bulk"])
+@pytest.mark.parametrize("age_ms", [0, in_soak(_OLD_MS)], ids=["live", "bulk"])
 def test_two_at_once_by_mistake(flow: Flow, topic_name: str, age_ms: int) -> None:
     flow.create_both(topic_name, 2, retention_ms="-1")
     begin = now_ms() - age_ms
@@ -36,7 +37,7 @@ def test_two_at_once_by_mistake(flow: Flow, topic_name: str, age_ms: int) -> Non
     until_equal(flow, topic_name, uncommitted=not age_ms)
 
 
-@pytest.mark.parametrize("age_ms", [0, _OLD_MS], ids=["live", "bulk"])
+@pytest.mark.parametrize("age_ms", [in_soak(0), _OLD_MS], ids=["live", "bulk"])
 def test_a_zombie_wakes_up_after_its_successor_is_done(flow: Flow, topic_name: str, age_ms: int) -> None:
     """SIGSTOP in mid-copy, a second task copies all, SIGCONT: what the first holds goes nowhere."""
     flow.create_both(topic_name, 2, retention_ms="-1")
@@ -56,6 +57,7 @@ def test_a_zombie_wakes_up_after_its_successor_is_done(flow: Flow, topic_name: s
     check_copy(flow, topic_name, uncommitted=not age_ms)
 
 
+@pytest.mark.soak
 def test_a_zombie_wakes_up_when_the_target_has_forgotten_the_producer(
     cluster_factory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
@@ -77,6 +79,7 @@ def test_a_zombie_wakes_up_when_the_target_has_forgotten_the_producer(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.soak
 def test_frozen_for_a_moment_among_others(flow: Flow, topic_name: str) -> None:
     """Tasks that stop and go in turn, with the same lease: each finds the other's records."""
     chance = random.Random(4)

@@ -15,6 +15,7 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import now_ms, producer, put, text, wait_for_markers
 from tests.support.flows.turning import Turning
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
@@ -109,7 +110,8 @@ def _compare(turning: Turning) -> int:
     return turning.is_exact()
 
 
-def test_three_turns_at_rest(turning: Turning, clusters: list[LocalCluster]) -> None:
+@pytest.mark.parametrize("turns", [1, in_soak(3)])
+def test_turns_at_rest(turning: Turning, clusters: list[LocalCluster], turns: int) -> None:
     first = turning.now.flow
     _compact(first, turning.topic)
     _write(first, turning.topic, 60, 1)
@@ -123,7 +125,7 @@ def test_three_turns_at_rest(turning: Turning, clusters: list[LocalCluster]) -> 
     assert held[COMPACTED][-1].offset > len(held[COMPACTED]), "the cleaner has left holes"
     written = {p: [s.value for s in some] for p, some in held.items()}
     offsets = _compare(turning)
-    for number in range(3):
+    for number in range(turns):
         turning.turn()
         offsets += _compare(turning)
         flow = turning.now.flow
@@ -139,15 +141,16 @@ def test_three_turns_at_rest(turning: Turning, clusters: list[LocalCluster]) -> 
             assert [s.value for s in there[p]] == written[p], f"partition {p}: lost or doubled"
         assert not flow.events("source_diverged")
         assert not flow.events("foreign_writer")
-    assert offsets > 5_000
+    assert offsets > 1_600 * turns
 
 
-def test_killed_after_the_seed_and_again_and_again(turning: Turning) -> None:
+@pytest.mark.parametrize("turns", [1, in_soak(3)])
+def test_killed_after_the_seed_and_again_and_again(turning: Turning, turns: int) -> None:
     """The seeds are written again after each kill: before the first append, and after some."""
     chance = random.Random(5)
     _write(turning.now.flow, turning.topic, 60, 1)
     turning.copy()
-    for number in range(3):
+    for number in range(turns):
         seeds = turning.turn()
         flow = turning.now.flow
         task = flow.start(lease=turning.now.lease(turning.other, once=False))
@@ -163,6 +166,7 @@ def test_killed_after_the_seed_and_again_and_again(turning: Turning) -> None:
         assert _compare(turning)
 
 
+@pytest.mark.soak
 def test_a_target_that_is_restarted_between_the_seed_and_the_first_append(
     turning: Turning, clusters: list[LocalCluster]
 ) -> None:

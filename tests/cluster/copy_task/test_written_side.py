@@ -21,12 +21,15 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, partition_states
 from tests.support.flows.produce import fill, now_ms, producer, put, wait_for_markers
 from tests.support.flows.turning import Turning
+from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 PARTITIONS, HIT = 3, 1
 """The partition to which the client writes."""
 KIND = "returning_side_written"
-AGES = pytest.mark.parametrize("age_ms", [0, 2 * DAY_MS], ids=["live", "bulk"])
+_IDS = ("live", "bulk")
+LIVE = pytest.mark.parametrize("age_ms", [0, in_soak(2 * DAY_MS)], ids=_IDS)
+BULK = pytest.mark.parametrize("age_ms", [in_soak(0), 2 * DAY_MS], ids=_IDS)
 
 
 @pytest.fixture
@@ -115,7 +118,7 @@ def _no_alarm(turning: Turning) -> None:
     assert not turning.now.flow.events(KIND)
 
 
-@AGES
+@LIVE
 def test_before_the_first_append_and_from_then_on(turning: Turning, age_ms: int) -> None:
     stray = _stray(turning, 3)
     _more(turning, age_ms=age_ms)
@@ -153,7 +156,7 @@ def test_an_idle_partition_is_looked_at_by_the_next_epoch(turning: Turning) -> N
     assert _stopped(turning).offset == stray
 
 
-@AGES
+@BULK
 def test_while_it_is_copied(turning: Turning, age_ms: int) -> None:
     """In the middle of a pipeline, or of a transaction of drkit; the task is killed, and starts again."""
     flow = turning.now.flow
@@ -172,7 +175,7 @@ def test_while_it_is_copied(turning: Turning, age_ms: int) -> None:
     assert flow.offsets(flow.target, turning.topic)[HIT] == ends[HIT], "nothing was appended any more"
 
 
-@AGES
+@LIVE
 def test_an_open_transaction_is_waited_for(turning: Turning, age_ms: int) -> None:
     """Aborted it is no record at all; committed it stops the partition."""
     flow = turning.now.flow
@@ -201,7 +204,7 @@ def _new(turning: Turning, before: dict[int, int]) -> set[int]:
     return {p for p, end in now.items() if end > before[p] + 2}
 
 
-@AGES
+@BULK
 def test_what_drkit_leaves_behind_itself_is_no_alarm(turning: Turning, age_ms: int) -> None:
     """Tasks are killed in the middle of their appends and transactions; clients abort theirs."""
     chance, flow = random.Random(3), turning.now.flow
@@ -217,7 +220,7 @@ def test_what_drkit_leaves_behind_itself_is_no_alarm(turning: Turning, age_ms: i
     _no_alarm(turning)
 
 
-@pytest.mark.parametrize("when", ["running", "started"])
+@pytest.mark.parametrize("when", ["running", in_soak("started")])
 def test_what_clients_write_to_a_promoted_side_is_no_alarm(turning: Turning, when: str) -> None:
     """A task that has missed the failover is refused there; it must not speak of a passive side."""
     flow = turning.now.flow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from drkit.local.link import Direction
 from tests.support.exactness.fixtures import Pair
 from tests.support.exactness.moments import (
@@ -72,6 +74,7 @@ def has_come(flow: Flow, topic: str, content: tuple[Any, ...]) -> None:
     eventually(lambda: content in {s.content for s in read(flow.target, topic)[0]}, what=f"copy of {content}")
 
 
+@pytest.mark.soak
 def test_a_source_gap_after_claims_that_never_came(flow: Flow, pair: Pair, topic_name: str) -> None:
     flow.create_both(topic_name, retention_ms="-1")
     truth = Truth(flow, topic_name)
@@ -90,6 +93,7 @@ def test_a_source_gap_after_claims_that_never_came(flow: Flow, pair: Pair, topic
     assert len(flow.events("source_gap")) == 1, flow.events("source_gap")
 
 
+@pytest.mark.soak
 def test_a_source_that_lost_its_tail_after_claims_that_never_came(
     flow: Flow, pair: Pair, topic_name: str
 ) -> None:

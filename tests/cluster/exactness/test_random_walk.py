@@ -11,6 +11,7 @@ from tests.support.exactness.fixtures import Pair
 from tests.support.exactness.schedule import schedule
 from tests.support.exactness.walker import LINKED, Walker
 from tests.support.flows.fixtures import FlowFactory
+from tests.support.in_soak import in_soak
 
 SOURCE = {"properties": CLEANING}
 TARGET = {"properties": {**CLEANING, "compression.type": "gzip"}, "linked": LINKED}
@@ -18,8 +19,9 @@ SEED = int(os.environ.get("DRKIT_TEST_SEED", "1"))
 
 
 @pytest.mark.timeout(600)
-def test_a_random_walk_ends_exact(flow_factory: FlowFactory, pair: Pair, topic_name: str) -> None:
+@pytest.mark.parametrize("kills", [5, in_soak(10)])
+def test_a_random_walk_ends_exact(flow_factory: FlowFactory, pair: Pair, topic_name: str, kills: int) -> None:
     flow = flow_factory(*pair, role="PROBE", bulk_commit_seconds=0.3)
     walker = Walker(flow, *pair, topic_name[-20:], seed=SEED)
-    counted = walker.walk(schedule(SEED, kills=10))
-    assert counted["records"] > 1000
+    counted = walker.walk(schedule(SEED, kills=kills))
+    assert counted["records"] > 100 * kills

@@ -16,6 +16,7 @@ STEPS = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.timeout(600)
 def test_an_unclean_election(

@@ -6,7 +6,10 @@ switchover.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
@@ -17,8 +20,10 @@ from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
+from tests.support.in_soak import in_soak
 
-WHERE = (
+Where = tuple[StepName, str, EntryKind, str]
+WHERE: tuple[Where, ...] = (
     (StepName.CONTACT, "", EntryKind.RESULT, "before"),
     (StepName.DEMOTE, "groups", EntryKind.INTENT, "after"),
     (StepName.DEMOTE, "roles", EntryKind.RESULT, "before"),
@@ -81,12 +86,15 @@ class Stage:
         assert not violations(run)
 
 
-def test_an_abort_gives_everything_back(pair: Pair, orchestrators: Orchestrators) -> None:
-    stage = Stage(pair, orchestrators, len(WHERE) + 1)
+@pytest.mark.parametrize("where", [WHERE[2:], in_soak(WHERE)], ids=["late", "everywhere"])
+def test_an_abort_gives_everything_back(
+    pair: Pair, orchestrators: Orchestrators, where: Sequence[Where]
+) -> None:
+    stage = Stage(pair, orchestrators, len(where) + 1)
     last, *others = stage.topics
     stage.returned(last)
     entries = stage.side.run_log().entries
-    for topic, (step, effect, kind, when) in zip(others, WHERE, strict=True):
+    for topic, (step, effect, kind, when) in zip(others, where, strict=True):
         before = stage.standing(topic)
         assert before["role"]["role"] == "promoted", "of the first switchover"
         number = next(n for n, e in enumerate(entries) if (e.step, e.effect, e.kind) == (step, effect, kind))

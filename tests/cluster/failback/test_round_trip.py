@@ -9,9 +9,10 @@ from drkit.verify.report import VerifyVerdict
 from tests.support.failback.pair import Pair, Side
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill, fill_transactions, producer, put
+from tests.support.in_soak import in_soak
 
 
-@pytest.mark.parametrize("turns", [3, pytest.param(6, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("turns", [2, in_soak(3), in_soak(6)])
 def test_turns_at_rest(pair: Pair, turns: int) -> None:
     """Groups idle from before the first turn, a lagging one, one that works; each offset after each turn."""
     first = pair.now

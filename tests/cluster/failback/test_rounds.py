@@ -8,13 +8,16 @@ import pytest
 
 from tests.support.failback.pair import Pair
 from tests.support.failback.rounds import Rounds, is_whole
+from tests.support.in_soak import in_soak
 
 
-def test_there_and_back_under_load(pair: Pair, tmp_path: Path) -> None:
-    is_whole(Rounds(pair, tmp_path, groups=8).run(2))
+@pytest.mark.parametrize("turns", [1, in_soak(2)])
+def test_there_and_back_under_load(pair: Pair, tmp_path: Path, turns: int) -> None:
+    """With a load of which the brokers are not busy: six switchovers with one that is are a soak run."""
+    is_whole(Rounds(pair, tmp_path, groups=8, tick=0.05).run(turns), turns)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1500)
 def test_six_switchovers_under_load(pair: Pair, tmp_path: Path) -> None:
-    is_whole(Rounds(pair, tmp_path, groups=34).run(6))
+    is_whole(Rounds(pair, tmp_path, groups=34).run(6), 6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
@@ -18,6 +18,7 @@ from drkit.failover.steps.table import all_steps
 from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.client_config import confluent_config
+from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.status.model import FlowStatus
 from drkit.status.pair.model import PairState
@@ -128,40 +129,17 @@ def test_it_is_named_until_a_person_decides(pair: Pair) -> None:
         assert desk.begin([], PLANNED, topics=[quiet])["state"] == "done", "what is not hit moves"
 
 
-class LateStep(DrainStep):
-    """A client writes to the standby when the switchover is already under way."""
-
-    def __init__(self, side: Side, topic: str) -> None:
-        self._side, self._topic = side, topic
-
-    def run(self, context: Context) -> StepResult:
-        _stray(self._side, self._topic)
-        return super().run(context)
-
-
-def test_a_switchover_under_way_is_held_and_a_later_return_refuses_it(pair: Pair) -> None:
-    """The record came after the first look of a switchover, or after the last."""
-    late, later = pair.now.name("late"), pair.now.name("later")
-    side = _returned(pair, [late, later])
-    steps = {**all_steps(), StepName.DRAIN: LateStep(side, late)}
-    with side.desk(steps=steps) as desk, pytest.raises(Refused) as held:
-        desk.begin([], PLANNED, topics=[late])
-    assert SAID in held.value.what
-    with side.desk() as desk:
-        desk.abort("for the test")
-
-    with side.desk() as desk:
-        assert desk.begin([], PLANNED, topics=[later])["state"] == "done"
-    side.stop_replicating()
-    with StateTopic(side.target, side.source.alias) as state:
-        state.load()
-        ids, cut = state.all(GenerationRecord)[later], state.all(CutRecord)[later]
-        found = WrittenRecord(ids.source_id, ids.target_id, 5, -1, 1, cut.skip_from[0])
-        state.put(found, WrittenRecord.name_of(TopicPartition(later, 0)))
-    with pytest.raises(Refused) as refused:
-        pair.reprotect()
-    assert "records of somebody else from when it was the standby" in refused.value.what
-    assert f"{later}-0 at 5" in refused.value.evidence
+@pytest.fixture(scope="module")
+def returned(
+    source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
+    """A pair that has turned, with a topic for each switchover that the tests below begin."""
+    pair = Pair(source, target, tmp_path_factory.mktemp("journal"))
+    try:
+        _returned(pair, [pair.now.name(name) for name in ("open", "late", "later")])
+        yield pair
+    finally:
+        pair.close()
 
 
 class OpenTransaction(DrainStep):
@@ -179,9 +157,9 @@ class OpenTransaction(DrainStep):
         return super().run(context)
 
 
-def test_a_transaction_that_is_open_while_the_copy_drains_counts(pair: Pair) -> None:
-    topic = pair.now.name("orders")
-    side = _returned(pair, [topic])
+def test_a_transaction_that_is_open_while_the_copy_drains_counts(returned: Pair) -> None:
+    side = returned.now
+    topic = side.name("open")
     drain = OpenTransaction(side, topic)
     with side.desk(steps={**all_steps(), StepName.DRAIN: drain}) as desk, pytest.raises(Refused, match=SAID):
         desk.begin([], PLANNED, topics=[topic])
@@ -189,3 +167,39 @@ def test_a_transaction_that_is_open_while_the_copy_drains_counts(pair: Pair) -> 
     with side.desk() as desk:
         assert desk.abort("for the test")["state"] == "aborted"
     assert SAID in _refused(side).what
+
+
+class LateStep(DrainStep):
+    """A client writes to the standby when the switchover is already under way."""
+
+    def __init__(self, side: Side, topic: str) -> None:
+        self._side, self._topic = side, topic
+
+    def run(self, context: Context) -> StepResult:
+        _stray(self._side, self._topic)
+        return super().run(context)
+
+
+def test_a_switchover_under_way_is_held_and_a_later_return_refuses_it(returned: Pair) -> None:
+    """The record came after the first look of a switchover, or after the last. Nothing is copied any more."""
+    side = returned.now
+    late, later = side.name("late"), side.name("later")
+    steps = {**all_steps(), StepName.DRAIN: LateStep(side, late)}
+    with side.desk(steps=steps) as desk, pytest.raises(Refused) as held:
+        desk.begin([], PLANNED, topics=[late])
+    assert SAID in held.value.what
+    with side.desk() as desk:
+        desk.abort("for the test")
+
+    with side.desk() as desk:
+        assert desk.begin([], PLANNED, topics=[later])["state"] == "done"
+    side.stop_replicating()
+    with StateTopic(side.target, side.source.alias) as state:
+        state.load()
+        ids, cut = state.all(GenerationRecord)[later], state.all(CutRecord)[later]
+        found = WrittenRecord(ids.source_id, ids.target_id, 5, -1, 1, cut.skip_from[0])
+        state.put(found, WrittenRecord.name_of(TopicPartition(later, 0)))
+    with pytest.raises(Refused) as refused:
+        returned.reprotect()
+    assert "records of somebody else from when it was the standby" in refused.value.what
+    assert f"{later}-0 at 5" in refused.value.evidence

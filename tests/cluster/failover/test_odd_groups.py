@@ -7,11 +7,12 @@ import io
 from pathlib import Path
 import time
 
+import pytest
+
 from drkit.cli import main as cli
 from tests.support.failover.odd_groups import Cost, OddGroups, Ran, story
 from tests.support.failover.world import World
-
-GROUPS = 300
+from tests.support.in_soak import in_soak
 
 
 def here(file: Path, *words: str) -> Ran:
@@ -22,7 +23,8 @@ def here(file: Path, *words: str) -> Ran:
     return Ran(code, out.getvalue(), err.getvalue(), Cost(time.monotonic() - began, 0.0, 0.0))
 
 
-def test_three_hundred_groups_with_odd_names(world: World) -> None:
-    groups = OddGroups(world, GROUPS)
+@pytest.mark.parametrize("number", [100, in_soak(300)])
+def test_groups_with_odd_names(world: World, number: int) -> None:
+    groups = OddGroups(world, number)
     groups.prepare()
     story(groups, here)

@@ -170,6 +170,7 @@ def in_a_shell(night: Night, line: str) -> int:
     return done.returncode
 
 
+@pytest.mark.soak
 def test_held_and_resumed(night: Night) -> None:
     held = night.held_in_drain("held")
     assert in_a_shell(night, held.offers("status")) in {0, 1}

@@ -120,7 +120,7 @@ def test_a_dry_run_applies_nothing(owing: Owing):
 def status(owing: Owing) -> tuple[str, Any]:
     """What `drkit status` says of the debt: its fault, and all that is known of it."""
     [flow] = drkit(owing.file, "status").data["flows"]
-    return "".join(f["text"] for f in flow["faults"] if f["code"] == "fence_owed"), flow["fence_debt"]
+    return "".join(f["text"] for f in flow["faults"] if f["code"] == "fence_owed"), flow["pending_fence"]
 
 
 # P34

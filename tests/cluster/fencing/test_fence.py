@@ -25,6 +25,7 @@ from drkit.local.cluster import LocalCluster
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.truth import Load
 from tests.support.failover.world import World
+from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ClusterFactory
 from tests.support.stored import flow_state, stored
 from tests.support.waiting import eventually
@@ -218,7 +219,7 @@ def test_a_failover_of_an_answering_primary_fences_it(world: World):
     )
 
 
-@pytest.mark.parametrize("hook", [True, False])
+@pytest.mark.parametrize("hook", [True, in_soak(False)])
 def test_a_frozen_primary_is_stopped_by_the_site_or_its_fence_is_pending(
     world_factory: WorldFactory,
     cluster_factory: ClusterFactory,

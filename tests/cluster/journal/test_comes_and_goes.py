@@ -203,6 +203,7 @@ def test_a_primary_that_is_back_before_open_is_fenced_and_its_records_are_copied
     assert stage.write(topic, [b"too late"]) == [False]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("its_process_ended")
 def test_behind_an_abort_that_is_pending_the_standby_can_be_opened(stage: Stage):
     """A1: the primary never returns."""

@@ -15,6 +15,7 @@ from drkit.model import TopicPartition
 from tests.support.failover.orchestrator import Kill, Orchestrators, Running, is_stopped, wake
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
+from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 RIVALS = 3
@@ -43,7 +44,7 @@ def begin(world: World, number: int, **more: object) -> Running:
 
 
 # P36
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, in_soak(1)])
 def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(world: World, number: int) -> None:
     ended = [r.outcome() for r in [begin(world, number) for _ in range(RIVALS)]]
     done = [o for o in ended if o.error is None]

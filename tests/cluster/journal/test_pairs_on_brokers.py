@@ -1,4 +1,4 @@
-"""A few pairs of a journal entry and an event, walked on brokers; hundreds are walked by ``make soak``."""
+"""A few pairs of a journal entry and an event, walked on brokers by ``make soak``; its walks are longer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.support.failover.walk.walker import Stages
 
 SEED = 5
 NUMBER = 3
+PAIRS = sampled(SEED, NUMBER)
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,8 @@ def stages() -> Iterator[Stages]:
         yield made
 
 
-@pytest.mark.parametrize("pair", sampled(SEED, NUMBER), ids=lambda p: p.id)
+@pytest.mark.soak
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda p: p.id)
 def test_a_pair_ends_right_or_by_commands_that_were_printed(
     pair: Pair, stages: Stages, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ from tests.support.failover.orchestrator import (
 )
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
+from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 SIZE = "max.message.bytes"
@@ -150,9 +151,9 @@ def test_the_record_is_before_the_fence_and_done_with_open(stage: Stage) -> None
 @pytest.mark.parametrize(
     ("step", "kind", "when", "effect"),
     [
-        (StepName.FENCE, EntryKind.RESULT, "before", RECORD),
+        in_soak(StepName.FENCE, EntryKind.RESULT, "before", RECORD),
         (StepName.FENCE, EntryKind.RESULT, "before", SIZE),
-        (StepName.COMMIT_OFFSETS, EntryKind.RESULT, "after", ""),
+        in_soak(StepName.COMMIT_OFFSETS, EntryKind.RESULT, "after", ""),
     ],
 )
 def test_the_source_alone_is_enough(
@@ -169,6 +170,7 @@ def test_the_source_alone_is_enough(
     stage.ends_here()
 
 
+@pytest.mark.soak
 def test_before_the_record_nothing_is_fenced(stage: Stage) -> None:
     stage.killed_at(StepName.FENCE, EntryKind.INTENT, "after", RECORD)
     assert not stage.is_closed()
@@ -206,6 +208,7 @@ def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: S
     assert stage.is_closed(), "fenced once more before it went on"
 
 
+@pytest.mark.soak
 def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after")
     with pytest.raises(Refused, match="about to open its target"):
@@ -214,7 +217,7 @@ def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
     assert stage.record.mark is FenceMark.OPENED
 
 
-@pytest.mark.parametrize("lifts", [True, False])
+@pytest.mark.parametrize("lifts", [in_soak(True), False])
 def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts: bool) -> None:
     """The orchestrator stands still right before OPEN: whose mark is first in the log counts.
 

@@ -21,6 +21,7 @@ from drkit.local.broker import PortTaken
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.process import ProcessIdentity
 from drkit.local.spec import ClusterSpec
+from tests.support.in_soak import in_soak
 from tests.support.waiting import wait_until
 
 
@@ -143,7 +144,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, in_soak(signal.SIGTERM)])
 def test_no_broker_survives_the_process_that_started_it(how):
     with subprocess.Popen(
         [sys.executable, "-c", _STARTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -185,7 +186,7 @@ def _some_broker(clusters):
     return any(broker.running for cluster in clusters for broker in cluster.brokers)
 
 
-@pytest.mark.parametrize("moment", [_begun, _some_folder, _some_broker])
+@pytest.mark.parametrize("moment", [in_soak(_begun), in_soak(_some_folder), _some_broker])
 def test_an_interrupted_start_leaves_no_broker_and_writes_nothing_more(tmp_path, moment):
     clusters = [LocalCluster(ClusterSpec(name), folder=tmp_path / name) for name in ("left", "right")]
     before = signal.signal(signal.SIGALRM, _interrupt)

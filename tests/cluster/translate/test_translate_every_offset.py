@@ -146,6 +146,7 @@ def test_every_committed_offset_both_ways(flow: Flow, topic_name: str) -> None:
     assert gone.forward(end).note.startswith(BEHIND_COPY)  # type: ignore[union-attr]
 
 
+@pytest.mark.soak
 def test_both_sides_are_compacted_while_records_are_copied(
     module_cluster: ModuleClusters, flow_factory: FlowFactory, topic_name: str
 ) -> None:

@@ -25,6 +25,7 @@ from drkit.watch.identity import ObserverIdentity, this_process
 from drkit.watch.observer import Observer
 from drkit.watch.run import WatchOptions, watch
 from tests.support.flows.beside import SideJobs
+from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 from tests.support.watch.disturbances import no_alarm
 from tests.support.watch.ready import ready
@@ -48,12 +49,12 @@ def watched(calm: World, lookout: Lookout) -> Lookout:
     return lookout
 
 
-def test_with_the_default_settings_nothing_that_passes_by_itself_alarms(calm: World):
+@pytest.mark.parametrize("name", ["pause", in_soak("flap"), in_soak("restart")])
+def test_with_the_default_settings_nothing_that_passes_by_itself_alarms(calm: World, name: str):
     """None of it is a HOLD or a LOST."""
     patient = calm.lookout("d1", detection={})
     ready(patient)
-    for name in ("pause", "flap", "restart"):
-        no_alarm(calm, patient, name, random.Random(7))
+    no_alarm(calm, patient, name, random.Random(7))
 
 
 def test_all_is_well(watched: Lookout):
@@ -168,6 +169,7 @@ def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
     watched.sees(Reason.WELL)
 
 
+@pytest.mark.soak
 def test_half_open_is_cut_off_too(calm: World, watched: Lookout):
     calm.primary.link("PROBE").half_open()
     moment = watched.sees(Reason.REPLICATION_MOVES)

@@ -20,6 +20,7 @@ from drkit.demo.proof import ReadResult
 from drkit.demo.screen import Scene
 from drkit.demo.story import rows
 from tests.support.flows.process import take_interrupts
+from tests.support.in_soak import in_soak
 
 COMMAND = [sys.executable, "-m", "drkit", "demo"]
 
@@ -80,7 +81,7 @@ def test_the_whole_story(tmp_path: Path, place: dict[str, str]) -> None:
     assert nothing_left(tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [in_soak(signal.SIGINT), signal.SIGTERM])
 def test_interrupted(tmp_path: Path, place: dict[str, str], number: signal.Signals) -> None:
     with subprocess.Popen(
         COMMAND,

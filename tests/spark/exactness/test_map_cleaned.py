@@ -77,6 +77,7 @@ def copies(clusters: Clusters, topic: str, offsets: Iterable[int]) -> dict[int, 
     return {o: at[o] for o in offsets}
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_translated_by_command_before_and_after_the_cleaner(
     pair: Pair, topic_name: str, tmp_path: Path

@@ -34,6 +34,23 @@ emit_heartbeats = false
 LONGEST_START = 9.0
 """Seconds; later delays meet the first epochs."""
 CHANCE = random.Random(9)
+DELAYS = sorted(CHANCE.uniform(0.0, LONGEST_START) for _ in range(4))
+IN_SUITE = {
+    ("SIGTERM", "service", 2),
+    ("SIGTERM", "process", 3),
+    ("SIGINT", "service", 0),
+    ("SIGINT", "process", 1),
+}
+"""Each signal, each of its ways and each moment: once in ``make test``, all of them in ``make soak``."""
+CASES = [
+    pytest.param(
+        getattr(signal, name), way == "service", delay, id=f"{name}-{way}-{delay}",
+        marks=() if (name, way, number) in IN_SUITE else pytest.mark.soak,
+    )
+    for name in ("SIGTERM", "SIGINT")
+    for way in ("process", "service")
+    for number, delay in enumerate(DELAYS)
+]  # fmt: skip
 BEFORE_IT_BEGAN = {-signal.SIGTERM: "SIGTERM", 128 + signal.SIGINT: "SIGINT"}
 
 
@@ -65,11 +82,9 @@ def left_behind(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("delay", sorted(CHANCE.uniform(0.0, LONGEST_START) for _ in range(4)))
-@pytest.mark.parametrize("whole_service", [False, True], ids=["process", "service"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(("number", "whole_service", "delay"), CASES)
 def test_a_signal_stops_it_in_good_order(
-    config: Path, tmp_path: Path, delay: float, number: signal.Signals, *, whole_service: bool
+    config: Path, tmp_path: Path, number: signal.Signals, delay: float, *, whole_service: bool
 ) -> None:
     """To the process alone, or to all there are at that moment, Spark's too: as systemd stops a service."""
     scratch = tmp_path / "scratch"

@@ -23,6 +23,7 @@ from drkit.verify.task import compare_range
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import Load, fill, fill_transactions, producer, put
+from tests.support.in_soak import in_soak
 from tests.support.spark.here import drkit_here
 from tests.support.waiting import eventually
 
@@ -221,7 +222,7 @@ def test_a_topic_that_is_not_on_the_target_yet(flow: Flow, topic_name: str) -> N
     assert report.as_dict(1)["not_yet_copied_offsets"] == 10
 
 
-@pytest.mark.parametrize("transactions", [False, True])
+@pytest.mark.parametrize("transactions", [in_soak(False), True])
 def test_beside_a_running_replicator(flow: Flow, topic_name: str, *, transactions: bool) -> None:
     own(flow)
     flow.create_both(topic_name, 2)

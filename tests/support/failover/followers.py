@@ -12,6 +12,7 @@ from drkit.client import FailoverConsumer, FailoverProducer, NotSent, Switch, Tr
 from tests.support.kafka.commits import COORDINATOR_MOVES
 
 _TICK_SECONDS = 0.01
+"""Between two records, or two transactions, at most as many as a cluster takes."""
 
 
 def _dotted(config: dict[str, Any]) -> dict[str, Any]:
@@ -21,6 +22,8 @@ def _dotted(config: dict[str, Any]) -> dict[str, Any]:
 
 class _Application:
     """Works in a thread until stopped."""
+
+    tick = _TICK_SECONDS
 
     def __init__(self) -> None:
         self.switches: list[Switch] = []
@@ -71,7 +74,7 @@ class Writer(_Application):
         )
 
     def _run(self) -> None:
-        while not self._stop.wait(_TICK_SECONDS):
+        while not self._stop.wait(self.tick):
             for _ in range(2):
                 value = b"%s %d" % (self.name.encode(), self.written)
                 self._out.produce(
@@ -112,11 +115,11 @@ class Transactor(_Application):
     def _run(self) -> None:
         self._out.init_transactions(20)
         number = 0
-        while not self._stop.wait(_TICK_SECONDS):
+        while not self._stop.wait(self.tick):
             values = [b"%s %d" % (self.name.encode(), i) for i in range(number, number + 5)]
             while not self._written(values):
                 self.again += 1
-                self._stop.wait(_TICK_SECONDS)
+                self._stop.wait(self.tick)
             self.committed += values
             number += 5
 
@@ -170,7 +173,7 @@ class Reader(_Application):
             try:
                 self._in.commit(asynchronous=False)
             except KafkaException as error:
-                if error.args[0].code() not in COORDINATOR_MOVES or self._stop.wait(_TICK_SECONDS):
+                if error.args[0].code() not in COORDINATOR_MOVES or self._stop.wait(self.tick):
                     raise
             else:
                 return

@@ -14,6 +14,7 @@ from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
 from drkit.offsets import MapRecord, Mark, PartitionMap, encode_map_record
 from tests.support.copy_task.chunks import HISTORY, NONCE, chunk
+from tests.support.examples import times
 
 
 class Pair:
@@ -107,7 +108,7 @@ _STEPS = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=times(4))
 @given(st.lists(_STEPS, max_size=40))
 def test_whatever_comes_first_the_map_knows_every_record(steps: list[tuple[str, tuple[int, ...]]]) -> None:
     pair = Pair()

@@ -23,6 +23,7 @@ from tests.support.detect.pictures import (
     pictures,
     seen,
 )
+from tests.support.examples import times
 
 
 @pytest.mark.parametrize(("reason", "picture"), CASES, ids=lambda c: c.value if isinstance(c, Reason) else "")
@@ -110,7 +111,7 @@ def _turned(tally: Tally, which: str) -> Tally:
     return replace(tally, gone=tuple(sorted({*tally.gone, voters[0]})), **{which: voters[1:]})
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(4))
 @given(pictures(), st.sampled_from(range(len(WORSE))))
 def test_more_evidence_against_the_primary_never_lowers_the_verdict(p: Picture, which: int):
     before, after = judge(p), judge(WORSE[which](p))

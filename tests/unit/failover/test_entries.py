@@ -31,6 +31,7 @@ from drkit.failover.journal.entries import (
 )
 from drkit.failover.journal.violations import violations
 from drkit.wire import Record, encode
+from tests.support.examples import times
 
 
 def entry(
@@ -157,7 +158,7 @@ def test_a_step_of_the_other_table_does_not_count() -> None:
 @given(size=st.integers(0, 1_500_000))
 @example(size=399_000)
 @example(size=1_048_000)
-@settings(max_examples=10)
+@settings(max_examples=times(0.1))
 def test_large_entries_travel_in_parts(size: int, letter: str) -> None:
     """Every part is taken by a broker with Kafka's default for max.message.bytes, whatever the letters."""
     large = entry("r" * 12, 0, "a", EntryKind.RUN, body={"text": letter * size})

@@ -34,6 +34,7 @@ from drkit.flow_state.codec.record import StateRecord
 from drkit.status.model import HeartbeatStatus
 from tests.support.detect.pictures import AUTO as AUTO_FACTS
 from tests.support.detect.pictures import CASES, LOST, pictures
+from tests.support.examples import times
 
 AUTO_ONLY = {Reason.NOT_ACKNOWLEDGED, Reason.NO_FENCE_AGENT, Reason.NOT_FENCED_YET}
 EACH = {reason: picture for reason, picture in CASES if reason in ROW}
@@ -84,7 +85,7 @@ def test_every_flag_is_an_option_that_is_journalled():
     assert set(EACH) == set(ROW)
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(4))
 @given(pictures())
 def test_whatever_holds_watch_is_refused_by_failover_and_the_other_way_round(p: Picture):
     p = replace(p, seen=LOST.seen, promoted=False)

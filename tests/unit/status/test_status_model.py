@@ -111,16 +111,16 @@ def test_a_pending_fence_is_shown_with_its_run_and_command():
     _, fault = faults_of(silent, loss, rpo_seconds=30.0, interval_seconds=1.0)
     assert fault.text == said.format("once it answers", "drkit fence pay --flow 'a->b'")
 
-    status = FlowStatus("a->b", "a", "b", NOW, "promoted", (fault,), loss, None, None, fence_debt=DEBT)
+    status = FlowStatus("a->b", "a", "b", NOW, "promoted", (fault,), loss, None, None, pending_fence=DEBT)
     told = view(status)
     assert told["fence pending"] == (
         "on a for 2 min, since run run7 (term 3), 2 topics: orders, payments; it was cut off"
     )
-    assert "fence pending" not in view(replace(status, fence_debt=None))
-    assert status.as_dict()["fence_debt"]["run_id"] == "run7"
-    assert list(status.as_dict()["fence_debt"]["topics"]) == ["orders", "payments"]
+    assert "fence pending" not in view(replace(status, pending_fence=None))
+    assert status.as_dict()["pending_fence"]["run_id"] == "run7"
+    assert list(status.as_dict()["pending_fence"]["topics"]) == ["orders", "payments"]
     for debt, topics in ((DEBT, 2.0), (None, 0.0)):
-        figures = FlowFigures(replace(status, fence_debt=debt), 1.0)
+        figures = FlowFigures(replace(status, pending_fence=debt), 1.0)
         [family] = [
             f for f in FlowCollector(lambda f=figures: [f], lambda: 1.0).collect()  # type: ignore[misc]
             if f.name == "drkit_fence_owed_topics"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from drkit.flow_state.records import AclsRecord
 from drkit.topology.acl_plan import AclPlan, AclStep, TargetAcls, plan_acls
 from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind, gives, overrides
+from tests.support.examples import times
 from tests.support.topology.acl_samples import NOTHING, OWN, US, scope
 
 acls = st.builds(
@@ -38,7 +39,7 @@ def apply(plan: AclPlan, here: frozenset[Acl]) -> frozenset[Acl]:
     return here
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(1.5))
 @given(worlds, some)
 def test_a_second_plan_is_empty_and_following_the_source_leaves_what_others_made(world, later):
     source, foreign, own, is_open, prefix, guard = world
@@ -56,7 +57,7 @@ def test_a_second_plan_is_empty_and_following_the_source_leaves_what_others_made
     assert guard or here == foreign, "what drkit made goes with the source's"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(1.5))
 @given(worlds)
 def test_no_deny_is_lost_and_no_other_principal_may_write(world):
     source, foreign, own, is_open, prefix, guard = world
@@ -74,7 +75,7 @@ def test_no_deny_is_lost_and_no_other_principal_may_write(world):
             assert not any(d.denies and overrides(d, allow) for d in plan.record.left_out)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(1.5))
 @given(worlds)
 def test_drkit_is_never_refused_by_what_it_made(world):
     source, foreign, _, is_open, prefix, guard = world

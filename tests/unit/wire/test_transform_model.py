@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drkit.wire import DropReason, How, Record, Transformed
+from tests.support.examples import times
 from tests.support.wire.forge import ABORT, COMMIT, Batch, copied, marker, run
 
 NOW = 1_700_000_000_000
@@ -130,7 +131,7 @@ KNOBS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(3))
 @given(seed=st.integers(0, 1 << 30), size=st.integers(0, 40), limit=st.integers(1, 20_000), knobs=KNOBS)
 def test_a_partition_is_copied_fetch_by_fetch(
     seed: int, size: int, limit: int, knobs: dict[str, Any]
@@ -152,7 +153,7 @@ def test_a_partition_is_copied_fetch_by_fetch(
     assert found == sorted(log.visible)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(2))
 @given(seed=st.integers(0, 1 << 30), ends=st.tuples(st.integers(0, 2000), st.integers(0, 300)), knobs=KNOBS)
 def test_any_slice_of_a_partition(seed: int, ends: tuple[int, int], knobs: dict[str, Any]) -> None:
     log = written(seed, 25)
@@ -164,7 +165,7 @@ def test_any_slice_of_a_partition(seed: int, ends: tuple[int, int], knobs: dict[
     assert start <= done.next_source <= max(start, end)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(1.5))
 @given(seed=st.integers(0, 1 << 30), knobs=KNOBS, cut=st.integers(0, 10_000))
 def test_what_was_copied_can_be_copied_on(seed: int, knobs: dict[str, Any], cut: int) -> None:
     """A chain A→B→C: what leaves the function, with offsets from a broker, is a log again."""
