@@ -48,13 +48,12 @@ class ReplayTail:
             " same topics of the standby, each once."
         )
         stage.on_either_side = Counter(_records(stage, "primary")) | Counter(_records(stage, "standby"))
-        options = ("--disposition", "*=replay", "--reason", _REASON, "--export-to", str(stage.export))
+        chosen = ("--disposition", "*=replay", "--reason", _REASON, "--export-to", str(stage.export))
+        options = ("--flow", _FORTH, *chosen, "--clients-cut", CUT, "--yes")
         shown = f"--disposition '*=replay' --reason '{_REASON}' --export-to {stage.export.name}"
         stage.screen.command(f"drkit reprotect --flow '{_FORTH}' {shown}")
         begun = time.monotonic()
-        report: dict[str, Any] = stage.ask(
-            "reprotect", "--flow", _FORTH, *options, "--clients-cut", CUT, "--yes"
-        )
+        report: dict[str, Any] = stage.ask("reprotect", *options)
         if report.get("state") != "done":
             raise Failed("the return was not done", where="drkit reprotect", evidence=str(report)[:1500])
         seconds = time.monotonic() - begun
