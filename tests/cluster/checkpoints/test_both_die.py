@@ -32,6 +32,7 @@ def test_the_target_alone_knows_every_position(
     assert not counted, "something confirms each of them"
 
 
+@pytest.mark.soak
 def test_a_source_with_another_leader_epoch_is_not_taken_for_one_that_lost_its_end(
     module_cluster: ModuleClusters, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:

@@ -81,6 +81,7 @@ def test_restart_of_the_target_between_tasks_of_live_records(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("turns", [2, in_soak(3)])
 def test_a_producer_that_the_target_has_forgotten(
     module_cluster: ModuleClusters,
@@ -102,6 +103,7 @@ def test_a_producer_that_the_target_has_forgotten(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", [0, in_soak(1), in_soak(2)])
 def test_epochs_that_end_between_old_and_young(flow: Flow, topic_name: str, seed: int) -> None:
     """Short epochs over blocks of all ages: what was fetched and not sent is fetched again."""

@@ -94,6 +94,7 @@ def test_positions_are_exact_at_rest_and_after_the_switch(
     check_switch(flow, topic_name, GROUPS)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("reader", [copier, in_soak(resolver)])
 def test_a_broker_that_goes_away_while_a_task_begins(
     flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch, reader: ModuleType

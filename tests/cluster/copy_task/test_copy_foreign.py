@@ -39,6 +39,7 @@ def test_foreign_writer_between_epochs(flow: Flow, topic_name: str, age_ms: int)
     assert all(e["topic"] == topic_name for e in found)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("age_ms", [in_soak(0), 2 * DAY_MS], ids=["live", "bulk"])
 def test_foreign_writer_while_copying(flow: Flow, topic_name: str, age_ms: int) -> None:
     chance = random.Random(8)
@@ -108,6 +109,7 @@ def _fence(flow: Flow, topic: str, partition: int) -> None:
     flow.ask(flow.target, send)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("when", [in_soak("before"), "while"])
 def test_own_epoch_refused_stops_the_partition_alone(flow: Flow, topic_name: str, when: str) -> None:
     flow.create_both(topic_name, 3)

@@ -23,6 +23,7 @@ def test_killed_again_and_again_under_load(flow: Flow, topic_name: str, mode: st
     kill_again_and_again(flow, topic_name, mode, kills=4, seed=11)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("age_ms", [0, in_soak(_OLD_MS)], ids=["live", "bulk"])
 def test_two_at_once_by_mistake(flow: Flow, topic_name: str, age_ms: int) -> None:
     flow.create_both(topic_name, 2, retention_ms="-1")

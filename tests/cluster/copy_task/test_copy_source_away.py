@@ -89,6 +89,7 @@ def test_a_partition_that_has_no_leader_for_a_while(
     assert all(e["reason"] for e in events)
 
 
+@pytest.mark.soak
 def test_a_leader_that_does_not_answer_a_fetch_is_not_waited_for(
     three: LocalCluster, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:

@@ -110,6 +110,7 @@ def _compare(turning: Turning) -> int:
     return turning.is_exact()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("turns", [1, in_soak(3)])
 def test_turns_at_rest(turning: Turning, clusters: list[LocalCluster], turns: int) -> None:
     first = turning.now.flow

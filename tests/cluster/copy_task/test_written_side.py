@@ -118,6 +118,7 @@ def _no_alarm(turning: Turning) -> None:
     assert not turning.now.flow.events(KIND)
 
 
+@pytest.mark.soak
 @LIVE
 def test_before_the_first_append_and_from_then_on(turning: Turning, age_ms: int) -> None:
     stray = _stray(turning, 3)
@@ -148,6 +149,7 @@ def test_it_stays_stopped_when_the_record_is_gone(turning: Turning) -> None:
     assert flow.offsets(flow.target, turning.topic)[HIT] == stray + 1
 
 
+@pytest.mark.soak
 def test_an_idle_partition_is_looked_at_by_the_next_epoch(turning: Turning) -> None:
     turning.copy()
     _no_alarm(turning)
@@ -220,6 +222,7 @@ def test_what_drkit_leaves_behind_itself_is_no_alarm(turning: Turning, age_ms: i
     _no_alarm(turning)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("when", ["running", in_soak("started")])
 def test_what_clients_write_to_a_promoted_side_is_no_alarm(turning: Turning, when: str) -> None:
     """A task that has missed the failover is refused there; it must not speak of a passive side."""

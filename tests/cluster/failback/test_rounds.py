@@ -11,6 +11,7 @@ from tests.support.failback.rounds import Rounds, is_whole
 from tests.support.in_soak import in_soak
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("turns", [1, in_soak(2)])
 def test_there_and_back_under_load(pair: Pair, tmp_path: Path, turns: int) -> None:
     """With a load of which the brokers are not busy: six switchovers with one that is are a soak run."""

@@ -180,6 +180,7 @@ class LateStep(DrainStep):
         return super().run(context)
 
 
+@pytest.mark.soak
 def test_a_switchover_under_way_is_held_and_a_later_return_refuses_it(returned: Pair) -> None:
     """The record came after the first look of a switchover, or after the last. Nothing is copied any more."""
     side = returned.now

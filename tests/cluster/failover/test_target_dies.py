@@ -29,6 +29,7 @@ def faults(said: Said) -> dict[str, str]:
     return {f["code"]: f["text"] for f in flow["faults"]}
 
 
+@pytest.mark.soak
 def test_the_target_dies_behind_the_fence(
     source: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,6 +190,7 @@ def test_held_and_resumed(night: Night) -> None:
     night.sees_the_primary()
 
 
+@pytest.mark.soak
 def test_held_rolled_back_from_a_silent_primary_and_lifted(night: Night) -> None:
     held = night.held_in_drain("pending")
     night.signal(signal.SIGCONT)

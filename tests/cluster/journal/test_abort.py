@@ -178,6 +178,7 @@ def test_behind_open_it_is_refused_and_nothing_changes(stage: Stage):
     assert RoleRecord.key(stage.topic) in world.state()
 
 
+@pytest.mark.soak
 def test_what_was_rolled_back_is_copied_again(stage: Stage):
     """After an abort the flow copies new records once and in order, and groups have their positions."""
     world = stage.world

@@ -140,6 +140,7 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
     assert stage.write(stage.topics[0], [b"still ours"]) == [True]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("its_process_ended")
 def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: Stage):
     """A1: the switchover is held, the primary dies, it is rolled back; later the primary returns."""

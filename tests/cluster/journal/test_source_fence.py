@@ -193,6 +193,7 @@ def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: St
     stage.ends_here("800000")  # what was set since is kept
 
 
+@pytest.mark.soak
 def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: Stage) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
     with pytest.raises(Refused, match="about to open its target"):
@@ -247,6 +248,7 @@ def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts:
     stage.ends_here()
 
 
+@pytest.mark.soak
 def test_a_run_of_an_older_drkit_is_resumed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no record on the source: it opens, and an abort at the source finds nothing."""
     monkeypatch.setattr(fence, "write_down", lambda *_: None)
@@ -279,6 +281,7 @@ def test_a_later_run_takes_over_what_an_earlier_one_has_left(stage: Stage) -> No
     assert not [r for r in kept.read().open if stage.topic in r.topics]
 
 
+@pytest.mark.soak
 def test_what_was_aborted_is_copied_on(stage: Stage) -> None:
     if not stage.aborted:
         pytest.skip("nothing was aborted before")

@@ -49,6 +49,7 @@ def watched(calm: World, lookout: Lookout) -> Lookout:
     return lookout
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["pause", in_soak("flap"), in_soak("restart")])
 def test_with_the_default_settings_nothing_that_passes_by_itself_alarms(calm: World, name: str):
     """None of it is a HOLD or a LOST."""
@@ -192,6 +193,7 @@ def test_another_cluster_behind_the_name(calm: World, watched: Lookout):
 
 
 # P39
+@pytest.mark.soak
 def test_partitioned_sites_hold_while_one_observer_sees_it(calm: World, watched: Lookout):
     """Replication is cut, and so is one of three observers; the others see the primary at work."""
     watch = {"observers": 3, "vote_interval_seconds": 0.5}

@@ -36,6 +36,7 @@ def copied_in_epochs(flow: Flow, topic: str, numbers: range) -> None:
         segment_is_full(now_ms())
 
 
+@pytest.mark.soak
 def test_positions_of_earlier_epochs_outlive_the_cleaner(flow: Flow, pair: Pair, topic_name: str) -> None:
     flow.create_both(topic_name, retention_ms="-1")
     truth, map_ = Truth(flow, topic_name), MapCleaning(flow, pair.target, topic_name)

@@ -106,6 +106,7 @@ def test_a_worker_on_which_drkit_cannot_run_ends_the_run_with_one_error(
     assert "restarts_in_seconds" not in "".join(capsys.readouterr())
 
 
+@pytest.mark.soak
 def test_another_python_is_named_with_its_worker(cluster: SparkCluster):
     """Also after Spark has run in this process with a secret of its own."""
     with spark_session("drkit tests", 1):
@@ -117,6 +118,7 @@ def test_another_python_is_named_with_its_worker(cluster: SparkCluster):
     assert refused.value.where.startswith("127.0.0.1 executor ")
 
 
+@pytest.mark.soak
 def test_sigterm_while_a_master_says_nothing_ends_the_start(config: Path, cluster: SparkCluster):
     """A port that takes connections and is no master: Spark itself waits for a minute."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
