@@ -60,7 +60,9 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("cli",),
     ("cli.screens",),
     ("cli.actions",),
+    ("cli.actions.back",),
     ("cli.commands",),
+    ("cli.commands.back",),
     ("__main__",),
 )  # fmt: skip
 """A package imports only from packages in lines above its own. The first line is of modules, which may import

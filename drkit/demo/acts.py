@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from drkit.demo.failover_acts import FailOver, GoOn, PrimaryDies
 from drkit.demo.group_acts import ReadSome, ReadTheRest
+from drkit.demo.home_acts import HomeAgain, PrimaryReturns, ReplayTail
 from drkit.demo.proof import read_all
 from drkit.demo.stage import TOPICS, Stage
 from drkit.demo.turn_acts import ComeHome, GoOver
@@ -231,6 +232,7 @@ _BEGINNING: tuple[Act, ...] = (TwoClusters(), OpenShop(), Replicate(), ReadSome(
 _PROOF: tuple[Act, ...] = (VerifyAct(), BothSides())
 ACTS: tuple[Act, ...] = (
     *_BEGINNING, *_PROOF, GoOver(), ComeHome(), PrimaryDies(), FailOver(), GoOn(),
+    PrimaryReturns(), ReplayTail(), HomeAgain(),
 )  # fmt: skip
 """In the order in which they are played."""
 PEACEFUL: tuple[Act, ...] = (*_BEGINNING, ReadTheRest(), *_PROOF)

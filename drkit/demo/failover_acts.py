@@ -15,6 +15,7 @@ from drkit.errors import Failed
 _PER_SECOND = 2000
 _OPEN_SECONDS = 1.5
 _QUIET_SECONDS = 0.5
+_CUT_SECONDS = 0.5
 _LONGEST = 70
 """Characters of a note in the table of steps."""
 
@@ -27,11 +28,14 @@ class PrimaryDies:
     def run(self, stage: Stage) -> None:
         """Open the shop once more, and kill every broker of the primary while it works."""
         stage.screen.say(
-            "The next day the shop is open and drkit copies, when every broker of the primary is killed at"
-            " once (SIGKILL). What was acknowledged in its last moments may be there and nowhere else."
+            "The next day the shop is open and drkit copies. First the link between the sites breaks, then"
+            " every broker of the primary is killed at once (SIGKILL). What was acknowledged in its last"
+            " moments is there and nowhere else."
         )
         stage.shop.open(_PER_SECOND)
         stage.watch(_OPEN_SECONDS, "the shop is open again")
+        stage.replicator.kill()
+        stage.watch(_CUT_SECONDS, "nothing is copied, the shop keeps writing", alive=False)
         stage.kill_primary()
         stage.shop.abandon()
         stage.screen.fact(f"{stage.shop.records:,} records were acknowledged by a cluster that is gone")
@@ -54,7 +58,6 @@ class FailOver:
         seconds = time.monotonic() - begun
         if report.get("state") != "done":
             raise Failed("the failover was not done", where="drkit failover", evidence=str(report)[:1500])
-        stage.replicator.kill()  # there is nothing left for it to copy from
         stage.screen.table([_row(step) for step in report["steps"]])
         stage.screen.fact(report["loss"]["statement"])
         places = report["loss"]["partitions"]

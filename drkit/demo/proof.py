@@ -14,6 +14,9 @@ from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.verify.reading import RangeReader
 
+Content = tuple[str, int, bytes | None]
+"""Topic, partition and value of a record."""
+
 
 class ReadResult(NamedTuple):
     """What a consumer got from one cluster."""
@@ -56,6 +59,21 @@ def read_all(settings: ClusterSettings, topics: list[str]) -> ReadResult:
     finally:
         reader.close()
     return ReadResult(records, size, fingerprints, orders)
+
+
+def contents(settings: ClusterSettings) -> list[Content]:
+    """All committed records of the shop's topics; no two of them have the same content."""
+    cluster = Cluster.connect(settings)
+    topics = describe_topics(cluster, [ORDERS, PAYMENTS])
+    where = [TopicPartition(t.name, p) for t in topics.values() for p in t.partitions]
+    ends = list_offsets(cluster, where, "latest", committed=True)
+    reader = RangeReader(settings)
+    try:
+        return [
+            (at.topic, at.partition, s.value) for at in sorted(where) for s in reader.read(at, 0, ends[at])
+        ]
+    finally:
+        reader.close()
 
 
 def payments(settings: ClusterSettings) -> Payments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 import random
 import threading
@@ -35,7 +36,9 @@ class Shop:
         self.bytes = 0
         self._bootstrap = bootstrap
         self._next = 0
+        self._paid = 0
         self._closed = threading.Event()
+        self._abandoned: list[threading.Event] = []
         self._threads: list[threading.Thread] = []
         self._failure: BaseException | None = None
         self._random = random.Random(17)  # noqa: S311  sample data
@@ -65,9 +68,12 @@ class Shop:
 
     def open(self, per_second: int) -> None:
         """Begin the day: orders at this pace, and their payments."""
-        self._closed.clear()
-        for name, run in (("orders", lambda: self._sell(per_second)), ("payments", self._collect)):
-            thread = threading.Thread(target=self._guarded, args=(run,), name=f"shop {name}", daemon=True)
+        self._closed = closed = threading.Event()
+        orders, payments = lambda: self._sell(per_second, closed), lambda: self._collect(closed)
+        for name, run in (("orders", orders), ("payments", payments)):
+            thread = threading.Thread(
+                target=self._guarded, args=(run, closed), name=f"shop {name}", daemon=True
+            )
             self._threads.append(thread)
             thread.start()
 
@@ -91,21 +97,23 @@ class Shop:
 
     def abandon(self) -> None:
         """Stop a shop whose primary is gone, without waiting for acknowledgements that never come."""
+        self._abandoned.append(self._closed)
         self._closed.set()
         for thread in self._threads:
             thread.join(_ABANDON_SECONDS)
         self._threads = []
         self._producer.purge()
 
-    def _guarded(self, run: Any) -> None:
+    def _guarded(self, run: Callable[[], None], closed: threading.Event) -> None:
         try:
             run()
         except KafkaException as error:
-            self._failure = error  # raised again by close()
+            if closed not in self._abandoned:
+                self._failure = error  # raised again by close()
 
-    def _sell(self, per_second: int) -> None:
+    def _sell(self, per_second: int, closed: threading.Event) -> None:
         begun, sold = time.monotonic(), 0
-        while not self._closed.wait(_TICK_SECONDS):
+        while not closed.wait(_TICK_SECONDS):
             due = int((time.monotonic() - begun) * per_second)
             while sold < due:
                 self._order()
@@ -141,17 +149,19 @@ class Shop:
             self.orders += 1
             self.bytes += len(message)
 
-    def _collect(self) -> None:
+    def _collect(self, closed: threading.Event) -> None:
         """Payments in transactions; the first card is declined, then every fourth: those are rolled back."""
         producer = self._make(**{"transactional.id": "demo-payments", "linger.ms": 2})
         producer.init_transactions(_FLUSH_SECONDS)
         chance = random.Random(23)  # noqa: S311  sample data
-        while not self._closed.wait(_PAYMENT_SECONDS):
+        while not closed.wait(_PAYMENT_SECONDS):
             producer.begin_transaction()
             count = chance.randrange(8, 20)
             for _ in range(count):
                 number = chance.randrange(max(1, self._next))
-                self._put(producer, PAYMENTS, f"order-{number}", {"pays": number}, None)
+                payment = {"payment": self._paid, "pays": number}
+                self._put(producer, PAYMENTS, f"order-{number}", payment, None)
+                self._paid += 1
             if not self.declined or chance.random() < _DECLINED:
                 producer.flush(_FLUSH_SECONDS)  # records that wait here would never be written to the log
                 producer.abort_transaction(_FLUSH_SECONDS)

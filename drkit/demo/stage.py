@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 import json
@@ -21,6 +22,7 @@ from drkit.config import Settings, load
 from drkit.demo.accounting import Payments
 from drkit.demo.configuration import back, there
 from drkit.demo.observer import StandbyObserver
+from drkit.demo.proof import Content
 from drkit.demo.replicator import ReplicatorProcess, environment
 from drkit.demo.screen import Scene, Screen
 from drkit.demo.shop import ORDERS, PAYMENTS, Shop
@@ -52,6 +54,8 @@ class Stage:
     """Filled by the acts; plain data."""
     read_on_primary: Payments = field(default_factory=dict, init=False)
     """What the group got before it moved."""
+    on_either_side: Counter[Content] = field(default_factory=Counter, init=False)
+    """The committed records that either cluster had before the old primary came home."""
     folder: Path = field(init=False)
     _ending: ExitStack = field(default_factory=ExitStack, init=False)
     _asked: float = field(default=0.0, init=False)
@@ -134,6 +138,16 @@ class Stage:
         if self._primary is None:
             raise Failed("the primary of a kept pair is not killed", where="drkit demo --keep")
         self._primary.kill()
+
+    def restart_primary(self) -> None:
+        """Start the killed brokers again, with their data."""
+        if self._primary is not None:
+            self._primary.restart()
+
+    @property
+    def export(self) -> Path:
+        """Where the records that only the old primary has are exported to."""
+        return self.folder / "export"
 
     @property
     def endpoint(self) -> Path:

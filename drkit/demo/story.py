@@ -64,6 +64,8 @@ def rows(measured: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("", "{turn_lost} lost", "{turn_repeated} repeated, of {turn_records:,} records"),
         ("failover", "{failover_seconds} s", "from its first step until the standby was verified"),
         ("", "{failover_lost:,} records", "acknowledged by the primary in its last moment, and lost with it"),
+        ("return", "{return_seconds} s", "exported, emptied and replayed; then it is the standby"),
+        ("", "{home_lost} lost", "{home_repeated} repeated, of {home_records:,} records of both sides"),
         ("verify", "{verify[records_per_second]:,} records/s", "compared in {verify[seconds]} s"),
         ("lost by the copy", "{lost}", ""),
         ("twice", "{twice}", ""),

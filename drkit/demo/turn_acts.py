@@ -13,7 +13,7 @@ from drkit.errors import Failed
 _PER_SECOND = 1000
 _OPEN_SECONDS = 1.5
 _PATIENCE_SECONDS = 120.0
-_CUT = "the shop goes where it is told"
+CUT = "the shop goes where it is told"
 _FORTH, _BACK = "primary->standby", "standby->primary"
 
 
@@ -82,9 +82,9 @@ class ComeHome:
 
 def switched(stage: Stage, flow: str) -> None:
     """Run the command, and show its steps."""
-    stage.screen.command(f"drkit failover --flow '{flow}' --all --planned --clients-cut '{_CUT}'")
+    stage.screen.command(f"drkit failover --flow '{flow}' --all --planned --clients-cut '{CUT}'")
     begun = time.monotonic()
-    options = ("--flow", flow, "--all", "--planned", "--yes", "--clients-cut", _CUT)
+    options = ("--flow", flow, "--all", "--planned", "--yes", "--clients-cut", CUT)
     report: dict[str, Any] = stage.ask("failover", *options)
     if report.get("state") != "done":
         raise Failed("the switchover was not done", where=flow, evidence=str(report)[:1500])
@@ -94,12 +94,15 @@ def switched(stage: Stage, flow: str) -> None:
     stage.screen.fact(f"{report['loss']['statement']}, in {seconds:.1f} s")
 
 
-def works_at(stage: Stage, cluster: str) -> None:
-    """The shop is open for a moment at the cluster that is the primary now."""
+def works_at(stage: Stage, cluster: str, *, alive: bool = True) -> None:
+    """The shop is open for a moment at the cluster that is the primary now.
+
+    :param alive: a replicator runs
+    """
     stage.shop.move(stage.bootstrap(cluster))
     before = stage.shop.records
     stage.shop.open(_PER_SECOND)
-    stage.watch(_OPEN_SECONDS, f"the shop works at the {cluster}")
+    stage.watch(_OPEN_SECONDS, f"the shop works at the {cluster}", alive=alive)
     stage.shop.close()
     stage.screen.fact(f"{stage.shop.records - before:,} records more, written to the {cluster}")
 
