@@ -98,7 +98,48 @@ def test_on_a_terminal_it_is_asked_and_done_unless_yes_was_said(
     assert seen[-1].dispositions == {"a": "discard"}
 
 
-def test_an_interrupt_at_a_question_changes_nothing(
+class Desk:
+    """A service whose return is held until something is decided about the topic a."""
+
+    def __init__(self) -> None:
+        self.begun: list[bool] = []
+        self.resumed: list[RunRequest] = []
+
+    def begin_return(self, _request: RunRequest, _confirm: Any, *, topics: Any, decides_later: bool) -> Any:
+        assert topics == ()
+        self.begun.append(decides_later)
+        raise undecided(a=1)
+
+    def resume(self, request: RunRequest) -> dict[str, Any]:
+        self.resumed.append(request)
+        return {"state": "done"}
+
+
+@pytest.mark.parametrize(
+    ("terminal", "yes", "hold"),
+    [(True, False, False), (True, True, False), (False, False, False), (True, False, True)],
+)
+def test_what_is_asked_is_kept_and_exported_before(
+    monkeypatch: pytest.MonkeyPatch, *, terminal: bool, yes: bool, hold: bool
+) -> None:
+    """The old primary's retention does not wait for an answer: the return is held while somebody thinks."""
+    monkeypatch.setattr(reprotect, "can_ask", lambda: terminal)
+    monkeypatch.setattr(choices, "answered", lambda *_, **__: "discard")
+    desk: Any = Desk()
+
+    def begin() -> dict[str, Any]:
+        return reprotect.begun(desk, RunRequest(), PLACE, topics=(), yes=yes, hold=hold)
+
+    if terminal and not yes and not hold:
+        assert begin() == {"state": "done"}
+        assert (desk.begun, desk.resumed[0].dispositions) == ([True], {"a": "discard"})
+        return
+    with pytest.raises(Undecided):
+        begin()
+    assert (desk.begun, desk.resumed) == ([hold], [])
+
+
+def test_an_interrupt_at_a_question_decides_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object) -> str:
@@ -107,4 +148,4 @@ def test_an_interrupt_at_a_question_changes_nothing(
     monkeypatch.setattr("drkit.cli.questions.answer", interrupted)
     with pytest.raises(click.Abort):
         decided_on_terminal(undecided(a=1), RunRequest(), PLACE)
-    assert "nothing was changed" in capsys.readouterr().err
+    assert "nothing was decided" in capsys.readouterr().err
