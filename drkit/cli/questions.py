@@ -30,9 +30,9 @@ def answered(question: str, choices: Sequence[str], *, command: str) -> str:
     """Return what a person answers: one of some words, or any text where none are given. None is a default.
 
     :raises Usage: there is no terminal on which to answer
-    :raises click.Abort: interrupted at the question, after a line that says that nothing was changed
+    :raises click.Abort: interrupted at the question, after a line that says that nothing was decided
     """
-    return _put(lambda: answer(question, choices), command, "say it by options")
+    return _put(lambda: answer(question, choices), command, "say it by options", "nothing was decided")
 
 
 def can_ask() -> bool:
@@ -40,22 +40,22 @@ def can_ask() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
-def _put(question: Callable[[], _T], command: str, instead: str) -> _T:
+def _put(question: Callable[[], _T], command: str, instead: str, without: str = "nothing was changed") -> _T:
     if sys.stdin is None or sys.stdin.closed:
-        raise _unanswered(command, instead)
+        raise _unanswered(command, instead, without)
     try:
         return question()
     except click.Abort as error:
         if isinstance(error.__context__, EOFError) and not sys.stdin.isatty():
             say()
-            raise _unanswered(command, instead) from None
-        say("\nnothing was changed")
+            raise _unanswered(command, instead, without) from None
+        say(f"\n{without}")
         raise
 
 
-def _unanswered(command: str, instead: str) -> Usage:
+def _unanswered(command: str, instead: str, without: str) -> Usage:
     return Usage(
-        "no terminal to ask on: nothing was changed",
+        f"no terminal to ask on: {without}",
         where=command,
         evidence="the question needs an answer, and standard input has none",
         hint=instead,

@@ -37,7 +37,7 @@ def answer(question: str, choices: Sequence[str]) -> str:
 
     :param choices: the words that may be answered; empty: any text
     """
-    kind = click.Choice(list(choices)) if choices else click.STRING
+    kind = click.Choice([str(c) for c in choices]) if choices else click.STRING
     return str(click.prompt(visible(question), type=kind, show_choices=True, err=True)).strip()
 
 

@@ -68,7 +68,7 @@ class FailoverService(Runs):
     ) -> dict[str, Any]:
         """Make the old primary the standby of the new one; return the report.
 
-        :param confirm: called before anything is begun
+        :param confirm: called before anything is begun, with what would be done
         :param topics: by their names on the old primary; empty: all that a failover has promoted
         :param decides_later: begin also where somebody has still to decide: the run keeps what the old
             primary has, exports it, and is held then

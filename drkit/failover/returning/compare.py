@@ -96,11 +96,12 @@ def cuts_of(context: Context) -> dict[TopicPartition, int]:
 def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartition, PartitionDivergence]:
     """Every partition of the scope on the old primary, compared with its copy.
 
-    :param undecided: also while transactions are open there, as before a run has decided them
+    :param undecided: also while transactions are open there, as before a run has decided them; after a
+        switchover contents are not compared then: the run does it
     :raises Refused: a transaction is not decided there
     :raises Failed: it is unknown
     """
-    depth = DEPTH if unplanned(context) else _DEPTH
+    depth = DEPTH if unplanned(context) else 0 if undecided else _DEPTH
     found = divergence(context, topics=context.scope.topics, depth=depth, commits=False)
     if found.unanswered:
         raise Failed(

@@ -151,6 +151,7 @@ def undecided(
 ) -> Undecided | None:
     """What somebody has to decide before anything is destroyed; None: nothing."""
     tails: dict[str, int] = {}
+    found = list(found)
     for u in found:
         if u.has_tail and choice_for(context.request.dispositions, u.at.topic) is None:
             tails[u.at.topic] = tails.get(u.at.topic, 0) + u.tail.records
@@ -159,7 +160,9 @@ def undecided(
         return None
     asked = [f"{t}: what becomes of {counted(n, 'record')}" for t, n in sorted(tails.items())]
     emptied = sum(m.empties for m in methods.values())
-    asked += [f"why {counted(emptied, 'partition', 'is')} emptied"] if no_reason else []
+    whys = [f"{u.at}: {u.why}" for u in found if u.at in methods and methods[u.at].empties]
+    some = f" ({first_of(whys)})" if whys else ""
+    asked += [f"why {counted(emptied, 'partition', 'is')} emptied{some}"] if no_reason else []
     options = " --disposition TOPIC=discard|replay|quarantine" if tails else ""
     error = Undecided(
         "somebody has to decide before the old primary's partitions are emptied",

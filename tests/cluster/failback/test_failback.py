@@ -28,6 +28,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 
 @pytest.mark.timeout(600)
 def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
+    """P41."""
     file = written(home.side, tmp_path)
     flow = f"{home.side.source.alias}->{home.side.target.alias}"
     words = ["failback", "--flow", flow, "--clients-cut", CUT, "--export-to", str(tmp_path / "saved")]

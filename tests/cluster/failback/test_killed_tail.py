@@ -24,10 +24,12 @@ REPLAYED = Case("replay", "rebuild", tail=6)
 DISCARDED = Case("discard", "rebuild", tail=6)
 A_FEW = (
     (StepName.EXPORT, "export", EntryKind.RESULT, "before"),
-    (StepName.BEGIN, "empty ", EntryKind.RESULT, "before"),
     (StepName.REPLAY, "replay", EntryKind.RESULT, "before"),
 )
-"""Where it hurts most: files, an emptied topic and appended records that are not on record yet."""
+"""Where it hurts most: files, and appended records, that are not on record yet."""
+
+ABORTED = ((StepName.BEGIN, "empty ", EntryKind.RESULT, "after"),)
+"""A topic was emptied, and nothing is copied to it."""
 
 
 class Made:
@@ -51,20 +53,25 @@ def made(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
         found.home.close()
 
 
-def test_killed_at_some_boundaries_and_resumed(made: Made, orchestrators: Orchestrators) -> None:
-    stage = made(orchestrators, len(A_FEW) + 1)
+@pytest.mark.timeout(600)
+def test_killed_at_some_boundaries_and_resumed_or_aborted(made: Made, orchestrators: Orchestrators) -> None:
+    stage = made(orchestrators, len(A_FEW) + len(ABORTED) + 1)
     first = next(stage.left)
     assert not stage.begun(first)
     unbroken, entries = stage.ended(first), stage.home.side.run_log().entries
-    for (step, effect, kind, when), topic in zip(A_FEW, stage.left, strict=True):
-        found = (
-            n
-            for n, e in enumerate(entries)
-            if (e.step, e.effect.replace(first, ""), e.kind) == (step, effect, kind)
-        )
-        assert stage.begun(topic, Kill(next(found), when))
+    names = [(e.step, e.effect.replace(first, ""), e.kind) for e in entries]
+    for (step, effect, kind, when), topic in zip(A_FEW, stage.left, strict=False):
+        assert stage.begun(topic, Kill(names.index((step, effect, kind)), when))
         stage.resumed()
-        assert stage.ended(topic) == unbroken, (step, effect, kind, when)
+        assert stage.ended(topic) == unbroken, (step, effect, when)
+    for (step, effect, kind, when), topic in zip(ABORTED, stage.left, strict=True):
+        before = stage.standing(topic)
+        assert stage.begun(topic, Kill(names.index((step, effect, kind)), when))
+        stage.aborted()
+        assert stage.standing(topic) == before, (step, effect, when)
+        assert stage.is_incomplete(topic) is (step is StepName.BEGIN), (step, effect, when)
+        assert not stage.begun(topic)
+        assert stage.ended(topic) == unbroken, (step, effect, when)
     stage.all_is_well()
 
 

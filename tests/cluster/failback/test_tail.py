@@ -78,7 +78,7 @@ def home(
 
 @pytest.mark.timeout(900)
 def test_what_was_decided_is_done(home: DeadPrimary, tmp_path: Path) -> None:
-    """Two rounds: the second one fails over from the other side, and returns, as planned."""
+    """P41. Two rounds: the second one fails over from the other side, and returns, as planned."""
     operator = Operator(home, tmp_path)
     home.fall()
     _while_it_is_away(operator)

@@ -202,5 +202,5 @@ def test_a_switchover_under_way_is_held_and_a_later_return_refuses_it(returned: 
         state.put(found, WrittenRecord.name_of(TopicPartition(later, 0)))
     with pytest.raises(Refused) as refused:
         returned.reprotect()
-    assert "records of somebody else from when it was the standby" in refused.value.what
-    assert f"{later}-0 at 5" in refused.value.evidence
+    assert "somebody has to decide before the old primary's partitions are emptied" in refused.value.what
+    assert f"{later}-0: 1 records on the new primary are not on it" in refused.value.evidence

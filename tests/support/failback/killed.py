@@ -97,6 +97,13 @@ class KilledReturns:
             "positions": {g: back.committed(back.target, g) for g in groups},
         }  # fmt: skip
 
+    def is_incomplete(self, topic: str) -> bool:
+        """Whether a topic of the old primary is noted as emptied, and nothing is copied to it."""
+        side = self.home.side
+        with StateTopic(side.target, side.source.alias) as state:
+            state.load()
+            return state.get(IncompleteRecord, topic) is not None
+
     def all_is_well(self) -> None:
         """Everything is copied back; each record and each offset is compared."""
         home = self.home

@@ -20,6 +20,7 @@ from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.groups.look import TargetGroup
 from drkit.failover.steps.commit_offsets import _decided
+from drkit.flow_state.copied_topics import known_of
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
 from tests.support.stored import flow_state
@@ -84,10 +85,11 @@ def test_a_commit_after_the_gates_is_judged_in_the_same_way(*, returns: bool):
         "starts": {"b.orders-0": 0},
         "ends": {"b.orders-0": 9},
     }
+    records = flow_state({"topic/orders": copy, **begun})
     context = SimpleNamespace(
         scope=SHOP, flow=FlowSettings(source="a", target="b"), request=RunRequest(keep_positions=True),
         result=lambda _step: translated, wall=lambda: 1,
-        state=SimpleNamespace(records=flow_state({"topic/orders": copy, **begun})),
+        state=SimpleNamespace(records=records), known=known_of(records),
     )  # fmt: skip
     own = {"g-shop": TargetGroup("Empty", (), {TopicPartition("b.orders", 0): StoredOffset(3)})}
     if not returns:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 from drkit.cli.actions.back.choices import Decisions, request_of
-from drkit.cli.actions.back.reprotect import asking, decided_with, show_rehearsal
+from drkit.cli.actions.back.reprotect import begun, decided_with, show_rehearsal
 from drkit.cli.actions.failover import asking as asking_to_switch
 from drkit.cli.actions.failover import show_rehearsal as show_switch
 from drkit.cli.configuration import configuration
@@ -153,10 +153,9 @@ class _WayHome:
         if now.is_under_way:
             resume = partial(service.resume, take_over=self._given["take_over"])
             return partial(decided_with, resume, request, _PLACE, yes=yes)
-        # Clients are home by now: nothing is decided any more.
-        confirm = asking(_PLACE, yes=yes or now.stage is HomeStage.TURN)
-        begin = partial(service.begin_return, confirm=confirm, topics=topics)
-        return partial(decided_with, begin, request, _PLACE, yes=yes)
+        # Once clients are home there is nothing to confirm.
+        yes = yes or now.stage is HomeStage.TURN
+        return partial(begun, service, request, _PLACE, topics=topics, yes=yes)
 
     def _return_request(self, stage: HomeStage) -> tuple[RunRequest, tuple[str, ...]]:
         """The request of a return, and its topics; a turn after a switchover has nothing to decide."""

@@ -69,12 +69,7 @@ def _worked(
     """Begin a return, continue it, or roll it back; asks what is not decided."""
     if given["abort"] or given["resume"]:
         return _again(settings, service, request, given)
-    confirm = asking(_PLACE, yes=given["yes"])
-
-    def begin(decided: RunRequest) -> dict[str, Any]:
-        return service.begin_return(decided, confirm, topics=given["topics"], decides_later=given["hold"])
-
-    return decided_with(begin, request, _PLACE, yes=given["yes"])
+    return begun(service, request, _PLACE, topics=given["topics"], hold=given["hold"], yes=given["yes"])
 
 
 def _again(
@@ -91,6 +86,34 @@ def _again(
         error.hint = "begin one: drkit reprotect"
         folder = folder_of(settings.failover.journal_folder)
         raise explained(error, folder, service.flow.name) from error
+
+
+def begun(
+    service: FailoverService,
+    request: RunRequest,
+    place: str,
+    *,
+    topics: tuple[str, ...],
+    yes: bool,
+    hold: bool = False,
+) -> dict[str, Any]:
+    """Begin a return. On a terminal what is not decided is asked when it is kept and exported: that can wait.
+
+    :param place: the command, for errors
+    :param yes: do not ask
+    :param hold: begin also what is not decided, and leave it held
+    :raises Undecided: nobody can be asked
+    :raises DrkitError: it is refused, held or failed
+    """
+    asks = can_ask() and not yes and not hold
+    confirm = asking(place, yes=yes)
+    try:
+        return service.begin_return(request, confirm, topics=topics, decides_later=hold or asks)
+    except Undecided as error:
+        if not asks:
+            raise
+        decided = decided_on_terminal(error, request, place)
+    return service.resume(decided)
 
 
 def decided_with(
@@ -209,7 +232,7 @@ def asking(place: str, *, yes: bool) -> ConfirmReturn:
 
     def confirm(proposal: ReturnProposal) -> None:
         show_return(proposal)
-        if not yes:
+        if not (yes or proposal.undecided):  # that is asked later, before anything is destroyed
             ask(f"Make {proposal.old_primary} the standby?", command=place)
 
     return confirm
