@@ -75,6 +75,10 @@ def test_the_whole_story(tmp_path: Path, place: dict[str, str]) -> None:
     assert measured["turn_lost"] == measured["turn_repeated"] == 0
     assert measured["turn_records"] > measured["records"], "the shop worked on both sides in between"
     assert measured["failover_groups"] == 1
+    assert measured["failover_lost"] > 0
+    assert measured["return_only_old"] >= measured["failover_lost"], "what was not copied is found again"
+    assert measured["home_lost"] == measured["home_repeated"] == 0
+    assert measured["home_records"] > measured["turn_records"] + measured["failover_lost"]
     assert 0 < measured["failover_seconds"] < 60
     assert set(measured["lost_from"]) >= {f"orders-{p}" for p in range(6)}
     assert measured["position_seconds"] < 60
