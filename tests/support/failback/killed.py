@@ -86,16 +86,23 @@ class KilledReturns:
         with StateTopic(side.target, side.source.alias) as state:
             state.load()
             role = state.get(RoleRecord, topic)
-            fences = state.get(FenceSizesRecord)
         with StateTopic(back.target, back.source.alias) as state:
             state.load()
             done = state.get(ReturnRecord, topic)
         groups = [g for g in self.home.groups if g.rpartition("-")[0] == topic]
         return {
-            "role": role, "fenced": fences is not None and topic in fences.topics, "return": done,
+            "role": role, "return": done,
             "settings": self.settings(topic),
             "positions": {g: back.committed(back.target, g) for g in groups},
         }  # fmt: skip
+
+    def is_fenced(self, topic: str) -> bool:
+        """Whether the old primary's fence stands, as the failover wanted it."""
+        side = self.home.side
+        with StateTopic(side.target, side.source.alias) as state:
+            state.load()
+            fences = state.get(FenceSizesRecord)
+            return fences is not None and topic in fences.topics
 
     def is_incomplete(self, topic: str) -> bool:
         """Whether a topic of the old primary is noted as emptied, and nothing is copied to it."""
