@@ -19,7 +19,7 @@ _NOTHING_LEFT = {
 }
 _PAGES = {
     FAILOVER.name: "docs/how-to/night.md",
-    RETURN.name: "docs/how-to/planned-switchover.md",
+    RETURN.name: "docs/how-to/failback.md",
 }
 
 

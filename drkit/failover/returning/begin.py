@@ -121,7 +121,10 @@ class BeginStep:
                 f"{context.flow.source} is incomplete: emptied, and nothing is copied to"
                 f" {first_of(incomplete)}; only {context.flow.target} has their records"
             )
-        return StepResult({"incomplete": incomplete, "begun": begun}, tuple(notes))
+        evidence: dict[str, Any] = {"incomplete": incomplete, "begun": begun}
+        if begun or incomplete:
+            evidence["pending"] = "; ".join(notes)
+        return StepResult(evidence, tuple(notes))
 
     # -- the parts ----------------------------------------------------------------------------------
 

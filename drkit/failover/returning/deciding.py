@@ -20,7 +20,7 @@ from drkit.failover.returning.gates import refuse_methods
 from drkit.failover.returning.replays import planned_replay
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound, method_of, of_json
-from drkit.flow_state.records import TailRecord
+from drkit.flow_state.records import IncompleteRecord, TailRecord
 from drkit.model import TopicPartition
 
 DECISION: Final = "decision"
@@ -90,6 +90,7 @@ class DecideStep:
             return StepResult({"topics": {}})
         _refuse_replays(context, chosen)
         reason, by = context.request.reason, person()
+        left = _left_notes(context, chosen)
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
         notes = [f"decided by {by}: {reason}"]
@@ -97,7 +98,7 @@ class DecideStep:
             what = decision["disposition"] or "nothing is given up"
             kinds = sorted({str(m) for m in decision["methods"].values()})
             notes.append(f"{topic}: {what}; {', '.join(kinds)}")
-        return StepResult({"topics": chosen, "reason": reason, "by": by}, tuple(notes))
+        return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
@@ -108,18 +109,20 @@ class DecideStep:
         return StepResult()
 
     def _note(self, context: Context, chosen: Mapping[str, Mapping[str, Any]], by: str) -> None:
-        exported = context.result(StepName.EXPORT)
         for topic, decision in chosen.items():
             known = context.state.get(TailRecord, topic)
-            known = known if known is not None and known.run_id == context.run_id else None
+            is_kept = known is not None and (
+                known.run_id == context.run_id or _is_left(context, topic, known)
+            )
+            known = known if is_kept else None
             context.state.put(
                 TailRecord(
                     run_id=context.run_id,
                     at_ms=context.wall(),
                     records=known.records if known is not None else 0,
                     spans=known.spans if known is not None else {},
-                    manifest=exported.get("manifest") if known is not None else None,
-                    sha256=exported.get("sha256") if known is not None else None,
+                    manifest=known.manifest if known is not None else None,
+                    sha256=known.sha256 if known is not None else None,
                     disposition=decision["disposition"],
                     methods={int(p): str(m) for p, m in decision["methods"].items()},
                     reason=context.request.reason,
@@ -127,6 +130,23 @@ class DecideStep:
                 ),
                 topic,
             )
+
+
+def _is_left(context: Context, topic: str, known: TailRecord) -> bool:
+    """Whether an aborted return has emptied a topic: its records are in that run's export only."""
+    return bool(known.manifest) and context.state.get(IncompleteRecord, topic) is not None
+
+
+def _left_notes(context: Context, topics: Iterable[str]) -> list[str]:
+    """Where the records are that an aborted return has deleted, and what appends them."""
+    notes = []
+    for topic in sorted(topics):
+        known = context.state.get(TailRecord, topic)
+        if known is not None and _is_left(context, topic, known):
+            some = counted(known.records, "record", "is")
+            command = f"drkit replay --from {known.manifest} --topic {topic}"
+            notes.append(f"{topic}: {some} in the export of an earlier return only; to append: {command}")
+    return notes
 
 
 def unsound_of(context: Context) -> list[Unsound]:

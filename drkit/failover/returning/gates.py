@@ -8,7 +8,7 @@ from typing import Final
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.choices import Method
+from drkit.failover.core.choices import EVERY_TOPIC, Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.reverse import reverse_flow
@@ -183,10 +183,9 @@ async def _early(
 
 def _refuse_lost_history(context: Context, rebuilt: set[TopicPartition]) -> None:
     """Refuse to rebuild from a log that begins later than what the old primary still has."""
-    lost = [
-        f"{at}: {n} offsets" for at, n in _lost_history(context, rebuilt)
-        if at.topic not in context.request.give_up_history
-    ]  # fmt: skip
+    given_up = set(context.request.give_up_history)
+    asked = {at for at in rebuilt if not given_up & {at.topic, EVERY_TOPIC}}
+    lost = [f"{at}: {n} offsets" for at, n in _lost_history(context, asked)] if asked else []
     if lost:
         raise Refused(
             "the old primary has earlier records than the new one: a rebuilt partition would lose them",

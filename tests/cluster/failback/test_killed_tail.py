@@ -69,9 +69,12 @@ def test_killed_at_some_boundaries_and_resumed_or_aborted(made: Made, orchestrat
         assert stage.begun(topic, Kill(names.index((step, effect, kind)), when))
         stage.aborted()
         assert stage.standing(topic) == before, (step, effect, when)
+        assert stage.is_fenced(topic), "a pending fence stays, once it is applied"
         assert stage.is_incomplete(topic) is (step is StepName.BEGIN), (step, effect, when)
         assert not stage.begun(topic)
-        assert stage.ended(topic) == unbroken, (step, effect, when)
+        again = stage.ended(topic)
+        assert (again["records"], again["methods"]) == (unbroken["records"], unbroken["methods"])
+        stage.replayed(topic)
     stage.all_is_well()
 
 

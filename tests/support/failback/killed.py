@@ -12,7 +12,9 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from tests.support.failback.tail import DeadPrimary
+from tests.support.failover.command import drkit
 from tests.support.failover.orchestrator import Kill, Orchestrators
+from tests.support.failover.settings_file import written
 
 
 class KilledReturns:
@@ -86,16 +88,34 @@ class KilledReturns:
         with StateTopic(side.target, side.source.alias) as state:
             state.load()
             role = state.get(RoleRecord, topic)
-            fences = state.get(FenceSizesRecord)
         with StateTopic(back.target, back.source.alias) as state:
             state.load()
             done = state.get(ReturnRecord, topic)
         groups = [g for g in self.home.groups if g.rpartition("-")[0] == topic]
         return {
-            "role": role, "fenced": fences is not None and topic in fences.topics, "return": done,
+            "role": role, "return": done,
             "settings": self.settings(topic),
             "positions": {g: back.committed(back.target, g) for g in groups},
         }  # fmt: skip
+
+    def replayed(self, topic: str) -> None:
+        """Append from the export what a rolled back return had emptied: the old primary has it no more."""
+        side = self.home.side
+        with StateTopic(side.target, side.source.alias) as state:
+            state.load()
+            tail = state.get(TailRecord, topic)
+        assert tail is not None
+        assert tail.manifest
+        said = drkit(written(side, side.folder), "replay", "--from", tail.manifest, "--topic", topic, "--yes")
+        assert said.code == 0, said.err
+
+    def is_fenced(self, topic: str) -> bool:
+        """Whether the old primary's fence stands, as the failover wanted it."""
+        side = self.home.side
+        with StateTopic(side.target, side.source.alias) as state:
+            state.load()
+            fences = state.get(FenceSizesRecord)
+            return fences is not None and topic in fences.topics
 
     def is_incomplete(self, topic: str) -> bool:
         """Whether a topic of the old primary is noted as emptied, and nothing is copied to it."""

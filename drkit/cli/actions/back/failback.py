@@ -79,8 +79,8 @@ class _WayHome:
             try:
                 with FailoverService(self._settings, flow, Progressing()) as service:
                     self._walk_stage(service, now)
-            except RunLocked:
-                if not self._is_of_a_replicator(now.stage):
+            except (RunLocked, Refused) as error:
+                if not self._is_of_a_replicator(now, error):
                     raise
                 self._stop.wait(_LOOK_SECONDS)
             now = situation(self._settings, self._ways)
@@ -124,9 +124,11 @@ class _WayHome:
             raise nothing_to_do(self._ways.there)
         return now
 
-    def _is_of_a_replicator(self, stage: HomeStage) -> bool:
-        """Whether a replicator of the pair walks a stage by itself: nothing is to be decided in it."""
-        return stage is HomeStage.TURN and not self._stop.is_set()
+    def _is_of_a_replicator(self, now: Situation, error: DrkitError) -> bool:
+        """Whether a replicator of the pair walks the stage, or has: nothing is to be decided in it."""
+        if now.stage is not HomeStage.TURN or self._stop.is_set():
+            return False
+        return isinstance(error, RunLocked) or situation(self._settings, self._ways) is None
 
     # -- a stage ------------------------------------------------------------------------------------
 
@@ -193,5 +195,6 @@ class _WayHome:
             f"{back.target} is not in step yet: clients stay on {back.source}",
             where=back.name,
             evidence=told.last,
-            hint=f"drkit status --flow '{back.name}'; run it again: {_PLACE}",
+            hint=f"drkit status --flow '{back.name}'; run it again: {_PLACE} --flow"
+            f" '{self._ways.there.name}'",
         )
