@@ -17,10 +17,10 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.returning.gates import refuse_methods
-from drkit.failover.returning.replays import planned_replay
+from drkit.failover.returning.replays import OPTION, planned_replay, to_replay
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound, method_of, of_json
-from drkit.flow_state.records import TailRecord
+from drkit.flow_state.records import IncompleteRecord, TailRecord
 from drkit.model import TopicPartition
 
 DECISION: Final = "decision"
@@ -92,7 +92,7 @@ class DecideStep:
         reason, by = context.request.reason, person()
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
-        notes = [f"decided by {by}: {reason}"]
+        notes = [f"decided by {by}: {reason}", *_left_before(context, chosen)]
         for topic, decision in sorted(chosen.items()):
             what = decision["disposition"] or "nothing is given up"
             kinds = sorted({str(m) for m in decision["methods"].values()})
@@ -108,19 +108,22 @@ class DecideStep:
         return StepResult()
 
     def _note(self, context: Context, chosen: Mapping[str, Mapping[str, Any]], by: str) -> None:
-        exported = context.result(StepName.EXPORT)
+        saved = {at.rpartition("-")[0] for at in context.result(StepName.EXPORT).get("spans", ())}
         for topic, decision in chosen.items():
             known = context.state.get(TailRecord, topic)
-            known = known if known is not None and known.run_id == context.run_id else None
+            # An aborted return has emptied it: that one's export is all that there is of these records.
+            if topic not in saved and context.state.get(IncompleteRecord, topic) is None:
+                known = None
+            said = decision["disposition"] or (known.disposition if known is not None else None)
             context.state.put(
                 TailRecord(
                     run_id=context.run_id,
                     at_ms=context.wall(),
                     records=known.records if known is not None else 0,
                     spans=known.spans if known is not None else {},
-                    manifest=exported.get("manifest") if known is not None else None,
-                    sha256=exported.get("sha256") if known is not None else None,
-                    disposition=decision["disposition"],
+                    manifest=known.manifest if known is not None else None,
+                    sha256=known.sha256 if known is not None else None,
+                    disposition=said,
                     methods={int(p): str(m) for p, m in decision["methods"].items()},
                     reason=context.request.reason,
                     by=by,
@@ -214,6 +217,19 @@ def _refuse_replays(context: Context, chosen: Mapping[str, Mapping[str, Any]]) -
         if topics := [t for t, d in chosen.items() if d["disposition"] == disposition]:
             with planned_replay(context, disposition, topics):
                 pass
+
+
+def _left_before(context: Context, chosen: Iterable[str]) -> Iterator[str]:
+    """What is left to do for records of topics that an aborted return has emptied."""
+    for topic in sorted(chosen):
+        known = context.state.get(TailRecord, topic)
+        if known is None or known.manifest is None or context.state.get(IncompleteRecord, topic) is None:
+            continue
+        if known.manifest == context.result(StepName.EXPORT).get("manifest"):
+            continue
+        option = OPTION.get(Disposition(known.disposition)) if known.disposition else None
+        if option is not None:
+            yield to_replay(known.manifest, [topic], option)
 
 
 def _refuse_unknown(context: Context) -> None:
