@@ -1,0 +1,40 @@
+"""What is said to a return that has begun topics: the same again, or it is refused. No broker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover.core.machine import FAILOVER, RETURN
+from drkit.failover.core.request import RunRequest
+from drkit.failover.runs import refuse_late_choices
+
+SAID = RunRequest(dispositions={"*": "discard", "a": "replay"}, methods={"a": "trim"})
+
+
+def run_of(**more: Any) -> Any:
+    known = {"table": RETURN, "is_final": True, "run_id": "r", "request": SAID.to_json()}
+    return SimpleNamespace(**known | more)
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        RunRequest(dispositions={"b": "quarantine"}),
+        RunRequest(dispositions={"a": "discard"}),
+        RunRequest(methods={"b": "rebuild"}),
+    ],
+)
+def test_another_choice_is_refused_once_topics_may_have_begun(added: RunRequest) -> None:
+    with pytest.raises(Refused, match="too late to decide otherwise"):
+        refuse_late_choices(run_of(), added)
+    refuse_late_choices(run_of(is_final=False), added)
+    refuse_late_choices(run_of(table=FAILOVER), added)
+
+
+def test_the_same_again_and_what_a_replay_needs_are_taken() -> None:
+    refuse_late_choices(run_of(), SAID._replace(same="content", clients_cut="the listener"))
+    refuse_late_choices(run_of(), RunRequest(dispositions={"b": "discard"}))
