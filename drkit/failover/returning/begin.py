@@ -127,8 +127,10 @@ class BeginStep:
                 f" {first_of(incomplete)}; only {context.flow.target} has their records"
             )
         notes += unreplayed(context)
-        told = {"pending": "; ".join(notes)} if notes else {}
-        return StepResult({"incomplete": incomplete, "begun": begun, **told}, tuple(notes))
+        evidence: dict[str, Any] = {"incomplete": incomplete, "begun": begun}
+        if begun or incomplete:
+            evidence["pending"] = "; ".join(notes)
+        return StepResult(evidence, tuple(notes))
 
     # -- the parts ----------------------------------------------------------------------------------
 

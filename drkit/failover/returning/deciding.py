@@ -17,7 +17,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.returning.gates import refuse_methods
-from drkit.failover.returning.replays import OPTION, planned_replay, to_replay
+from drkit.failover.returning.replays import planned_replay
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound, method_of, of_json
 from drkit.flow_state.records import IncompleteRecord, TailRecord
@@ -90,14 +90,15 @@ class DecideStep:
             return StepResult({"topics": {}})
         _refuse_replays(context, chosen)
         reason, by = context.request.reason, person()
+        left = _left_notes(context, chosen)
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
-        notes = [f"decided by {by}: {reason}", *_left_before(context, chosen)]
+        notes = [f"decided by {by}: {reason}"]
         for topic, decision in sorted(chosen.items()):
             what = decision["disposition"] or "nothing is given up"
             kinds = sorted({str(m) for m in decision["methods"].values()})
             notes.append(f"{topic}: {what}; {', '.join(kinds)}")
-        return StepResult({"topics": chosen, "reason": reason, "by": by}, tuple(notes))
+        return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
@@ -108,13 +109,12 @@ class DecideStep:
         return StepResult()
 
     def _note(self, context: Context, chosen: Mapping[str, Mapping[str, Any]], by: str) -> None:
-        saved = {at.rpartition("-")[0] for at in context.result(StepName.EXPORT).get("spans", ())}
         for topic, decision in chosen.items():
             known = context.state.get(TailRecord, topic)
-            # An aborted return has emptied it: that one's export is all that there is of these records.
-            if topic not in saved and context.state.get(IncompleteRecord, topic) is None:
-                known = None
-            said = decision["disposition"] or (known.disposition if known is not None else None)
+            is_kept = known is not None and (
+                known.run_id == context.run_id or _is_left(context, topic, known)
+            )
+            known = known if is_kept else None
             context.state.put(
                 TailRecord(
                     run_id=context.run_id,
@@ -123,13 +123,30 @@ class DecideStep:
                     spans=known.spans if known is not None else {},
                     manifest=known.manifest if known is not None else None,
                     sha256=known.sha256 if known is not None else None,
-                    disposition=said,
+                    disposition=decision["disposition"],
                     methods={int(p): str(m) for p, m in decision["methods"].items()},
                     reason=context.request.reason,
                     by=by,
                 ),
                 topic,
             )
+
+
+def _is_left(context: Context, topic: str, known: TailRecord) -> bool:
+    """Whether an aborted return has emptied a topic: its records are in that run's export only."""
+    return bool(known.manifest) and context.state.get(IncompleteRecord, topic) is not None
+
+
+def _left_notes(context: Context, topics: Iterable[str]) -> list[str]:
+    """Where the records are that an aborted return has deleted, and what appends them."""
+    notes = []
+    for topic in sorted(topics):
+        known = context.state.get(TailRecord, topic)
+        if known is not None and _is_left(context, topic, known):
+            some = counted(known.records, "record", "is")
+            command = f"drkit replay --from {known.manifest} --topic {topic}"
+            notes.append(f"{topic}: {some} in the export of an earlier return only; to append: {command}")
+    return notes
 
 
 def unsound_of(context: Context) -> list[Unsound]:
@@ -220,19 +237,6 @@ def _refuse_replays(context: Context, chosen: Mapping[str, Mapping[str, Any]]) -
         if topics := [t for t, d in chosen.items() if d["disposition"] == disposition]:
             with planned_replay(context, disposition, topics):
                 pass
-
-
-def _left_before(context: Context, chosen: Iterable[str]) -> Iterator[str]:
-    """What is left to do for records of topics that an aborted return has emptied."""
-    for topic in sorted(chosen):
-        known = context.state.get(TailRecord, topic)
-        if known is None or known.manifest is None or context.state.get(IncompleteRecord, topic) is None:
-            continue
-        if known.manifest == context.result(StepName.EXPORT).get("manifest"):
-            continue
-        option = OPTION.get(Disposition(known.disposition)) if known.disposition else None
-        if option is not None:
-            yield to_replay(known.manifest, [topic], option)
 
 
 def _refuse_unknown(context: Context) -> None:
