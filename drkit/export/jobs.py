@@ -20,7 +20,7 @@ from drkit.export.manifest import (
 )
 from drkit.export.parts import PART_BYTES
 from drkit.export.places import local_path, parent, storage_at
-from drkit.export.ranges import PER_SLOT, cut, shares
+from drkit.export.ranges import PER_SLOT, CopiedBack, cut, shares
 from drkit.export.reading import TailReader
 from drkit.export.request import Exported, ExportRequest, Progress
 from drkit.export.task import (
@@ -45,7 +45,7 @@ def export_by_spark(
     flow: FlowSettings,
     request: ExportRequest,
     tails: Sequence[TailRange],
-    skip_ids: frozenset[int],
+    skip: CopiedBack,
     progress: Progress,
 ) -> Exported:
     """See :func:`drkit.export.run.export_tails`."""
@@ -56,7 +56,7 @@ def export_by_spark(
         return there
     source = settings.task_sides(flow)[0]
     with new_folder(run):
-        partitions, peak = _written(run, settings, flow, request, tails, skip_ids)
+        partitions, peak = _written(run, settings, flow, request, tails, skip)
         manifest = Manifest(
             version=1, cluster_id=_cluster_id(source), flow=flow.name, run=request.run_id, term=request.term,
             format=run.format, written_at_ms=wall_ms(), partitions=partitions,
@@ -110,7 +110,7 @@ def _written(
     flow: FlowSettings,
     request: ExportRequest,
     tails: Sequence[TailRange],
-    skip_ids: frozenset[int],
+    skip: CopiedBack,
 ) -> tuple[tuple[PartitionExport, ...], int]:
     """The partitions, written and read back, and the memory of the largest task in bytes."""
     if not any(tail.end > tail.first for tail in tails):
@@ -121,7 +121,7 @@ def _written(
     )
     plan = plan_spark(request.master, batch_tasks(), request.conf, secrets_of(settings, [flow]))
     with spark_session("drkit export", plan) as workshop:
-        found, peak = _write(run, workshop, settings.task_sides(flow)[0], tails, skip_ids)
+        found, peak = _write(run, workshop, settings.task_sides(flow)[0], tails, skip)
         by_partition: dict[tuple[str, int], list[ExportPart]] = {}
         for wanted, parts in found:
             by_partition.setdefault((wanted.topic, wanted.partition), []).extend(parts)
@@ -136,16 +136,16 @@ def _write(
     workshop: SharedSpark,
     source: ClusterSettings,
     tails: Sequence[TailRange],
-    skip_ids: frozenset[int],
+    skip: CopiedBack,
 ) -> tuple[list[WrittenRange], int]:
     slots, place = workshop.context.defaultParallelism, run.place
-    pieces = [(piece.end - piece.first, piece) for piece in cut(tails, slots)]
+    pieces = [(piece.end - piece.first, piece) for piece in cut(skip.split(tails), slots)]
     texts = [ranges_text(share) for share in shares(pieces, slots * PER_SLOT)]
     # Only what a task needs may be pickled with it.
     answers = run_watched(
         SparkJobs(workshop, "drkit export", "the export broke off", run.folder),
         texts,
-        lambda share: write_share(place, share, source, skip_ids, PART_BYTES),
+        lambda share: write_share(place, share, source, skip, PART_BYTES),
         lambda ended: run.progress(f"{ended} of {len(texts)} shares written"),
     )
     return written(answers)

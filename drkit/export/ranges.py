@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from drkit.export.manifest import TailRange
+from drkit.model import TopicPartition
 
 T = TypeVar("T")
 _LEAST: Final = 50_000
 _MOST: Final = 2_000_000
 PER_SLOT: Final = 6
 """Shares for each slot of Spark: some are quicker than others, and progress is told by shares."""
+_EVERYWHERE: Final[Mapping[TopicPartition, int]] = {}
+
+
+class CopiedBack(NamedTuple):
+    """Which records of the old primary came from the new one: an export names them, and leaves them out."""
+
+    ids: frozenset[int] = frozenset()
+    """Their producers."""
+    since: Mapping[TopicPartition, int] = _EVERYWHERE
+    """By partition, the offset before which a record is exported whoever wrote it; without one: none is."""
+
+    def split(self, tails: Iterable[TailRange]) -> Iterator[TailRange]:
+        """The ranges, cut where records begin to be left out."""
+        for tail in tails:
+            since = self._since(tail)
+            if tail.first < since < tail.end:
+                yield tail._replace(end=since)
+                yield tail._replace(first=since)
+            else:
+                yield tail
+
+    def left_out(self, piece: TailRange) -> frozenset[int]:
+        """The producers whose records are left out in a range of :meth:`split`, or in a part of one."""
+        return self.ids if piece.first >= self._since(piece) else frozenset()
+
+    def _since(self, tail: TailRange) -> int:
+        return self.since.get(TopicPartition(tail.topic, tail.partition), tail.first)
 
 
 def cut(tails: Iterable[TailRange], slots: int) -> Iterator[TailRange]:

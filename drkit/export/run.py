@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from drkit.config import FlowSettings, Settings
 from drkit.export.manifest import Manifest, TailRange
+from drkit.export.ranges import CopiedBack as CopiedBack
 from drkit.export.request import NO_CONF, Progress
 from drkit.export.request import Exported as Exported
 from drkit.export.request import ExportRequest as ExportRequest
@@ -19,7 +20,7 @@ def export_tails(
     flow: FlowSettings,
     request: ExportRequest,
     tails: Sequence[TailRange],
-    skip_ids: frozenset[int],
+    skip: CopiedBack,
     progress: Progress = lambda _line: None,
 ) -> Exported:
     """Export ranges of offsets of the flow's source, and read the files back.
@@ -28,7 +29,7 @@ def export_tails(
     was interrupted, and so has no manifest, is replaced. After a failure nothing is left.
 
     :param tails: one range of a partition at most
-    :param skip_ids: producers that are drkit's own: their records are named as copied back, not exported
+    :param skip: records that drkit itself has written there: they are named as copied back, not exported
     :raises ConfigError: no such format, no such place, or an id that is no name of a folder
     :raises Refused: a local folder with a Spark cluster, a range that cannot be read whole, another export
         in the run's folder, or files that are not what was written
@@ -36,7 +37,7 @@ def export_tails(
     """
     from drkit.export.jobs import export_by_spark  # noqa: PLC0415  loads Spark
 
-    return export_by_spark(settings, flow, request, tails, skip_ids, progress)
+    return export_by_spark(settings, flow, request, tails, skip, progress)
 
 
 def read_back(

@@ -20,6 +20,7 @@ from drkit.export.check import reading
 from drkit.export.manifest import ExportFormat, ExportPart, TailRange
 from drkit.export.parts import read_part, write_parts
 from drkit.export.places import storage_at
+from drkit.export.ranges import CopiedBack
 from drkit.export.reading import TailReader
 
 _ERROR: Final = "error"
@@ -42,9 +43,7 @@ class Place(NamedTuple):
     format: ExportFormat
 
 
-def write_share(
-    place: Place, share: str, source: ClusterSettings, skip: frozenset[int], part_bytes: int
-) -> str:
+def write_share(place: Place, share: str, source: ClusterSettings, skip: CopiedBack, part_bytes: int) -> str:
     """Export some ranges.
 
     :param share: of :func:`ranges_text`
@@ -56,7 +55,8 @@ def write_share(
         out = []
         for wanted in _ranges(json.loads(share)):
             with writing(place.folder):
-                parts = write_parts(storage, place.format, wanted, reader.read(wanted, skip), part_bytes)
+                items = reader.read(wanted, skip.left_out(wanted))
+                parts = write_parts(storage, place.format, wanted, items, part_bytes)
             out.append([_plain(wanted), [part.to_json() for part in parts]])
         return out
 

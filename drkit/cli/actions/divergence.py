@@ -23,7 +23,7 @@ from drkit.export.run import Exported, ExportRequest, export_tails, read_back
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import CommitKind, CopyFate, Divergence, PartitionDivergence
 from drkit.failover.loss.tail import Take
-from drkit.failover.loss.tails import own_producers, tails_of
+from drkit.failover.loss.tails import copied_back, tails_of
 from drkit.failover.service import FailoverService
 from drkit.model import TopicPartition
 from drkit.spark.conf import given_conf
@@ -60,7 +60,7 @@ def export(
         context = service.context_outside_run()
         say(f"{chosen.name}: looking at the old primary")
         found = divergence(context)
-        tails, skip = tails_of(context, found, topics), own_producers(context)
+        tails, skip = tails_of(context, found, topics), copied_back(context, found.tails)
         term = term_of(context.state.records)
     if not tails:
         emit({"exported": "nothing", "divergence": found.statement()})

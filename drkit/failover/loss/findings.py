@@ -83,6 +83,9 @@ class PartitionDivergence(NamedTuple):
     """Offset on the new primary of the first record in `only_new`; None: none, or it is unknown."""
     copy_end: int | None = None
     """Where a copy that regressed ends now, on the new primary."""
+    exact_to: int | None = None
+    """Before this offset a record belongs to the tail whoever wrote it; from it on, drkit's own were copied
+    there from the new primary. None: the tail was not read."""
 
     @property
     def is_clean(self) -> bool:

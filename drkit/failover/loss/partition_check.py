@@ -206,9 +206,10 @@ class PartitionCheck:
         copied_to = min(end, max(first, self.frontier or first))
         if tail.found is DivergenceState.RECREATED:
             copied_to = first
-        skip = NO_IDS if tail.found is DivergenceState.REGROWN else self.old.skip
+        if tail.found is DivergenceState.REGROWN:
+            copied_to = end
         topic, records, size = self.old.side.topics[self.at.topic], 0, 0
-        for span, without in (((first, copied_to), NO_IDS), ((copied_to, end), skip)):
+        for span, without in (((first, copied_to), NO_IDS), ((copied_to, end), self.old.skip)):
             passed = await read_tail(self.old.side.cluster, topic, self.at, span, without, take)
             records, size = records + passed.records, size + passed.bytes
             if passed.stopped:
@@ -219,7 +220,7 @@ class PartitionCheck:
         # Markers, aborted records and records that drkit copied there do not diverge.
         is_clean = not records and not tail.removed and tail.found is DivergenceState.DIVERGED
         found = DivergenceState.CLEAN if is_clean else tail.found
-        return tail._replace(found=found, records=records, bytes=size)
+        return tail._replace(found=found, records=records, bytes=size, exact_to=copied_to)
 
 
 def _gaps(segments: SegmentMap, start: int, end: int) -> Iterator[tuple[int, int]]:

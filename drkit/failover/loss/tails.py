@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from drkit.counted import first_of
 from drkit.errors import ConfigError, Refused
 from drkit.export.manifest import TailRange
+from drkit.export.ranges import CopiedBack
 from drkit.failover.core.context import Context
 from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionDivergence
 from drkit.flow_state.names import state_topic
@@ -16,6 +17,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
 
 
 def tails_of(context: Context, found: Divergence, topics: Collection[str] = ()) -> list[TailRange]:
@@ -70,13 +72,14 @@ def _ranges(
             yield TailRange(tail.topic, topic_id, tail.partition, tail.lost_from, tail.end)
 
 
-def own_producers(context: Context) -> frozenset[int]:
-    """Return the ids of drkit's own producers on the old primary: their records came from the new one.
+def copied_back(context: Context, tails: Iterable[PartitionDivergence]) -> CopiedBack:
+    """Return which records of tails came from the new primary, as the comparison has counted them.
 
     :raises DrkitError: the old primary does not say
     """
     name = state_topic(context.flow.target)
     cluster = Cluster.connect(context.source_settings)
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    copied_back = on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused))
-    return context.known.producers.left_out | frozenset(copied_back)
+    own = on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused))
+    since = {TopicPartition(t.topic, t.partition): t.exact_to for t in tails if t.exact_to is not None}
+    return CopiedBack(context.known.producers.left_out | frozenset(own), since)

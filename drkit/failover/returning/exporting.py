@@ -18,7 +18,7 @@ from drkit.export.run import Exported, ExportRequest, export_tails
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.loss.tails import own_producers
+from drkit.failover.loss.tails import copied_back
 from drkit.failover.returning.tails import Unsound, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
@@ -65,8 +65,10 @@ class ExportStep:
         spans = {str(u.at): list(u.span) for u in found}
         with context.effect(self.name, EXPORT, to=to, run=wanted.run_id, spans=spans) as outcome:
             done = export_tails(
-                context.settings, context.flow, wanted, tails, own_producers(context), partial(_told, context)
-            )
+                context.settings, context.flow, wanted, tails, copied_back(context, (u.tail for u in found)),
+                partial(_told, context),
+            )  # fmt: skip
+            refuse_lacking(found, done)
             outcome |= {"manifest": done.path, "sha256": done.sha256}
         with context.effect(self.name, NOTED, **outcome):
             self._note(context, found, done)
@@ -129,6 +131,25 @@ def _place(context: Context, found: Sequence[Unsound]) -> str:
         hint=f"name a folder or a URL that is kept: {RETURN.command} --flow '{context.flow.name}'"
         f" --export-to PLACE; of a run that is held: {_AGAIN} --export-to PLACE",
     )
+
+
+def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
+    """Refuse an export with fewer records than the comparison has counted.
+
+    :raises Refused: it has
+    """
+    there = {(p.topic, p.partition): p.records for p in done.manifest.partitions}
+    lacking = [
+        f"{u.at}: {there.get((u.at.topic, u.at.partition), 0)} of {u.tail.records}" for u in found
+        if there.get((u.at.topic, u.at.partition), 0) < u.tail.records
+    ]  # fmt: skip
+    if lacking:
+        raise Refused(
+            "the export has fewer records than only the old primary has: nothing may be emptied",
+            where=done.path,
+            evidence=first_of(lacking),
+            hint=f"its retention or its cleaner may have been at work: {_AGAIN} compares and exports again",
+        )
 
 
 def _export_id(context: Context, tails: Sequence[TailRange]) -> str:

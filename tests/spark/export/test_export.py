@@ -21,7 +21,7 @@ from drkit.export.check import check_files, exported_records
 from drkit.export.hole import HoleKind
 from drkit.export.manifest import partition_export
 from drkit.export.reading import TailReader
-from drkit.export.run import Exported, read_back
+from drkit.export.run import CopiedBack, Exported, read_back
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.topic import StateTopic
 from tests.support.export.by_spark import MASTER, export
@@ -38,7 +38,7 @@ FIRST = 17
 def whole(topics: Topics, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """All of them, exported once."""
     to = tmp_path_factory.mktemp("whole")
-    return export(topics, to, "run-1", skip=frozenset({topics.copied_back}))
+    return export(topics, to, "run-1", skip=CopiedBack(frozenset({topics.copied_back})))
 
 
 KINDS = ("codecs", "transactions", "broker-time", "old", "empties", "trimmed", "compacted")

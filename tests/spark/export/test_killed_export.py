@@ -22,13 +22,13 @@ from uuid import UUID
 from drkit.config import Settings
 from drkit.export.manifest import TailRange
 from drkit.export.reading import TailReader
-from drkit.export.run import ExportRequest, export_tails
+from drkit.export.run import CopiedBack, ExportRequest, export_tails
 
 given = json.loads(sys.argv[1])
 settings = Settings.model_validate(given["settings"])
 tails = [TailRange(t, UUID(i), *rest) for t, i, *rest in given["tails"]]
 request = ExportRequest(given["to"], "run-8", master="local[2]")
-export_tails(settings, settings.flows[0], request, tails, frozenset())
+export_tails(settings, settings.flows[0], request, tails, CopiedBack())
 """
 
 

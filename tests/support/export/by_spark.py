@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from drkit.config import Settings
-from drkit.export.run import Exported, ExportRequest, export_tails
+from drkit.export.run import CopiedBack, Exported, ExportRequest, export_tails
 from tests.support.export.topics import Topics
 from tests.support.flows.flow import Flow
 
@@ -22,5 +22,5 @@ def export(topics: Topics, to: Path, run: str, *kinds: str, **more: Any) -> Expo
     request = ExportRequest(**{"to": str(to), "run_id": run, "master": MASTER, **more.pop("request", {})})
     return export_tails(
         settings(flow), flow.settings, request, more.pop("tails", None) or topics.tails(*kinds),
-        more.pop("skip", frozenset()), **more,
+        more.pop("skip", CopiedBack()), **more,
     )  # fmt: skip

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drkit.export.manifest import TailRange
-from drkit.export.ranges import cut, shares
+from drkit.export.ranges import CopiedBack, cut, shares
+from drkit.model import TopicPartition
 from tests.support.export.made import TOPIC_ID
 
 TAILS = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 3_000_000)), max_size=6)
@@ -39,3 +40,14 @@ def test_a_little_is_one_piece():
     tail = TailRange("t", TOPIC_ID, 0, 5, 50_005)
     assert [*cut([tail], 8)] == [tail]
     assert [*cut([], 8)] == []
+
+
+def test_a_producer_is_left_out_only_where_its_records_were_copied_back():
+    before, within, after = (TailRange("t", TOPIC_ID, n, 10, 20) for n in range(3))
+    other = TailRange("t", TOPIC_ID, 3, 10, 20)
+    since = {TopicPartition("t", n): offset for n, offset in enumerate((5, 14, 20))}
+    skip = CopiedBack(frozenset({7}), since)
+    pieces = list(cut(skip.split([before, within, after, other]), 8))
+    assert {(p.partition, p.first, p.end): set(skip.left_out(p)) for p in pieces} == {
+        (0, 10, 20): {7}, (1, 10, 14): set(), (1, 14, 20): {7}, (2, 10, 20): set(), (3, 10, 20): {7},
+    }  # fmt: skip

@@ -15,6 +15,7 @@ from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
+from drkit.failover.returning.exporting import refuse_lacking
 from drkit.failover.returning.gates import refuse_methods
 from drkit.failover.returning.tails import Unsound, method_of, of_json, to_json, why_unsound
 from drkit.model import TopicPartition
@@ -50,6 +51,20 @@ def test_a_partition_that_is_not_the_beginning_of_the_other_does_not_continue() 
 def test_a_copy_that_lost_records_is_not_trimmed() -> None:
     short = CLEAN._replace(copy=CopyFate.REGRESSED, copy_end=7)
     assert "nothing can be trimmed there" in refused(short, Method.TRIM)
+
+
+def test_an_export_with_fewer_records_than_were_compared_is_refused() -> None:
+    wrong = [Unsound(DIVERGED, "it has a tail"), Unsound(DIVERGED._replace(partition=1), "it, too")]
+
+    def exported(*records: int) -> Any:
+        there = [SimpleNamespace(topic="t", partition=p, records=n) for p, n in enumerate(records)]
+        return SimpleNamespace(path="/saved/manifest.json", manifest=SimpleNamespace(partitions=there))
+
+    refuse_lacking(wrong, exported(4, 5))
+    for lacking, said in ((exported(4, 3), "t-1: 3 of 4"), (exported(4), "t-1: 0 of 4")):
+        with pytest.raises(Refused, match="the export has fewer records") as caught:
+            refuse_lacking(wrong, lacking)
+        assert caught.value.evidence == said
 
 
 def test_keep_is_not_built() -> None:
