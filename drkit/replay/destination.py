@@ -173,7 +173,8 @@ def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms)
             evidence=f"{len(to.topic.partitions)} partitions, records are of partition {at.partition}",
             hint="keys must not move: add the partitions, then run the same command again",
         )
-    cut = (to.role.ends or {}).get(at.partition)
+    # A partition that is younger than the failover has nothing but what clients wrote since.
+    cut = (to.role.ends or {at.partition: None}).get(at.partition, 0)
     if cut is None:
         raise Refused(
             "where clients began to write on the new primary is not on record",

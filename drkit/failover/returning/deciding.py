@@ -163,6 +163,10 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
         method = method_of(chosen, is_sound=pair.source not in wrong)
         if method is not Method.DELTA or pair.source in wrong:
             methods[pair.source] = method
+    for at in wrong - {pair.source for pair in pairs(context)}:
+        # Both sides got it since the failover, each with records of its own: there is no cut to trim to.
+        chosen = choice_for(context.request.methods, at.topic)
+        methods[at] = Method.DELTA if chosen == Method.DELTA else Method.REBUILD
     return methods
 
 

@@ -54,6 +54,8 @@ def seed(context: Context, back: Reverse, topics: Collection[str], methods: Meth
 def _seeds(context: Context, topics: Collection[str], methods: Methods) -> list[SeededPartition]:
     ends, cuts = context.result(StepName.COMPARE)["ends"], cuts_of(context)
     wanted = [p for p in pairs(context) if p.source.topic in topics]
+    younger = {at for at in methods if at.topic in topics} - {p.source for p in wanted}
+    wanted += [context.known.pair(*at) for at in sorted(younger)]
     emptied = [p for p in wanted if methods.get(p.source, Method.DELTA).empties]
     starts = _starts(context, emptied) if emptied else {}
     ids = _ids(context, topics) if emptied else {}
@@ -62,7 +64,8 @@ def _seeds(context: Context, topics: Collection[str], methods: Methods) -> list[
     for pair in wanted:
         at, end = pair.source, ends.get(str(pair.source), 0)
         by_now = turned(pair)._replace(target_id=ids.get(at.topic, pair.source_id))
-        cut, method = cuts[at], methods.get(at, Method.DELTA)
+        # Whatever the new primary has of a partition that is younger than the failover, clients wrote since.
+        cut, method = cuts.get(at, 0), methods.get(at, Method.DELTA)
         if method.empties:
             rebuilt = method is Method.REBUILD
             upstream = min(starts[pair.target], cut) if rebuilt else cut
