@@ -92,6 +92,13 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
                 evidence=f"its role is {role.role if role else 'passive'}",
                 hint="replay to the side that takes writes, before a return ends; see drkit status",
             )
+        if role.term > export.term:
+            raise Refused(
+                "the export is of an earlier failover of this topic",
+                where=f"{generation.target} on {cluster.alias}",
+                evidence=f"it is of term {export.term}, the topic was promoted in term {role.term}",
+                hint=f"what was replayed before that cannot be told from what was not; {_QUARANTINE}",
+            )
         wanted[name] = generation, role
     targets = [generation.target for generation, _ in wanted.values()]
     topics, configs = describe_topics(cluster, targets), topic_configs(cluster, targets)

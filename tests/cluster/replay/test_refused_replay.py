@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import os
 from pathlib import Path
 from uuid import uuid4
@@ -32,6 +33,22 @@ def test_not_the_primary_any_more(world: ReplayWorld, topic_name: str) -> None:
     error = refused(world, world.export({TopicPartition(topic_name, 0): tail(3)}))
     assert "not the primary of this topic any more" in error.what
     assert not own(world.seen(mine))
+
+
+def test_an_export_of_an_earlier_failover(world: ReplayWorld, topic_name: str) -> None:
+    """What it replayed then is before the new cut, where nothing is compared: it would come twice."""
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    assert world.replay(world.export({at: tail(3)})) == {str(at): ReplayResult(3, 0, 0)}
+    again = world.export({at: tail(3)})
+    with world.state() as state:
+        state.load()
+        role = state.get(RoleRecord, topic_name)
+        assert role is not None
+        ends = dict(world.offsets(world.target, mine))
+        state.put(replace(role, term=role.term + 2, run_id="later", ends=ends), topic_name)
+    assert "of an earlier failover" in refused(world, again).what
+    assert len(own(world.seen(mine))) == 3
+    assert world.replay(again, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
 
 
 def test_another_topic_on_either_side(world: ReplayWorld, topic_name: str) -> None:
