@@ -70,18 +70,16 @@ def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
             hint=f"{to_reprotect(flow.target, flow.source)} makes {flow.target} its standby",
         )
     return Refused(
-        f"the topic was promoted by the failover {role.run_id}, and bringing home a primary that died is"
-        " not built yet",
+        f"the topic was promoted by the failover {role.run_id}, and its return has not begun",
         where=where,
         evidence=f"records that only {flow.target} has would stand in front of new ones, and groups that lag"
         " would skip records",
-        hint=f"keep {flow.target} fenced; drkit divergence --flow '{flow.target}->{flow.source}' says what"
-        " only it has",
+        hint=f"{to_reprotect(flow.target, flow.source)} saves these, then makes {flow.target} its standby",
     )
 
 
 def to_reprotect(primary: str, standby: str) -> str:
-    """The command that makes the old primary of a planned switchover the standby of the new one.
+    """The command that makes the old primary the standby of the new one.
 
     :param primary: alias of the old primary
     :param standby: alias of the cluster that was promoted

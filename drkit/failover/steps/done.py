@@ -75,7 +75,7 @@ def _after_loss(context: Context) -> list[str]:
             f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
         )
     lines.append(
-        f"{flow.target} is not protected: nothing copies from it. Keep {flow.source} fenced: bringing home a"
-        " primary that died is not built yet, and a flow back to it leaves these topics out"
+        f"{flow.target} is not protected: nothing copies from it, and a flow back leaves these topics out."
+        f" Keep {flow.source} fenced; as soon as it answers: {to_reprotect(flow.source, flow.target)}"
     )
     return lines
