@@ -25,6 +25,7 @@ from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now
 from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.last_look import LastLook
+from drkit.failover.returning.replays import unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import Methods, seed
 from drkit.flow_state.creation import ensure_offset_map
@@ -73,6 +74,8 @@ class BeginStep:
         with reverse(context) as back:
             self._introduce(context, back)
             left = not_returned(context)
+            # A process that was killed may have let the last of these be copied, and done nothing more.
+            self._ended(context, [t for t in context.scope.topics if t not in left])
             if together := [t for t in left if t not in emptied]:
                 self._begin(context, back, look, together, methods, "")
             for topic in _smallest_first(context, [t for t in left if t in emptied]):
@@ -111,6 +114,8 @@ class BeginStep:
         if not context.effects(self.name):
             return StepResult()
         left = not_returned(context)
+        if not context.result(self.name):
+            self._ended(context, [t for t in context.scope.topics if t not in left])
         incomplete = [t for t in left if note_incomplete(context, t)]
         fenced = self._fence_again(context, left)
         begun = len(context.scope.topics) - len(left)
@@ -121,6 +126,7 @@ class BeginStep:
                 f"{context.flow.source} is incomplete: emptied, and nothing is copied to"
                 f" {first_of(incomplete)}; only {context.flow.target} has their records"
             )
+        notes += unreplayed(context)
         evidence: dict[str, Any] = {"incomplete": incomplete, "begun": begun}
         if begun or incomplete:
             evidence["pending"] = "; ".join(notes)
@@ -160,6 +166,10 @@ class BeginStep:
         keep_guard(context, back, topics, GUARD + which)
         self._lift(context, topics, LIFT + which)
         self._may_copy(context, back, topics)
+        self._ended(context, topics)
+
+    def _ended(self, context: Context, topics: Collection[str]) -> None:
+        """Give topics that have begun their settings back: they are whole again. It may be repeated."""
         release(context, topics)
         for topic in topics:
             if context.state.get(IncompleteRecord, topic) is not None:

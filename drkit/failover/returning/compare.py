@@ -16,7 +16,7 @@ from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDiv
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import unplanned
 from drkit.failover.returning.tails import Unsound, to_json, why_unsound
-from drkit.flow_state.records import RoleRecord
+from drkit.flow_state.records import IncompleteRecord, RoleRecord
 from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
@@ -154,9 +154,18 @@ def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]
         role = roles[at.topic]
         back = _copied_back(context, at, tail, role) if tail.found is DivergenceState.CLEAN else None
         why = why_unsound(tail, proven=bool(role.planned), copied_back=back)
+        why = why or _emptied_before(context, at)
         if why := why or forgotten.get(at.topic, ""):
             found.append(Unsound(tail, why))
     return found
+
+
+def _emptied_before(context: Context, at: TopicPartition) -> str:
+    """Why what was copied is not there any more: an aborted return has emptied it; empty: none has."""
+    known = context.state.get(IncompleteRecord, at.topic)
+    if known is None or at.partition not in known.emptied:
+        return ""
+    return f"the return {known.run_id}, which was aborted, has emptied it"
 
 
 def _forgotten_deletions(context: Context) -> dict[str, str]:

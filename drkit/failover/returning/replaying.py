@@ -60,7 +60,8 @@ class ReplayStep:
         """See :class:`drkit.failover.core.step.Step`: what was appended stays."""
         if not context.effects(self.name):
             return StepResult()
-        return StepResult({}, (f"exported records that were appended to {context.flow.target} stay there",))
+        note = f"exported records that were appended to {context.flow.target} stay there"
+        return StepResult({"pending": note}, (note,))
 
     def _append(self, context: Context, disposition: Disposition, topics: Collection[str]) -> dict[str, Any]:
         with (

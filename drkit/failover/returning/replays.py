@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from shlex import quote
+from typing import Final
 
+from drkit.counted import first_of
 from drkit.failover.core.choices import Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.old_primary.emptied import effect_of
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
+
+OPTION: Final = {Disposition.REPLAY: "", Disposition.QUARANTINE: " --to-quarantine"}
+"""Of ``drkit replay``, for what appends records."""
 
 
 @contextmanager
@@ -34,3 +41,32 @@ def planned_replay(
         plan = replayer.plan(context.state.records)
         plan.decided()
         yield replayer, plan
+
+
+def unreplayed(context: Context) -> list[str]:
+    """What is left to do, by command, for records that a run has destroyed, and was to append and has not."""
+    if context.result(StepName.REPLAY):
+        return []
+    emptied, found = context.effects(StepName.BEGIN), []
+    chosen: dict[str, dict[str, str]] = context.result(StepName.DECIDE).get("topics", {})
+    for disposition, option in OPTION.items():
+        names = [
+            t
+            for t, d in sorted(chosen.items())
+            if d["disposition"] == disposition and effect_of(t) in emptied
+        ]
+        if names:
+            found.append(to_replay(context.result(StepName.EXPORT)["manifest"], names, option))
+    return found
+
+
+def to_replay(manifest: str, topics: Collection[str], option: str = "") -> str:
+    """What is left to do for records of some topics of the old primary that only an export has.
+
+    :param option: of the command
+    """
+    some = "".join(f" --topic {quote(t)}" for t in sorted(topics))
+    return (
+        f"what only the old primary had of {first_of(sorted(topics))} is in the export alone, not replayed:"
+        f" drkit replay --from {quote(manifest)}{some}{option}"
+    )

@@ -1,0 +1,109 @@
+"""BEGIN breaks off between two of its changes, where no entry of the journal is; then it goes on, or back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drkit.errors import Failed
+from drkit.failover.core.machine import StepName
+from drkit.failover.returning import begin
+from drkit.flow_state.records import IncompleteRecord, TailRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_configs
+from drkit.local.cluster import LocalCluster
+from tests.support.failback.pair import Pair
+from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.shared_clusters import ModuleClusters
+
+DAY = "86400000"
+KEPT_A_DAY = {"retention.ms": DAY}
+
+
+@pytest.fixture
+def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
+    primary = module_cluster("primary")
+    cases = {
+        "resumed": Case(tail=0, settings=KEPT_A_DAY),
+        "aborted": Case(tail=0, settings=KEPT_A_DAY),
+        "asked": Case(tail=0, method="rebuild", settings=KEPT_A_DAY),
+        "emptied": Case("replay", tail=6, settings=KEPT_A_DAY),
+    }
+    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, cases)
+    found.die()
+    yield found
+    found.close()
+
+
+def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary, tmp_path: Path) -> None:
+    resumed, aborted, asked, emptied = home.topics
+    _broken_off(home, tmp_path, resumed, "release")
+    with home.side.desk() as desk:
+        assert desk.resume(home.request(tmp_path, [resumed]))["state"] == "done"
+    assert _retention(home, resumed) == DAY
+
+    _broken_off(home, tmp_path, aborted, "release")
+    report = _aborted(home)
+    assert _retention(home, aborted) == DAY
+    assert "1 topic begun, and copied on" in report["next"][0]
+
+    _broken_off(home, tmp_path, asked, "seed")
+    _aborted(home)
+    with home.side.desk() as desk:  # nobody asks for the method again
+        request = home.request(tmp_path, [asked])._replace(methods={})
+        assert desk.begin_return(request, topics=[asked])["state"] == "done"
+
+    _broken_off(home, tmp_path / "first", emptied, "seed")
+    saved = home.side.run_log().results[StepName.EXPORT]["evidence"]
+    report = _aborted(home)
+    assert "is incomplete: emptied" in report["next"][0]
+    assert f"not replayed: drkit replay --from {saved['manifest']} --topic {emptied}" in report["next"][0]
+    _broken_off(home, tmp_path / "again", emptied, "release")
+    with home.side.desk() as desk:
+        done = desk.resume(home.request(tmp_path / "again", [emptied]))
+    [notes] = [s["notes"] for s in done["steps"] if s["step"] == StepName.DECIDE]
+    assert any(f"drkit replay --from {saved['manifest']}" in note for note in notes), notes
+    tail, incomplete = _on_record(home, emptied)
+    assert incomplete is None
+    assert (tail.manifest, tail.sha256) == (saved["manifest"], saved["sha256"])
+    assert _retention(home, emptied) == DAY
+    home.turned()
+    home.copied_back()
+    assert home.same_on_both() > 100
+
+
+def _broken_off(home: DeadPrimary, folder: Path, topic: str, before: str) -> None:
+    """The return of a topic, which breaks off before a function of BEGIN."""
+
+    def breaks(*given: Any) -> None:
+        if [] in given:  # of no topic
+            return
+        raise Failed("it breaks off here", where=before, evidence="for the test", hint="")
+
+    with home.side.desk() as desk, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(begin, before, breaks)
+        with pytest.raises(Failed, match="it breaks off here"):
+            desk.begin_return(home.request(folder, [topic]), topics=[topic])
+
+
+def _aborted(home: DeadPrimary) -> dict[str, Any]:
+    with home.side.desk() as desk:
+        report = desk.abort("for the test")
+    assert report["state"] == "aborted"
+    return report
+
+
+def _on_record(home: DeadPrimary, topic: str) -> tuple[TailRecord, IncompleteRecord | None]:
+    with StateTopic(home.side.target, home.side.source.alias) as state:
+        state.load()
+        found = state.get(TailRecord, topic)
+        assert found is not None
+        return found, state.get(IncompleteRecord, topic)
+
+
+def _retention(home: DeadPrimary, topic: str) -> str | None:
+    return topic_configs(Cluster.connect(home.side.source), [topic])[topic]["retention.ms"].value
