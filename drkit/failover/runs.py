@@ -9,9 +9,11 @@ from typing import Any, Final, Self
 import uuid
 
 from drkit.config import FlowSettings, Settings
+from drkit.counted import first_of
 from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.decision import decided
 from drkit.failover.checks.terms import least_term
+from drkit.failover.core.choices import choice_for
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
 from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.failover.core.request import RunRequest
@@ -174,6 +176,8 @@ class Runs:
         run = open_run(self._topic, verb)
         if abort:
             refuse_late_abort(run)
+        else:
+            refuse_late_choices(run, added)
         journal = self._journal(run.run_id)
         said = {k: v for k, v in added.to_json().items() if v}
         journal.take_over(said, at_once=take_over)
@@ -224,3 +228,26 @@ class Runs:
             decision=decision,
         )
         return self._context
+
+
+def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
+    """Refuse choices that a return cannot follow any more.
+
+    :raises Refused: topics may have begun, and something else was decided
+    """
+    if run.table is not RETURN or not run.is_final:
+        return
+    late = [
+        f"{topic}: {choice_for(run.request.get(kind, {}), topic) or 'nothing'} was said, now {value}"
+        for kind, said in (("dispositions", added.dispositions), ("methods", added.methods))
+        for topic, value in said.items()
+        if choice_for(run.request.get(kind, {}), topic) != value
+    ]
+    if late:
+        raise Refused(
+            "it is too late to decide otherwise: topics of the return have begun",
+            where=f"run {run.run_id}",
+            evidence=first_of(late),
+            hint=f"{RETURN.command} --resume without these; what is discarded can be replayed later: drkit"
+            " replay --from MANIFEST",
+        )

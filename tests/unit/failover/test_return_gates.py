@@ -13,11 +13,13 @@ import pytest
 from drkit.errors import Refused
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Scope
+from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.returning.exporting import refuse_lacking
 from drkit.failover.returning.gates import refuse_methods
 from drkit.failover.returning.tails import Unsound, method_of, of_json, to_json, why_unsound
+from drkit.failover.runs import refuse_late_choices
 from drkit.model import TopicPartition
 
 CLEAN = PartitionDivergence("t", 0, DivergenceState.CLEAN, 10, 10, proven=True)
@@ -119,3 +121,31 @@ def test_what_was_found_is_read_from_the_journal_as_it_was_written(found: list[U
     for u in found:
         first, end = u.span
         assert 0 <= first <= end or end == 0
+
+
+SAID = RunRequest(dispositions={"*": "discard", "a": "replay"}, methods={"a": "trim"})
+
+
+def run_of(**more: Any) -> Any:
+    known = {"table": RETURN, "is_final": True, "run_id": "r", "request": SAID.to_json()}
+    return SimpleNamespace(**known | more)
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        RunRequest(dispositions={"b": "quarantine"}),
+        RunRequest(dispositions={"a": "discard"}),
+        RunRequest(methods={"b": "rebuild"}),
+    ],
+)
+def test_another_choice_is_refused_once_topics_may_have_begun(added: RunRequest) -> None:
+    with pytest.raises(Refused, match="too late to decide otherwise"):
+        refuse_late_choices(run_of(), added)
+    refuse_late_choices(run_of(is_final=False), added)
+    refuse_late_choices(run_of(table=FAILOVER), added)
+
+
+def test_the_same_again_and_what_a_replay_needs_are_taken() -> None:
+    refuse_late_choices(run_of(), SAID._replace(same="content", clients_cut="the listener"))
+    refuse_late_choices(run_of(), RunRequest(dispositions={"b": "discard"}))
