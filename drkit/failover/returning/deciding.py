@@ -17,7 +17,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.returning.gates import refuse_methods
-from drkit.failover.returning.replays import planned_replay
+from drkit.failover.returning.replays import planned_replay, to_replay
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound, method_of, of_json
 from drkit.flow_state.records import IncompleteRecord, TailRecord
@@ -143,9 +143,7 @@ def _left_notes(context: Context, topics: Iterable[str]) -> list[str]:
     for topic in sorted(topics):
         known = context.state.get(TailRecord, topic)
         if known is not None and _is_left(context, topic, known):
-            some = counted(known.records, "record", "is")
-            command = f"drkit replay --from {known.manifest} --topic {topic}"
-            notes.append(f"{topic}: {some} in the export of an earlier return only; to append: {command}")
+            notes.append(to_replay(str(known.manifest), [topic]))
     return notes
 
 

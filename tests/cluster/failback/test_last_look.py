@@ -55,7 +55,8 @@ def test_nothing_is_emptied_that_is_not_as_it_was_decided(home: DeadPrimary, tmp
         side.commit(side.source, f"{commits}-lags", {TopicPartition(commits, 0): 1})
 
     def another_byte() -> None:
-        file = next(p for p in (tmp_path / "saved").rglob("*") if p.is_file() and p.suffix == ".parquet")
+        found = (p for p in (tmp_path / "saved").rglob("*.parquet") if altered in p.parts)
+        file = next(p for p in found if p.is_file())
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.chmod(0o600)

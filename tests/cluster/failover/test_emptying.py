@@ -76,7 +76,7 @@ def test_a_topic_that_is_only_compacted(here: Clusters, topic_name: str, own: di
     here.ask(here.source, empty, wanted)
     for _ in range(2):
         put_back(admin, before)
-        assert _own(admin, topic_name) == {"cleanup.policy": "compact", **own}
+        eventually(lambda: _own(admin, topic_name) == {"cleanup.policy": "compact", **own})
     assert here.starts(here.source, topic_name) == {0: 30}
 
 

@@ -35,6 +35,17 @@ RECORDS: Final[dict[str, bytes]] = {
         b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'
         b'5c6d7e8f9", "skip_from": {"0": 1003, "1": 0}, "emptied": {"0": 1200}, "rebuilt": {"0": 17}}'
     ),
+    "tail/orders": (
+        b'{"run_id": "f00d00000001", "at_ms": 1763826448123, "records": 7, "spans": {"0": [100, 104], "1": '
+        b'[90, 95]}, "manifest": "/backup/f00d/manifest.json", "sha256": "ab12cd34", "disposition": "replay"'
+        b', "methods": {"0": "rebuild", "1": "rebuild"}, "reason": "ticket 4711", "by": "ops@host"}'
+    ),
+    "tail/payments": (
+        b'{"run_id": "f00d00000001", "at_ms": 1763826448123, "records": 0, "spans": {}, "methods": {}}'
+    ),
+    "incomplete/orders": (
+        b'{"run_id": "f00d00000001", "since_ms": 1763826448123, "emptied": {"0": 104, "1": 95}}'
+    ),
     "written/orders/0": (
         b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'
         b'5c6d7e8f9", "offset": 1204, "producer_id": 17, "at_ms": 1763826448123, "began_at": 1003}'
