@@ -280,8 +280,11 @@ class FlowRun:
         self._opposite.declare(self._epochs.skips)
 
     def _follow_events(self) -> None:
-        """Read on; :class:`TaskEvents` reports what the tasks wrote."""
-        self._state.load()
+        """Read on; :class:`TaskEvents` reports what the tasks wrote.
+
+        A transaction that somebody leaves open stops no copy: whoever freezes the flow fences its writers.
+        """
+        self._state.load_decided()
         self._internal.restore()
 
     def _end(self, loop: EpochLoop) -> None:

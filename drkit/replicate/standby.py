@@ -62,7 +62,7 @@ class Standby:
         :raises Refused: the target was promoted
         :raises DrkitError: a right is missing
         """
-        self._state.load()
+        self._state.load_decided()  # what an open transaction hides is its trouble below
         observe.event("standby_waits", flow=self._flow.name, holder=_named(self._state.get(LeaseRecord)))
         self._warmth.start()
         try:

@@ -32,14 +32,14 @@ class TaskEvents:
         """First offset of the state topic that is not reported yet; None: all of it is of earlier runs."""
 
     def follow(self, state: StateTopic) -> None:
-        """Load the state, and report every event that is read later.
+        """Read the state up to the first open transaction, and report every event that is read later.
 
         After a failed attempt this includes the events that it left unread.
 
         :raises DrkitError: the topic cannot be read
         """
         state.on_read = self._report
-        state.load()
+        state.load_decided()
         if self._next is None:
             self._next = state.position
 

@@ -74,8 +74,13 @@ def test_once_reports_every_event_of_its_last_epoch(world: World, capsys: pytest
     fill(world.clusters[0], orders, 50, first=50)
     world.remove(orders, 100)
 
-    with world.open_transaction():
-        job = world.start(world.job(once=True))
+    job = world.job(once=True)
+
+    def begun() -> None:
+        world.start(job)
+        eventually(lambda: job.progress, what="the run, which has read the whole state")
+
+    with world.open_transaction(begun):
         eventually(job.all_copied, what="the end of the copy")
         assert world.thread is not None
         world.thread.join(3)

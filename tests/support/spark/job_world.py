@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import threading
 from typing import Any
@@ -134,10 +134,14 @@ class World:
             loop.close()
 
     @contextmanager
-    def open_transaction(self) -> Iterator[None]:
-        """A transaction that is open in the flow's state topic, as the lease's are for moments."""
+    def open_transaction(self, ready: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """A transaction that is open in the flow's state topic, as the lease's are for moments.
+
+        :param ready: called right before it is begun
+        """
         out = producer(self.clusters[1], transactional_id=f"{self.tag}-open")
         out.init_transactions(30)
+        ready()
         out.begin_transaction()
         put(out, state_topic(self.source.alias), b"{}", b"later/kind")
         out.flush(30)
