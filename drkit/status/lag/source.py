@@ -20,6 +20,7 @@ from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, read_header, visible
 
 _SAMPLE_BYTES: Final = 512 << 10
+_MOST_SEGMENTS: Final = 8
 _AT_ONCE: Final = 16
 MOST_SAMPLES: Final = 256
 """Maximum number of partitions whose waiting records are read; the others are estimated."""
@@ -162,14 +163,30 @@ def joined(before: UncopiedRecords, after: UncopiedRecords) -> UncopiedRecords:
 
 
 async def _sample(
-    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: frozenset[int]
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    gap: UncopiedRange,
+    skip: frozenset[int],
+    segments: int = _MOST_SEGMENTS,
 ) -> UncopiedRecords:
+    """The records of a gap, by the first bytes of it.
+
+    :param segments: so many are read; an answer ends with a segment, however small that is
+    """
+    if gap.start >= gap.end:
+        return UncopiedRecords(0, 0, None, exact=True)
     topic, number = topics[gap.at.topic], gap.at.partition
     answer = await fetch_one(
         cluster, topic.leaders[number].node, (gap.at.topic, topic.topic_id), number, gap.start,
         max_bytes=_SAMPLE_BYTES, max_wait_ms=0,
     )  # fmt: skip
-    return counted(gap, bytes(answer.records or b""), aborted_in(answer), skip)
+    data, aborted = bytes(answer.records or b""), aborted_in(answer)
+    found = counted(gap, data, aborted, skip)
+    if found.exact or found.bytes is None or segments == 1 or len(data) > _SAMPLE_BYTES // 2:
+        return found
+    end = visible(data, gap.start, gap.end, aborted=aborted, without=skip).next_source
+    rest = await _sample(cluster, topics, gap._replace(start=end), skip, segments - 1)
+    return joined(counted(gap._replace(end=end), data, aborted, skip), rest)
 
 
 def counted(
