@@ -14,8 +14,8 @@ from drkit.demo.stage import TOPICS, Stage
 from drkit.demo.turn_acts import ComeHome, GoOver
 from drkit.errors import Failed
 
-_BACKLOG = 100_000
-_PER_SECOND = 2000
+_BACKLOG_SECONDS = 50
+"""So many seconds' orders are there before the copy begins."""
 _STEADY_SECONDS = 5.0
 """At least one pause between epochs is in it."""
 _DEAD_SECONDS = 2.0
@@ -68,13 +68,14 @@ class OpenShop:
 
     def run(self, stage: Stage) -> None:
         """Write a backlog, then at a steady pace."""
+        backlog = _BACKLOG_SECONDS * stage.rate
         stage.screen.say(
-            f"It has {_BACKLOG:,} orders from before, and takes {_PER_SECOND:,} more per second, in the topic"
+            f"It has {backlog:,} orders from before, and takes {stage.rate:,} more per second, in the topic"
             f" [b]orders[/b] ({TOPICS['orders']} partitions). Payments go to [b]payments[/b] in transactions;"
             " when a card is declined, its transaction is rolled back, and no consumer may ever see it."
         )
-        stage.shop.stock_up(_BACKLOG)
-        stage.shop.open(_PER_SECOND)
+        stage.shop.stock_up(backlog)
+        stage.shop.open(stage.rate)
         stage.screen.fact(f"{stage.shop.orders:,} orders on the primary, none on the standby")
 
 
@@ -102,7 +103,7 @@ class Replicate:
             f" all {observer.records:,} after {caught_up:.1f} s"
         )
         since = time.monotonic()
-        stage.watch(_STEADY_SECONDS, f"keeping up with {_PER_SECOND:,} orders per second")
+        stage.watch(_STEADY_SECONDS, f"keeping up with {stage.rate:,} orders per second")
         latency = observer.latency(since, time.monotonic())
         if latency is None:
             raise Failed("no order reached the standby while drkit kept up", evidence=f"{_STEADY_SECONDS} s")

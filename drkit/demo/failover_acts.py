@@ -12,7 +12,6 @@ from drkit.demo.stage import Stage
 from drkit.endpoint import parse_endpoint
 from drkit.errors import Failed
 
-_PER_SECOND = 2000
 _OPEN_SECONDS = 1.5
 _QUIET_SECONDS = 0.5
 _CUT_SECONDS = 0.5
@@ -32,7 +31,7 @@ class PrimaryDies:
             " every broker of the primary is killed at once (SIGKILL). What was acknowledged in its last"
             " moments is there and nowhere else."
         )
-        stage.shop.open(_PER_SECOND)
+        stage.shop.open(stage.rate)
         stage.watch(_OPEN_SECONDS, "the shop is open again")
         stage.replicator.kill()
         stage.watch(_CUT_SECONDS, "nothing is copied, the shop keeps writing", alive=False)

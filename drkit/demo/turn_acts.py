@@ -10,7 +10,6 @@ from drkit.demo.proof import read_all
 from drkit.demo.stage import TOPICS, Stage
 from drkit.errors import Failed
 
-_PER_SECOND = 1000
 _OPEN_SECONDS = 1.5
 _PATIENCE_SECONDS = 120.0
 CUT = "the shop goes where it is told"
@@ -101,7 +100,7 @@ def works_at(stage: Stage, cluster: str, *, alive: bool = True) -> None:
     """
     stage.shop.move(stage.bootstrap(cluster))
     before = stage.shop.records
-    stage.shop.open(_PER_SECOND)
+    stage.shop.open(stage.rate // 2)
     stage.watch(_OPEN_SECONDS, f"the shop works at the {cluster}", alive=alive)
     stage.shop.close()
     stage.screen.fact(f"{stage.shop.records - before:,} records more, written to the {cluster}")

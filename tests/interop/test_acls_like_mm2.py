@@ -87,6 +87,7 @@ def on_the_source(world: World, orders: str) -> list[Acl]:
     ]
 
 
+@pytest.mark.wide
 def test_what_mm2_makes_drkit_makes_and_each_difference_is_on_the_page(three: Three, tmp_path: Path):
     """P13: the same ACLs as MirrorMaker 2, but for the differences that docs/how-to/acls.md tells."""
     world = World(three.source, three.ours)

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Final
 import uuid
 
+import pytest
+
 from drkit.config import ClusterSettings, FlowSettings, load
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.topic import StateTopic
@@ -151,6 +153,7 @@ def same(sync: TopicSync, drkit_target: Cluster, mm2_target: Cluster, tag: str, 
         raise AssertionError("\n".join(last)) from error
 
 
+@pytest.mark.wide
 def test_the_comparison_sees_what_it_must():
     same_topic: Seen = {"t": (1, {"retention.ms": "5", "message.timestamp.type": "CreateTime"})}
     assert differences(same_topic, {"t": (1, {"retention.ms": "5"})}) == []
@@ -165,6 +168,7 @@ def test_the_comparison_sees_what_it_must():
     assert differences({"t": (1, {"message.timestamp.type": "LogAppendTime"})}, {"t": (1, {})})
 
 
+@pytest.mark.wide
 def test_topics_partitions_and_settings_are_those_of_mm2(
     source: LocalCluster, cluster_factory, tmp_path: Path
 ):

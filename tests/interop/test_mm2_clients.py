@@ -110,6 +110,7 @@ def first_read(java: KafkaJava, world: World, offset: Any = None, group: str = "
         consumer.close()
 
 
+@pytest.mark.wide
 def test_kafkas_clients_find_clusters_topics_and_positions(java: KafkaJava, world: World) -> None:
     """P16: after `--once` the group's next record is the one Kafka's own clients read."""
     following = world.committed(world.group)
@@ -135,6 +136,7 @@ def test_kafkas_clients_find_clusters_topics_and_positions(java: KafkaJava, worl
     assert first_read(java, world, group=world.group) == following.key
 
 
+@pytest.mark.wide
 def test_a_second_copy_with_an_end_moves_what_went_on(java: KafkaJava, world: World) -> None:
     """P14: nothing was left to copy, and the groups have read on meanwhile."""
     world.once()

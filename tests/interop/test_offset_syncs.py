@@ -69,6 +69,7 @@ def judged(flow: Flow, java: KafkaJava, topic: str, *, history: bool = True) -> 
     return translated
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("home", ["target", in_soak("source")])
 def test_mm2s_store_never_leads_a_group_past_a_record(
     flow_factory, source, target, java: KafkaJava, topic_name: str, home: str

@@ -44,6 +44,7 @@ emit_heartbeats = false
 """
 
 
+@pytest.mark.wide
 def test_whatever_is_no_consumer_group_is_named() -> None:
     # As a broker of Kafka 4.3.1 lists them: state, type, protocol type.
     listed = {
@@ -68,6 +69,7 @@ def test_whatever_is_no_consumer_group_is_named() -> None:
     assert all("not synchronised" in o.reason for o in found)
 
 
+@pytest.mark.wide
 def test_a_round_keeps_some_by_name_and_counts_all() -> None:
     others = [OtherGroup(f"g{n:03}", "share") for n in range(SHOWN + 5)]
     written = CheckpointsRecord(1, verdicts={}, not_synchronised=to_state(others)).encode()
@@ -139,6 +141,7 @@ def drkit(config: Path, *arguments: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.wide
 def test_other_groups_are_named_wherever_groups_are(
     groups: str, source: LocalCluster, target: LocalCluster, tmp_path: Path
 ) -> None:
@@ -174,6 +177,7 @@ def test_other_groups_are_named_wherever_groups_are(
     assert "share group (KIP-932)" in one
 
 
+@pytest.mark.wide
 def test_without_the_source_they_are_known_from_the_last_round(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name)
     fill(flow.source, topic_name, 5)

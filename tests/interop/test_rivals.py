@@ -177,6 +177,7 @@ def own_pair(cluster_factory: ClusterFactory) -> tuple[LocalCluster, LocalCluste
     return both
 
 
+@pytest.mark.wide
 def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, LocalCluster], tmp_path: Path):
     """P7: a topic that a running MirrorMaker 2 copies is not copied a second time."""
     a, t = own_pair

@@ -144,6 +144,7 @@ def mm2(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterator[
     made.kill()
 
 
+@pytest.mark.wide
 def test_drkit_continues_where_a_killed_mirror_maker_stopped(
     mm2: MirrorMaker, workshop: SharedSpark, monkeypatch: pytest.MonkeyPatch
 ):
@@ -216,6 +217,7 @@ def _places(mm2: MirrorMaker, topic: str) -> dict[str, dict[str, int]]:
     return found
 
 
+@pytest.mark.wide
 def test_progress_is_read_whatever_the_order_of_its_keys():
     at = TopicPartition("orders", 3)
     for place in (

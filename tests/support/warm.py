@@ -18,7 +18,7 @@ from importlib import import_module
 import json
 import os
 from pathlib import Path
-import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -93,13 +93,20 @@ class WarmProcess:
 
     def _line(self, timeout: float | None) -> bytes:
         if b"\n" not in self._unread:
-            if not select.select([self._told], [], [], timeout)[0]:
+            if not _is_ready(self._told, timeout):
                 raise subprocess.TimeoutExpired("a warm process", timeout or 0.0)
             # A line is written at once: it is shorter than what a pipe keeps together.
             self._unread += os.read(self._told, _LONGEST)
         line, newline, self._unread = self._unread.partition(b"\n")
         assert newline, "the parent of warm processes has ended"
         return line
+
+
+def _is_ready(file: int, timeout: float | None) -> bool:
+    """Not by `select`, which takes no file above 1023: each client of a test process has some."""
+    with selectors.PollSelector() as watched:
+        watched.register(file, selectors.EVENT_READ)
+        return bool(watched.select(timeout))
 
 
 class _Parent:
@@ -147,6 +154,9 @@ class _Forks:
         self._asked = asked
         self._pipes: dict[int, int] = {}
         self._ended, self._wakes = os.pipe()
+        self._watched = selectors.PollSelector()
+        for each in (self._asked.fileno(), self._ended):
+            self._watched.register(each, selectors.EVENT_READ)
         os.set_blocking(self._wakes, False)
         signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -155,7 +165,7 @@ class _Forks:
     def serve(self) -> str:
         """Fork until the socket is closed; returns, in a child, the module that it is to run."""
         while True:
-            ready, _, _ = select.select([self._asked.fileno(), self._ended], [], [])
+            ready = {key.fd for key, _ in self._watched.select()}
             if self._ended in ready:
                 os.read(self._ended, _LONGEST)
                 self._reap()

@@ -10,9 +10,9 @@ from drkit.cli.session import session
 from drkit.demo.story import tell
 
 
-def demo(file: Path, *, keep: bool) -> None:
+def demo(file: Path, *, keep: bool, rate: int) -> None:
     """Run ``drkit demo``."""
     as_json = session().as_json
-    measured = tell(RichScreen(quiet=as_json), keep=file if keep else None)
+    measured = tell(RichScreen(quiet=as_json), keep=file if keep else None, rate=rate)
     if as_json:
         emit(measured)

@@ -20,6 +20,13 @@ from drkit.cli.loading import work
     show_default=True,
     help="With --keep: the configuration to write.",
 )
+@click.option(
+    "--rate",
+    type=click.IntRange(100, 5000),
+    default=2000,
+    show_default=True,
+    help="Orders per second; fewer for a machine that has other work.",
+)
 def demo(**given: Any) -> None:
     """Two real Kafka clusters, a shop that writes, a copy that is killed and resumes, the proof, a failover.
 

@@ -16,6 +16,7 @@ from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mode", [in_soak("live"), "both"])
 def test_the_target_alone_knows_every_position(
     module_cluster: ModuleClusters,

@@ -58,6 +58,7 @@ def state(world: World, group: str = "") -> str:
     return listed[group or world.group].state
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_static_member_that_closed_still_holds_its_group(world: World, protocol: str) -> None:
     world.commit(world.flow.source, 5)

@@ -250,6 +250,7 @@ def test_the_slow_look_finds_what_no_log_record_reports(world: Following) -> Non
     assert world.upstream() == 5
 
 
+@pytest.mark.wide
 def test_without_the_right_to_read_the_log_all_are_asked_for_and_that_is_said_once(
     cluster_factory: ClusterFactory, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:

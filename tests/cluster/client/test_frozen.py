@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
+import pytest
 
 from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, TransactionCut
 from drkit.client.consumer import AT_ONCE
@@ -45,6 +46,7 @@ def member(world: World) -> Shared:
     return found
 
 
+@pytest.mark.wide
 def test_no_call_waits_for_a_frozen_cluster_that_clients_have_left(
     cluster_factory: ClusterFactory, world: World
 ):

@@ -136,6 +136,7 @@ def test_a_record_that_is_simply_too_large_is_no_fence(world: World):
     assert told.done == ["small"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("choice", ["resend", in_soak("fail")])
 def test_records_on_their_way_to_a_frozen_cluster(cluster_factory: ClusterFactory, world: World, choice: str):
     """Sent again or reported, never neither; nothing more goes to the old cluster when it wakes."""

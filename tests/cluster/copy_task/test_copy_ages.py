@@ -33,6 +33,7 @@ def restless(
     return flow_factory(source, target, bulk_commit_seconds=0.3), target
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("timestamp", "hows"),
     [

@@ -58,6 +58,7 @@ def _killed(flow: Flow, topic: str, clusters: Sequence[LocalCluster], records: i
     check_copy(flow, topic)
 
 
+@pytest.mark.wide
 def test_a_broker_of_three_killed_on_the_target(
     source: LocalCluster, module_cluster: ModuleClusters, flow_factory: FlowFactory, topic_name: str
 ) -> None:

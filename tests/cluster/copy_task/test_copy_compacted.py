@@ -77,6 +77,7 @@ def _copied(flow: Flow, topic: str, first: int, there: list[Seen]) -> list[Seen]
     return out
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("codec", "age_ms"),
     [

@@ -52,6 +52,7 @@ def test_transactions_of_which_a_third_aborts(flow: Flow, topic_name: str) -> No
     check_copy(flow, topic_name)
 
 
+@pytest.mark.wide
 def test_interleaved_transactions(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name)
     chance = random.Random(3)
@@ -172,6 +173,7 @@ def test_nulls_empties_and_many_headers(flow: Flow, topic_name: str) -> None:
     check_copy(flow, topic_name)
 
 
+@pytest.mark.wide
 def test_many_partitions_of_many_topics(flow: Flow, topic_name: str) -> None:
     """P3: each partition has the records of the same partition of its source, in order."""
     names = [flow.create_both(f"{topic_name}-{n}", 1 + 7 * n) for n in range(4)]

@@ -164,6 +164,7 @@ def test_a_target_partition_that_lost_everything(
     assert flow.events("target_truncated")
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("refilled", [in_soak(50), 600], ids=["shorter", "longer"])
 def test_a_source_that_lost_its_tail(
     module_cluster: ModuleClusters,

@@ -38,6 +38,7 @@ def test_two_at_once_by_mistake(flow: Flow, topic_name: str, age_ms: int) -> Non
     until_equal(flow, topic_name, uncommitted=not age_ms)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("age_ms", [in_soak(0), _OLD_MS], ids=["live", "bulk"])
 def test_a_zombie_wakes_up_after_its_successor_is_done(flow: Flow, topic_name: str, age_ms: int) -> None:
     """SIGSTOP in mid-copy, a second task copies all, SIGCONT: what the first holds goes nowhere."""

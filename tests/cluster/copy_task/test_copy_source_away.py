@@ -49,6 +49,7 @@ def reported(flow: Flow, kind: str) -> None:
     eventually(lambda: flow.events(kind), 90, kind)
 
 
+@pytest.mark.wide
 def test_a_source_that_is_away_when_an_epoch_begins(
     three: LocalCluster, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_source_that_is_away_when_an_epoch_begins(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.wide
 def test_a_partition_that_has_no_leader_for_a_while(
     three: LocalCluster, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:

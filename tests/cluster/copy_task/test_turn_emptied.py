@@ -188,6 +188,7 @@ def _verify(turning: Turning) -> None:
     assert sum(p.counts.equal for p in found) > 100
 
 
+@pytest.mark.wide
 def test_methods_change_from_round_to_round(turning: Turning, clusters: list[LocalCluster]) -> None:
     """In the second round brokers are killed that have not written down what was deleted."""
     exact = _round(turning, ROUNDS[0]) + _round(turning, ROUNDS[1], clusters[0])

@@ -206,6 +206,7 @@ def _new(turning: Turning, before: dict[int, int]) -> set[int]:
     return {p for p, end in now.items() if end > before[p] + 2}
 
 
+@pytest.mark.wide
 @BULK
 def test_what_drkit_leaves_behind_itself_is_no_alarm(turning: Turning, age_ms: int) -> None:
     """Tasks are killed in the middle of their appends and transactions; clients abort theirs."""

@@ -27,6 +27,7 @@ NARROW: dict[str, Any] = {"linger_ms": 200}
 """One batch for all records of a call."""
 
 
+@pytest.mark.wide
 def test_a_late_append_a_source_gap_and_another_task(flow: Flow, pair: Pair, topic_name: str) -> None:
     """The first task is frozen, its last append is in the network; retention takes what it had read."""
     flow.create_both(topic_name, retention_ms="-1")

@@ -73,6 +73,7 @@ def move_leader(clusters: Clusters, topic: str, node: int) -> None:
     eventually(lambda: clusters.topic(clusters.source, topic).leaders[0].node == node, what="the new leader")
 
 
+@pytest.mark.wide
 def test_a_late_answer_of_a_former_leader(
     flow: Flow, pair: Pair, past_the_link: Clusters, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

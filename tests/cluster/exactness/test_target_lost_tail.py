@@ -85,6 +85,7 @@ GROWN: dict[str, Callable[[Flow, str], None]] = {
 }
 
 
+@pytest.mark.wide
 def test_what_has_grown_since_is_not_taken_for_the_lost_records(
     flow: Flow, pair: Pair, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ class Stage:
         assert not violations(run)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("where", [WHERE[2:], in_soak(WHERE)], ids=["late", "everywhere"])
 def test_an_abort_gives_everything_back(
     pair: Pair, orchestrators: Orchestrators, where: Sequence[Where]

@@ -32,6 +32,7 @@ def successor(pair: Pair, source: LocalCluster, target: LocalCluster, tmp_path: 
     found.close()
 
 
+@pytest.mark.wide
 def test_an_empty_cluster_takes_its_place(pair: Pair, successor: Pair) -> None:
     side = pair.now
     topic = side.name("orders")

@@ -39,6 +39,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
     found.close()
 
 
+@pytest.mark.wide
 def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary, tmp_path: Path) -> None:
     resumed, aborted, asked, emptied = home.topics
     _broken_off(home, tmp_path, resumed, "release")

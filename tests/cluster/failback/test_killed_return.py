@@ -112,6 +112,7 @@ class Stage:
             assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
 
 
+@pytest.mark.wide
 def test_killed_at_some_boundaries_and_resumed(pair: Pair, orchestrators: Orchestrators) -> None:
     stage = Stage(pair, orchestrators, len(A_FEW) + 1)
     unbroken = stage.returned(None)

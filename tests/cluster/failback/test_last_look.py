@@ -40,6 +40,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
     found.close()
 
 
+@pytest.mark.wide
 def test_nothing_is_emptied_that_is_not_as_it_was_decided(home: DeadPrimary, tmp_path: Path) -> None:
     """P41."""
     side = home.side

@@ -33,6 +33,7 @@ def pair(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
     found.close()
 
 
+@pytest.mark.wide
 def test_what_clients_wrote_with_such_ids_is_saved_before_it_is_emptied(pair: Pair, tmp_path: Path) -> None:
     side, broker = pair.now, pair.now.brokers[0].brokers[0]
     topic, data = side.name("grown"), broker.folder / "data"

@@ -36,6 +36,7 @@ def linked() -> Iterator[tuple[LocalCluster, LocalCluster]]:
         cluster.stop()
 
 
+@pytest.mark.wide
 def test_only_the_delta_crosses_on_the_way_back(
     linked: tuple[LocalCluster, LocalCluster], tmp_path: Path
 ) -> None:

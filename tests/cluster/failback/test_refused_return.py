@@ -50,6 +50,7 @@ def _waits_for_a_person(pair: Pair, topic: str) -> None:
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
 
 
+@pytest.mark.wide
 def test_a_switchover_by_the_version_before_this_one(pair: Pair) -> None:
     topic = _promoted(pair)
     assert pair.switch()["state"] == "done"
@@ -63,6 +64,7 @@ def test_a_switchover_by_the_version_before_this_one(pair: Pair) -> None:
     _waits_for_a_person(pair, topic)
 
 
+@pytest.mark.wide
 def test_an_unplanned_failover(pair: Pair) -> None:
     topic = _promoted(pair)
     side = pair.now

@@ -12,6 +12,7 @@ from tests.support.flows.produce import fill, fill_transactions, producer, put
 from tests.support.in_soak import in_soak
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("turns", [2, in_soak(3), in_soak(6)])
 def test_turns_at_rest(pair: Pair, turns: int) -> None:
     """Groups idle from before the first turn, a lagging one, one that works; each offset after each turn."""

@@ -76,6 +76,7 @@ def home(
     found.close()
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(900)
 def test_what_was_decided_is_done(home: DeadPrimary, tmp_path: Path) -> None:
     """P41. Two rounds: the second one fails over from the other side, and returns, as planned."""

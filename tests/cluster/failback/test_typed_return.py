@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import written
 from tests.support.flows.produce import fill
 
 
+@pytest.mark.wide
 def test_the_flow_that_waits_is_found_and_returned(pair: Pair, tmp_path: Path) -> None:
     side = pair.now
     topic = side.name("typed")

@@ -84,6 +84,7 @@ def _known(side: Side) -> dict[str, WrittenRecord]:
         return dict(state.all(WrittenRecord))
 
 
+@pytest.mark.wide
 def test_it_is_named_until_a_person_decides(pair: Pair) -> None:
     """On an idle partition, then found by a task, then with the record gone and drkit started again."""
     orders, quiet = pair.now.name("orders"), pair.now.name("quiet")

@@ -28,6 +28,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
     found.close()
 
 
+@pytest.mark.wide
 def test_what_the_old_primary_has_there_is_saved_and_emptied(home: DeadPrimary, tmp_path: Path) -> None:
     side, [topic] = home.side, home.topics
     for cluster, name in ((side.source, b"old"), (side.target, b"new")):

@@ -144,6 +144,7 @@ def takes_a_key(world: World, file: Path) -> None:
         assert "names no control key" in refused.value.evidence
 
 
+@pytest.mark.wide
 def test_a_pair_takes_a_key_and_forged_records_change_nothing(
     world: World, copied: tuple[str, str], tmp_path: Path
 ):

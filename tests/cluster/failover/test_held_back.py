@@ -189,6 +189,7 @@ def test_a_foreign_one_on_the_target_is_named(story: Story):
     eventually(lambda: not story.look().open_transactions, 60, "its end")
 
 
+@pytest.mark.wide
 def test_a_failover_says_what_was_held_back_when_the_primary_died(story: Story, tmp_path: Path):
     """P32: the stated loss includes what could not be copied."""
     world, topic = story.world, story.topic

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.failover.command import drkit
 from tests.support.failover.control_key import KEYS, buckets, configured
 from tests.support.failover.truth import values
@@ -20,6 +22,7 @@ def places(world: World) -> dict[object, object]:
     }
 
 
+@pytest.mark.wide
 def test_what_the_old_key_signed_is_signed_with_the_new_one_and_copying_continues(
     world: World, tmp_path: Path
 ):

@@ -23,6 +23,7 @@ def here(file: Path, *words: str) -> Ran:
     return Ran(code, out.getvalue(), err.getvalue(), Cost(time.monotonic() - began, 0.0, 0.0))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("number", [100, in_soak(300)])
 def test_groups_with_odd_names(world: World, number: int) -> None:
     groups = OddGroups(world, number)

@@ -182,6 +182,7 @@ def course(
         world.close()
 
 
+@pytest.mark.wide
 def test_before_a_failover_the_flow_protects(course: Course):
     pair = course.seen["before"].pair
     assert pair is not None
@@ -193,6 +194,7 @@ def test_before_a_failover_the_flow_protects(course: Course):
     assert course.topic("before", course.orders).records == 0
 
 
+@pytest.mark.wide
 def test_a_held_run_is_shown_with_its_step_and_why(course: Course):
     assert course.state("held", course.orders) == (PairState.FAILING_OVER, course.over)
     assert course.topic("held", course.orders).why.endswith("at DRAIN, held: the copy does not move")
@@ -200,6 +202,7 @@ def test_a_held_run_is_shown_with_its_step_and_why(course: Course):
     assert course.state("held", course.quiet) == (PairState.PROTECTED, course.over)
 
 
+@pytest.mark.wide
 def test_what_went_over_is_not_protected_and_the_rest_is(course: Course):
     over = course.topic("over", course.orders)
     assert (over.state, over.direction) == (PairState.UNPROTECTED, course.back)
@@ -210,6 +213,7 @@ def test_what_went_over_is_not_protected_and_the_rest_is(course: Course):
     assert "unprotected" in [f.code for f in course.seen["over"].faults]
 
 
+@pytest.mark.wide
 def test_the_delta_is_whole_until_its_first_record_expires(course: Course):
     before, after = course.topic("over", course.orders), course.topic("written", course.orders)
     assert before.delta is not None
@@ -221,6 +225,7 @@ def test_the_delta_is_whole_until_its_first_record_expires(course: Course):
     assert 0 <= after.delta.until_ms - after.since_ms - DAY_MS < 120_000
 
 
+@pytest.mark.wide
 def test_from_the_way_back_the_same_is_seen(course: Course):
     mine = course.topic("written", course.orders)
     other = course.topic("written, from the way back", course.orders)
@@ -231,6 +236,7 @@ def test_from_the_way_back_the_same_is_seen(course: Course):
     assert (other.delta.until_ms, other.delta.by) == (mine.delta.until_ms, mine.delta.by)
 
 
+@pytest.mark.wide
 def test_a_silent_primary_leaves_unknown_what_it_would_say(course: Course):
     alias = course.world.source.alias
     over = course.topic("primary silent", course.orders)
@@ -240,18 +246,21 @@ def test_a_silent_primary_leaves_unknown_what_it_would_say(course: Course):
     assert course.topic("primary silent", course.quiet).state is PairState.UNKNOWN
 
 
+@pytest.mark.wide
 def test_alarms_come_from_what_the_cluster_has(course: Course):
     assert course.topic("alarms", course.orders).alarm is PairAlarm.BOTH_OPEN
     assert course.topic("alarms", course.quiet).alarm is PairAlarm.BOTH_CLOSED
     assert [f.code for f in course.seen["alarms"].faults][:2] == ["both_open", "both_closed"]
 
 
+@pytest.mark.wide
 def test_a_turn_without_a_replicator_protects_nothing(course: Course):
     found = course.topic("turned", course.orders)
     assert (found.state, found.alarm) == (PairState.UNPROTECTED, None)
     assert found.why == f"the replicator of {course.back} does not run"
 
 
+@pytest.mark.wide
 def test_the_way_back_protects_what_went_over(course: Course):
     found = course.topic("back", course.orders)
     assert (found.direction, found.records, found.delta) == (course.back, 0, None)

@@ -91,6 +91,7 @@ def test_a_live_member_on_the_target(world: World) -> None:
     assert "--evict-members" in error.hint
 
 
+@pytest.mark.wide
 def test_a_static_member_that_has_closed(world: World) -> None:
     group = world.name("both")
     consumer = world.consumer(world.target, group, group_instance_id="one", session_timeout_ms="6000")
@@ -192,6 +193,7 @@ def test_a_group_that_has_worked_on_the_target(world: World) -> None:
         world.ask(world.target, lambda raw: _alter(raw, world.name("shop"), at, there))
 
 
+@pytest.mark.wide
 def test_a_group_that_works_on_the_side_of_a_return(world: World) -> None:
     """Whatever is asked: kept where it is, it would repeat or skip records."""
     at, shop = TopicPartition(world.name("orders"), 0), world.name("shop")

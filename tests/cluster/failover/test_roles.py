@@ -163,6 +163,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             cluster.stop()
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(600)
 def test_each_role_does_its_work_with_exactly_its_permissions(site: Site, capsys: pytest.CaptureFixture[str]):
     """Copy, watch with a fence agent, fail over: no request is refused."""

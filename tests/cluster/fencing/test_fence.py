@@ -219,6 +219,7 @@ def test_a_failover_of_an_answering_primary_fences_it(world: World):
     )
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("hook", [True, in_soak(False)])
 def test_a_frozen_primary_is_stopped_by_the_site_or_its_fence_is_pending(
     world_factory: WorldFactory,

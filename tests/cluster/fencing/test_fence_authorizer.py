@@ -234,6 +234,7 @@ def test_a_failover_is_held_and_rolled_back_when_a_super_user_passes_every_acl(m
     assert here.write() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
+@pytest.mark.wide
 def test_a_switchovers_fence_by_acl_is_lifted_by_its_record_on_the_source_alone(moving: Moving):
     world, settings = moving.world, moving.world.settings
     with Orchestrators() as others:  # held in FENCE, as before
@@ -261,6 +262,7 @@ def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
 
 
 # P34
+@pytest.mark.wide
 def test_a_pending_fence_by_acl_is_applied_proven_and_lifted(moving: Moving):
     """The primary was dead when it was to be fenced, and comes back with a producer that never left."""
     world, topic = moving.world, moving.world.name("later")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from confluent_kafka import Producer
+import pytest
 
 from drkit.clock import monotonic
 from drkit.failover.core.request import RunRequest
@@ -70,6 +71,7 @@ def test_a_partition_whose_leader_is_down_is_waited_for(
     loop.close()
 
 
+@pytest.mark.wide
 def test_a_replicator_that_wakes_up_after_the_opening_writes_nothing(world: World):
     topic = world.name("orders")
     world.create(world.source, topic, 2, {"retention.ms": "-1"})

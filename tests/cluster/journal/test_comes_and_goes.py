@@ -166,6 +166,7 @@ def test_an_abort_that_meets_a_dead_primary_ends_and_its_lift_is_pending(stage: 
     assert "fence_lift_pending" not in faults(stage)
 
 
+@pytest.mark.wide
 def test_a_primary_that_is_back_before_open_is_fenced_and_its_records_are_copied(stage: Stage):
     """A4: it was dead at FENCE, and takes acknowledged records again while the standby is being prepared."""
     world, topic = stage.world, stage.topics[1]

@@ -40,6 +40,7 @@ def begin(world: World, number: int, **more: object) -> Running:
     return Running({"settings": world.plain(), "verb": "begin", "groups": [world.name(f"g{number}")], **more})
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(280)
 @pytest.mark.parametrize(
     "cases",

@@ -89,6 +89,7 @@ def test_no_run_is_taken_over_from_a_process_that_lives(world: World) -> None:
     assert world.run_log().state is RunState.DONE
 
 
+@pytest.mark.wide
 def test_a_suspended_one_that_was_overtaken_does_nothing_more(world: World) -> None:
     """As from another machine, which cannot see whether its process lives."""
     at = entry_of(world, StepName.TRANSLATE, EntryKind.INTENT)

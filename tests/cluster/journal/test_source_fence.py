@@ -136,6 +136,7 @@ def stage(
         world.close()
 
 
+@pytest.mark.wide
 def test_the_record_is_before_the_fence_and_done_with_open(stage: Stage) -> None:
     names = [(e.effect, e.kind) for e in stage.entries if e.step is StepName.FENCE and e.effect]
     assert names[:3] == [(RECORD, EntryKind.INTENT), (RECORD, EntryKind.RESULT), (SIZE, EntryKind.INTENT)]
@@ -179,6 +180,7 @@ def test_before_the_record_nothing_is_fenced(stage: Stage) -> None:
     assert stage.again("resume").error is None
 
 
+@pytest.mark.wide
 def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: Stage) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "before")
     assert stage.record.mark is FenceMark.OPENING
@@ -218,6 +220,7 @@ def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
     assert stage.record.mark is FenceMark.OPENED
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("lifts", [in_soak(True), False])
 def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts: bool) -> None:
     """The orchestrator stands still right before OPEN: whose mark is first in the log counts.

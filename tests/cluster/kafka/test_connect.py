@@ -89,6 +89,7 @@ def test_closed_port():
     assert "nothing listens" in refusal(ClusterUnreachable, "127.0.0.1:1").what
 
 
+@pytest.mark.wide
 def test_a_port_that_never_answers():
     with socket.create_server(("127.0.0.1", 0)) as server:
         error = refusal(ClusterUnreachable, f"127.0.0.1:{server.getsockname()[1]}")

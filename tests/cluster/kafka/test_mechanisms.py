@@ -216,6 +216,7 @@ def test_kerberos_without_its_libraries_is_said():
         assert "erberos" in caught.value.hint
 
 
+@pytest.mark.wide
 @both
 @pytest.mark.parametrize("days", [None, (-10, -5)], ids=["missing", "expired"])
 def test_a_certificate_the_brokers_do_not_take(guarded: Guarded, plane, days: tuple[int, int] | None):
@@ -229,6 +230,7 @@ def test_a_certificate_the_brokers_do_not_take(guarded: Guarded, plane, days: tu
     assert "ssl.keystore.location" in error.hint
 
 
+@pytest.mark.wide
 @both
 def test_a_certificate_of_another_authority(guarded: Guarded, plane):
     client = guarded.mutual.client_properties("drkit")

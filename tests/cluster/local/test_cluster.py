@@ -95,6 +95,7 @@ def test_a_killed_broker_comes_back_with_its_id_port_and_data(module_cluster, to
     assert "shut down completed" in broker.log.read_text()
 
 
+@pytest.mark.wide
 def test_a_foreign_listener_on_a_dead_brokers_port_is_told(module_cluster):
     cluster = module_cluster("own")
     broker = cluster.broker(0)
@@ -110,6 +111,7 @@ def test_a_foreign_listener_on_a_dead_brokers_port_is_told(module_cluster):
     assert broker.view() is not None
 
 
+@pytest.mark.wide
 def test_two_of_three_brokers_go_on(module_cluster, topic_name):
     cluster = module_cluster("three", brokers=3)
     _create(cluster.bootstrap(), topic_name, replication_factor=3)

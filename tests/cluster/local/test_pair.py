@@ -32,6 +32,7 @@ def pair(tmp_path):
     pair.down()
 
 
+@pytest.mark.wide
 def test_a_pair_lives_on_is_told_apart_and_goes_down_without_a_trace(pair, tmp_path):
     config = tmp_path / "drkit.toml"
     subprocess.run([sys.executable, "-c", _UP, str(pair.folder), str(config)], check=True, timeout=120)
@@ -66,6 +67,7 @@ def test_a_pair_lives_on_is_told_apart_and_goes_down_without_a_trace(pair, tmp_p
     assert [entry.name for entry in pair.folder.iterdir()] == ["lock"]
 
 
+@pytest.mark.wide
 def test_down_spares_a_process_that_got_the_same_id(pair):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         identity = ProcessIdentity.of(other.pid)
@@ -87,6 +89,7 @@ def test_down_spares_a_process_that_got_the_same_id(pair):
         other.communicate(b"\n")
 
 
+@pytest.mark.wide
 def test_an_ended_process_is_not_alive_though_its_parent_has_not_looked():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         identity = ProcessIdentity.of(process.pid)
@@ -102,6 +105,7 @@ def _another_start(identity):
     return identity._replace(started=identity.started + "0")
 
 
+@pytest.mark.wide
 def test_up_refuses_to_overwrite_a_configuration_that_is_not_its_own(pair, tmp_path):
     config = tmp_path / "drkit.toml"
     config.write_text("# precious\n")
@@ -111,6 +115,7 @@ def test_up_refuses_to_overwrite_a_configuration_that_is_not_its_own(pair, tmp_p
     assert pair.status()["state"] == "down"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["primary", "standby"])
 def test_folders_of_others_are_left_alone(tmp_path, name):
     pair = LocalPair(tmp_path)
@@ -124,6 +129,7 @@ def test_folders_of_others_are_left_alone(tmp_path, name):
     assert precious.read_text() == "1"
 
 
+@pytest.mark.wide
 def test_folders_of_a_start_that_failed_go_away(tmp_path):
     pair = LocalPair(tmp_path)
     pair._claim_folders()
@@ -132,6 +138,7 @@ def test_folders_of_a_start_that_failed_go_away(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["lock"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("work", ["kill", "start"])
 def test_a_cluster_that_is_not_there_is_refused(tmp_path, work):
     with pytest.raises(Refused, match="no local pair") as caught:
@@ -139,5 +146,6 @@ def test_a_cluster_that_is_not_there_is_refused(tmp_path, work):
     assert caught.value.hint == "drkit local up"
 
 
+@pytest.mark.wide
 def test_the_folder_follows_the_environment():
     assert default_folder({"XDG_STATE_HOME": "/s"}) == Path("/s/drkit/local")

@@ -94,6 +94,7 @@ def holder(state: StateTopic) -> Any:
     return read_on(state).get(LeaseRecord.KEY, {}).get("run_id")
 
 
+@pytest.mark.wide
 def test_of_two_standbys_one_takes_over_from_a_killed_holder_and_the_other_from_that_one(
     world: World, tmp_path: Path
 ):

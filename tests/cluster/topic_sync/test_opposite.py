@@ -114,6 +114,7 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
         each.close()
 
 
+@pytest.mark.wide
 def test_a_flow_that_is_not_named_is_not_believed_and_its_topics_wait_for_a_word(sides: Sides):
     """A writer of a state topic on the source must not make drkit leave out records in silence."""
     topic = f"{sides.forward.source}-orders"

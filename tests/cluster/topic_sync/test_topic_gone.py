@@ -117,6 +117,7 @@ def test_never_after_a_promotion(world: World):
     assert full in topic_names(world.target)
 
 
+@pytest.mark.wide
 def test_a_source_that_hides_a_topic_or_does_not_answer_has_deleted_nothing(
     cluster_factory, target: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ):

@@ -91,6 +91,7 @@ def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterato
         world.close()
 
 
+@pytest.mark.wide
 def test_a_promoted_topic_is_copied_back_only_after_its_own_return(turned: Turned) -> None:
     fresh = turned.world.name("fresh")
     turned.world.create(turned.world.target, fresh, 1, {})

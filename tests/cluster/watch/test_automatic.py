@@ -148,6 +148,7 @@ def observers(site: Site) -> Iterator[list[Lookout]]:
         lookout.stop()
 
 
+@pytest.mark.wide
 def test_an_agent_is_armed_by_the_observers(site: Site, observers: list[Lookout]):
     eventually(lambda: site.agent.state.armed, 20, "a lease")
     assert json.loads(site.state_file.read_text())["armed"]
@@ -158,6 +159,7 @@ def test_an_agent_is_armed_by_the_observers(site: Site, observers: list[Lookout]
     assert [(a.agent, a.hold) for a in moment.agents] == [("dc1", Hold.LEASED)]
 
 
+@pytest.mark.wide
 def test_an_outage_of_the_standby_does_not_fence_the_primary(site: Site, observers: list[Lookout]):
     """Votes and leases travel through the third cluster too."""
     eventually(lambda: site.agent.state.armed, 20, "a lease")

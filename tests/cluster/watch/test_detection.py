@@ -58,6 +58,7 @@ def test_with_the_default_settings_nothing_that_passes_by_itself_alarms(calm: Wo
     no_alarm(calm, patient, name, random.Random(7))
 
 
+@pytest.mark.wide
 def test_all_is_well(watched: Lookout):
     probes = watched.observer.senses.probes
     eventually(
@@ -209,6 +210,7 @@ def test_partitioned_sites_hold_while_one_observer_sees_it(calm: World, watched:
 
 
 # P39
+@pytest.mark.wide
 def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     """No observer of several decides alone, and two of three do."""
     # A loss counts until now: what this asks for is the quorum, however long a busy machine takes.

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import uuid
 
+import pytest
+
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.config.tables.detection import DetectionSettings
@@ -25,6 +27,7 @@ from tests.support.waiting import eventually
 DEAD_SECONDS = 19 * 60
 
 
+@pytest.mark.wide
 def test_the_silence_of_heartbeats_counts_from_the_last_one(target: LocalCluster) -> None:
     flow = FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b")
     settings = ClusterSettings(alias="b", bootstrap_servers=target.bootstrap())
@@ -47,6 +50,7 @@ def test_the_silence_of_heartbeats_counts_from_the_last_one(target: LocalCluster
     assert found.phi > DetectionSettings().phi_threshold
 
 
+@pytest.mark.wide
 def test_a_look_that_has_only_begun_cannot_say_that_replication_stopped() -> None:
     late = Picture(phi=20.0, beat_silence=1140.0, moved_ago=1140.0, still_seconds=5.0)
     assert not late.moves
@@ -55,6 +59,7 @@ def test_a_look_that_has_only_begun_cannot_say_that_replication_stopped() -> Non
     assert "replication has been watched for 2.0 s only" in list(fresh.beats_in_words())
 
 
+@pytest.mark.wide
 def test_two_dead_clusters_are_no_suspicion_with_exit_code_0(tmp_path: Path) -> None:
     config = tmp_path / "drkit.toml"
     config.write_text(

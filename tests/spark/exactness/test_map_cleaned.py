@@ -52,6 +52,7 @@ def test_positions_of_earlier_epochs_outlive_the_cleaner(flow: Flow, pair: Pair,
     truth.is_exact(more_than=2999)
 
 
+@pytest.mark.wide
 def test_cleaned_while_a_task_runs_that_is_then_killed(flow: Flow, pair: Pair, topic_name: str) -> None:
     flow.create_both(topic_name, retention_ms="-1")
     truth, map_ = Truth(flow, topic_name), MapCleaning(flow, pair.target, topic_name)

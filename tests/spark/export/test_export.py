@@ -96,6 +96,7 @@ def lines(topics: Topics, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     return done
 
 
+@pytest.mark.wide
 def test_parts_of_a_partition_in_lines_of_json_from_an_offset_on(whole: Exported, lines: Exported):
     assert check_files(lines.path, lines.sha256) == lines.manifest
     assert max(len(each.parts) for each in lines.manifest.partitions) > 3

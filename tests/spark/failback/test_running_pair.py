@@ -40,6 +40,7 @@ def replicator(pair: Pair, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         assert process.wait(30) == 0
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("turns", [1, in_soak(3)])
 def test_each_direction_begins_by_itself(
     pair: Pair, replicator: subprocess.Popen[bytes], tmp_path: Path, turns: int

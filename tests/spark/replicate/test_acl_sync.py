@@ -268,6 +268,7 @@ def test_whether_a_cluster_is_open_is_asked_before_it_is_guarded(worlds: Worlds,
     assert "allow_everyone_if_no_acl_found" in told["hint"]
 
 
+@pytest.mark.wide
 def test_the_job_syncs_acls_and_copies_into_topics_that_they_closed(
     worlds: Worlds, shared: Shared, tmp_path: Path
 ):

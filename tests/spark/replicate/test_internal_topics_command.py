@@ -86,6 +86,7 @@ def test_a_state_deleted_between_runs_ends_with_3_and_nothing_is_copied_again(sh
     assert shop.copies() == RECORDS
 
 
+@pytest.mark.wide
 def test_a_map_deleted_while_it_runs_ends_the_flow_with_3(shop: Shop) -> None:
     process = shop.start()
     try:

@@ -65,6 +65,7 @@ def test_once_copies_everything_that_is_there_and_ends(world: World):
     world.equal(orders)
 
 
+@pytest.mark.wide
 def test_once_reports_every_event_of_its_last_epoch(world: World, capsys: pytest.CaptureFixture[str]):
     """What the source removed before it was copied is named, also when a transaction hides the event."""
     observe.setup("json", "info")
@@ -144,6 +145,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_or_repeated(world: Worl
     world.arrives(topic, 4000)
 
 
+@pytest.mark.wide
 def test_a_task_that_ends_alone_stops_no_partition(world: World):
     """Another task takes its part of the map; the epoch's others would copy on for ten minutes."""
     topic = world.topic("orders", 4)
@@ -160,6 +162,7 @@ def test_a_task_that_ends_alone_stops_no_partition(world: World):
     world.arrives(topic, 4000)
 
 
+@pytest.mark.wide
 def test_a_flow_whose_offset_map_is_deleted_ends_with_the_cause(world: World):
     topic = world.topic("orders")
     fill(world.clusters[0], topic, 100)

@@ -191,6 +191,7 @@ def test_ctrl_c_ends_it_with_an_answer_and_nothing_left_behind(
     assert not list(scratch.glob("drkit-*"))
 
 
+@pytest.mark.wide
 def test_what_an_open_transaction_holds_back_is_named(
     config, tag, source: LocalCluster, target: LocalCluster, tmp_path: Path
 ):

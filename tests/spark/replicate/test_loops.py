@@ -167,6 +167,7 @@ def pair(source: LocalCluster, target: LocalCluster, workshop: SharedSpark) -> I
     made.backward.stop()
 
 
+@pytest.mark.wide
 def test_both_directions_with_the_same_names_never_circle(pair: Pair):
     """P6, P8: active/active with the same names; each record once on each side."""
     pair.forward.start()

@@ -97,6 +97,7 @@ def test_everything_that_is_missing_is_named_at_once(locked: Locked, capsys: pyt
     assert not locked.topics("standby")
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("_no_java")
 def test_each_missing_permission_is_named_alone(locked: Locked, capsys: pytest.CaptureFixture[str]):
     locked.grant(*documented())
@@ -201,6 +202,7 @@ def _resource(grant: Grant) -> str:
     return "CLUSTER" if grant.kind is ResourceType.BROKER else grant.kind.name
 
 
+@pytest.mark.wide
 def test_a_whole_run_with_exactly_these_permissions_shows_no_secret(locked: Locked, tmp_path: Path):
     locked.grant(*documented())
     scratch = tmp_path / "scratch"

@@ -112,6 +112,7 @@ def triangle(source: LocalCluster, target: LocalCluster, third: LocalCluster) ->
     return Triangle({"A": source, "B": target, "C": third})
 
 
+@pytest.mark.wide
 def test_active_active_fan_out_fan_in_and_a_pipe_in_one_process(triangle: Triangle):
     """P1, P6, P8, P17: many flows in one process, no record circles, and new topics are found."""
     stop = threading.Event()
@@ -155,6 +156,7 @@ def test_active_active_fan_out_fan_in_and_a_pipe_in_one_process(triangle: Triang
     assert [f["left_out"] for f in triangle.answer.flows] == [{}, {}, {}, {}]
 
 
+@pytest.mark.wide
 def test_two_flows_whose_expressions_meet_in_a_real_topic(triangle: Triangle):
     """P7: two flows that would copy the same topic twice are refused before anything is created."""
     triangle.write("A", "items")
@@ -169,6 +171,7 @@ def test_two_flows_whose_expressions_meet_in_a_real_topic(triangle: Triangle):
     assert not triangle.test_topics("C")
 
 
+@pytest.mark.wide
 def test_one_cluster_under_two_aliases(triangle: Triangle):
     """P9: the same cluster as source and target is refused, by its id."""
     triangle.sides["B"] = ClusterSettings(

@@ -94,6 +94,7 @@ def arguments(pid: int) -> str:
     return ""
 
 
+@pytest.mark.wide
 def test_a_worker_on_which_drkit_cannot_run_ends_the_run_with_one_error(
     settings: Settings, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
 ):
@@ -134,6 +135,7 @@ def test_sigterm_while_a_master_says_nothing_ends_the_start(config: Path, cluste
     assert "Traceback" not in said
 
 
+@pytest.mark.wide
 def test_workers_that_have_no_drkit_copy_exactly_while_one_is_killed(
     source: LocalCluster, target: LocalCluster, cluster: SparkCluster
 ):

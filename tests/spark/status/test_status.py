@@ -61,6 +61,7 @@ def codes(status: FlowStatus) -> set[str]:
     return {f.code for f in status.faults}
 
 
+@pytest.mark.wide
 def test_a_flow_that_never_ran_would_lose_everything(before: FlowStatus):
     assert before.role == "stopped"
     assert codes(before) >= {"not_running", "heartbeat_missing", "topics_left_out"}
@@ -178,6 +179,7 @@ def test_rules_and_dashboard_find_what_they_ask_for(world: World):
     assert missing() == set()
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("running")
 def test_watching_sees_heartbeats_arrive(world: World):
     main = "from drkit.cli.main import main; main()"
@@ -199,6 +201,7 @@ def test_watching_sees_heartbeats_arrive(world: World):
     assert any(delay < age for delay, age in told), told
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("running")
 def test_frozen_it_is_stale_and_what_waits_is_counted(world: World):
     world.signal(signal.SIGSTOP)
@@ -212,6 +215,7 @@ def test_frozen_it_is_stale_and_what_waits_is_counted(world: World):
     eventually(lambda: "not_running" in codes(world.look()), 40, "the lease's end")
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("running")
 def test_with_everything_dead_it_says_what_is_known_and_how_old(world: World, capsys):
     world.kill()

@@ -108,6 +108,7 @@ def each_record_once(folder: Path, files: str, flow: Flow, topic: str) -> None:
     assert Counter(rows_of(list(folder.glob(files)))) == all_rows(flow.source, topic)
 
 
+@pytest.mark.wide
 def test_queries_continue_at_the_next_record(
     flow: Flow,
     source: LocalCluster,

@@ -74,6 +74,7 @@ def test_equal_with_transactions_and_what_waits(flow: Flow, topic_name: str) -> 
     assert sum(p.waiting for p in report.partitions) == 30
 
 
+@pytest.mark.wide
 def test_many_ranges_say_the_same(flow: Flow, topic_name: str) -> None:
     own(flow)
     flow.create_both(topic_name, 2)
@@ -222,6 +223,7 @@ def test_a_topic_that_is_not_on_the_target_yet(flow: Flow, topic_name: str) -> N
     assert report.as_dict(1)["not_yet_copied_offsets"] == 10
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("transactions", [in_soak(False), True])
 def test_beside_a_running_replicator(flow: Flow, topic_name: str, *, transactions: bool) -> None:
     own(flow)
