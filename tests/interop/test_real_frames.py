@@ -42,6 +42,7 @@ def consume(java: KafkaJava, partition: Partition) -> list[Record]:
         consumer.close()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, ZSTD], ids=CODEC_NAMES.__getitem__)
 @pytest.mark.parametrize("frames", [2, in_soak(5)])
 @EVERY_WAY
@@ -65,6 +66,7 @@ def test_all_frames_are_copied(
     assert consume(java, copy) == [row._replace(offset=n) for n, row in enumerate(expected[1:])]
 
 
+@pytest.mark.wide
 def test_a_broker_refuses_records_in_a_second_lz4_frame_and_so_do_we(topic: Callable[..., Partition]) -> None:
     sent = batch(0, RECORDS, codec=LZ4, frames=2)
     assert topic(**PASSIVE).append(sent.to_bytes()).error == INVALID_RECORD
@@ -72,6 +74,7 @@ def test_a_broker_refuses_records_in_a_second_lz4_frame_and_so_do_we(topic: Call
         run(sent.to_bytes(), position=1, **FORWARD)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("codec", "taken"), [(GZIP, True), (LZ4, True), (SNAPPY, False), (ZSTD, False)])
 def test_what_follows_the_last_frame(
     java: KafkaJava, topic: Callable[..., Partition], codec: int, *, taken: bool

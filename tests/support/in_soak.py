@@ -1,4 +1,4 @@
-"""Cases of a walk that run in `make soak` only; one like each of them runs in `make test`."""
+"""Cases of a test that run in `make test-wide` or `make soak`; one like each of them runs in `make test`."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ import pytest
 def in_soak(*values: Any) -> Any:
     """A case of ``pytest.mark.parametrize`` for the long runs: decision 0034 says which these are."""
     return pytest.param(*values, marks=pytest.mark.soak)
+
+
+def in_wide(*values: Any) -> Any:
+    """A case of ``pytest.mark.parametrize`` for ``make test-wide``."""
+    return pytest.param(*values, marks=pytest.mark.wide)

@@ -175,6 +175,7 @@ def test_a_worker_that_stood_still_after_its_look_sets_nothing_back(
     assert world.there() == Committed(9, "")
 
 
+@pytest.mark.wide
 def test_what_the_target_does_not_store_is_reported(
     cluster_factory: ClusterFactory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:

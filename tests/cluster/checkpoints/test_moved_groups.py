@@ -108,6 +108,7 @@ def test_only_what_moved_is_looked_at_in_the_very_next_round(world: Following) -
     assert world.verdicts == {"UNCHANGED": 3}
 
 
+@pytest.mark.wide
 def test_a_topic_more_asks_many_groups_one_after_the_other(
     world: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_topic_more_asks_many_groups_one_after_the_other(
     assert world.work.ledger.positions == 4
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_of_both_protocols_are_seen(world: Following, protocol: str) -> None:
     world.commit(world.flow.source, 2)
@@ -171,6 +173,7 @@ def test_offsets_in_a_transaction_count_when_it_is_decided(world: Following, end
     assert world.upstream() == upstream
 
 
+@pytest.mark.wide
 def test_a_transaction_that_was_open_before_the_first_look_counts_too(world: Following) -> None:
     world.commit(world.flow.source, 5)
     out = in_transaction(world, 30)
@@ -224,6 +227,7 @@ def test_a_group_that_began_to_work_on_the_target_is_not_moved(world: Following)
     assert world.there(assigned) == Committed(7)
 
 
+@pytest.mark.wide
 def test_a_group_ahead_of_the_copy_gets_its_position_when_the_copy_has_come(world: Following) -> None:
     end = world.flow.offsets(world.flow.source, world.topic)[0]
     world.commit(world.flow.source, end)

@@ -84,6 +84,7 @@ def test_what_a_fence_refuses_waits_and_goes_to_the_new_cluster_in_order(world: 
     assert [(s.resent, s.uncertain) for s in switches] == [(25, 0)]
 
 
+@pytest.mark.wide
 def test_more_is_held_than_the_client_takes_at_once(world: World):
     """librdkafka's queue is full in the middle: what comes after that waits too."""
     world.create()
@@ -99,6 +100,7 @@ def test_more_is_held_than_the_client_takes_at_once(world: World):
     assert world.values(world.standby) == names(0, 401)
 
 
+@pytest.mark.wide
 def test_a_fence_that_is_lifted_again(world: World):
     """An aborted failover: all records are on the old cluster, in order."""
     world.create()

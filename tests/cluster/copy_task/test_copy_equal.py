@@ -11,6 +11,7 @@ from tests.support.flows.compare import check_copy, read
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.produce import (
     fill,
+from tests.support.in_soak import in_wide
     fill_transactions,
     now_ms,
     producer,
@@ -20,7 +21,9 @@ from tests.support.flows.produce import (
 )
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec", [in_wide("none"), in_wide("gzip"), in_wide("snappy"), in_wide("lz4"), "zstd"]
+)
 def test_every_codec(flow: Flow, topic_name: str, codec: str) -> None:
     flow.create_both(topic_name, 3)
     fill(flow.source, topic_name, 6000, compression_type=codec, size=100)

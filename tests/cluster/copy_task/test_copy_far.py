@@ -39,6 +39,7 @@ def distant(cluster: LocalCluster) -> Iterator[None]:
         cluster.link("CLIENT").restore()
 
 
+@pytest.mark.wide
 def test_the_link_takes_what_it_says(far, flow_factory):
     flow = flow_factory(*far)
     flow.ask_once(flow.source, metadata, [])  # opens the connection
@@ -50,6 +51,7 @@ def test_the_link_takes_what_it_says(far, flow_factory):
     assert ROUND_TRIP_SECONDS <= took < 2 * ROUND_TRIP_SECONDS
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("age_days", "side"),
     [in_soak(0, "source"), (0, "target"), (30, "source"), in_soak(30, "target")],
@@ -71,6 +73,7 @@ def test_a_copy_over_a_long_link_is_complete(far, flow_factory, topic_name, side
     assert not flow.events("resync")
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("age_days", [0, in_soak(30)], ids=["fresh", "old"])
 def test_more_than_five_batches_of_a_partition_are_on_their_way(far, flow_factory, topic_name, age_days: int):
     # Kafka's own producers stop at five; drkit's recovery asks the leader instead of repeating.

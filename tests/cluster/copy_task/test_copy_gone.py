@@ -16,6 +16,7 @@ from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("side", "recreated"),
     [in_soak("source", False), ("source", True), ("target", False), in_soak("target", True)],

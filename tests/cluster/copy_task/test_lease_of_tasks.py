@@ -83,6 +83,7 @@ def copying(flow: Flow, topic: str) -> tuple[TaskAssignment, CopyProcess]:
     raise AssertionError
 
 
+@pytest.mark.wide
 def test_a_task_that_stood_still_until_its_lease_ended_appends_nothing_when_it_wakes(flow: Flow, topic: str):
     lease, task = copying(flow, topic)
     task.freeze()
@@ -96,6 +97,7 @@ def test_a_task_that_stood_still_until_its_lease_ended_appends_nothing_when_it_w
     check_copy(flow, topic)
 
 
+@pytest.mark.wide
 def test_a_task_that_has_nothing_to_append_ends_with_its_lease_too(flow: Flow, topic: str):
     """With closed gates it sees no renewal: the other tasks of its epoch would wait for its end."""
     lease, task = copying(flow, topic)
@@ -104,6 +106,7 @@ def test_a_task_that_has_nothing_to_append_ends_with_its_lease_too(flow: Flow, t
     assert report["seconds"] < lease.epoch_seconds
 
 
+@pytest.mark.wide
 def test_a_task_that_spark_starts_again_late_in_an_epoch_copies_when_it_has_seen_a_renewal(
     flow: Flow, state: StateTopic, topic: str
 ):

@@ -145,6 +145,7 @@ def test_turns_at_rest(turning: Turning, clusters: list[LocalCluster], turns: in
     assert offsets > 1_600 * turns
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("turns", [1, in_soak(3)])
 def test_killed_after_the_seed_and_again_and_again(turning: Turning, turns: int) -> None:
     """The seeds are written again after each kill: before the first append, and after some."""

@@ -20,6 +20,7 @@ from tests.support.exactness.truth import Truth
 from tests.support.failover.open_transaction import before_implicit_adding
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import aged, fill, now_ms
+from tests.support.in_soak import in_wide
 
 SOURCE = None
 # As a coordinator that leaves a marker out: it knows nothing of what is written to that partition.
@@ -83,9 +84,9 @@ def _next(state: PartitionMap) -> Intent:
     ("known", "committed"),
     [
         (set(), [False, False]),
-        ({"map"}, [True]),
-        ({"data"}, [True]),
-        ({"data", "map"}, []),
+        in_wide({"map"}, [True]),
+        in_wide({"data"}, [True]),
+        in_wide({"data", "map"}, []),
     ],
     ids=["both-open", "data-open", "map-open", "all-ended"],
 )

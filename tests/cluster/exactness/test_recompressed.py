@@ -12,6 +12,7 @@ SOURCE = None
 TARGET = {"properties": {"compression.type": "gzip"}}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", ["", "producer"], ids=["recompressed", "as-sent"])
 def test_a_compacted_source_and_tasks_killed_before_a_mark(
     flow_factory, pair, topic_name: str, kind: str

@@ -51,6 +51,7 @@ def _policy(side: Side, topic: str) -> tuple[str | None, bool]:
     return found["cleanup.policy"].value, found["retention.bytes"].is_set_on_topic
 
 
+@pytest.mark.wide
 def test_what_came_back_is_emptied_before_the_side_opens(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the settings that a topic has for that moment could not be taken back at once."""
     topics = [side.name("orders"), side.name("table")]

@@ -45,6 +45,7 @@ def story(module_cluster: ModuleClusters, tmp_path_factory: pytest.TempPathFacto
         world.close()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("what", ["clean", "tx"])
 def test_what_is_as_it_was_copied_is_clean_and_proven(story: OlderDisk, what: str) -> None:
     tail = story.tail(what)
@@ -54,12 +55,14 @@ def test_what_is_as_it_was_copied_is_clean_and_proven(story: OlderDisk, what: st
     assert (tail.records, tail.only_new, tail.differs_from) == (0, 0, None)
 
 
+@pytest.mark.wide
 def test_new_records_after_the_frontier_are_the_tail(story: OlderDisk) -> None:
     tail = story.tail("diverged")
     assert (tail.found, tail.lost_from, tail.records) == (DivergenceState.DIVERGED, FIRST, 5)
     assert (tail.only_new, tail.proven) == (0, True)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("what", REGROWN)
 def test_an_older_disk_with_other_records_is_regrown(story: OlderDisk, what: str) -> None:
     """With the same end, a later one and an earlier one."""
@@ -70,6 +73,7 @@ def test_an_older_disk_with_other_records_is_regrown(story: OlderDisk, what: str
     assert [r.offset for r in story.records(what)] == [*range(FIRST, FIRST + number)]
 
 
+@pytest.mark.wide
 def test_content_tells_where_leader_epochs_say_nothing(
     story: OlderDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +88,7 @@ def test_content_tells_where_leader_epochs_say_nothing(
     assert {what: found.tail(what)[2:7] for what in names} == {what: story.tail(what)[2:7] for what in names}
 
 
+@pytest.mark.wide
 def test_an_older_disk_hands_out_producer_ids_again(
     story: OlderDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,30 +99,35 @@ def test_an_older_disk_hands_out_producer_ids_again(
     assert (found.tail("diverged").found, found.tail("diverged").records) == (DivergenceState.CLEAN, 0)
 
 
+@pytest.mark.wide
 def test_the_first_difference_is_found_far_before_the_frontier(story: OlderDisk) -> None:
     tail = story.tail("big")
     assert (tail.found, tail.differs_from) == (DivergenceState.REGROWN, BIG)
     assert (tail.records, tail.only_new) == (BIG_LATER, BIG_LATER)
 
 
+@pytest.mark.wide
 def test_an_older_disk_alone_is_regressed(story: OlderDisk) -> None:
     tail = story.tail("regressed")
     assert (tail.found, tail.end, tail.records) == (DivergenceState.REGRESSED, FIRST, 0)
     assert (tail.only_new, tail.only_new_from, tail.differs_from) == (LATER, FIRST, None)
 
 
+@pytest.mark.wide
 def test_topics_that_are_other_ones_or_gone(story: OlderDisk) -> None:
     recreated, gone = story.tail("recreated"), story.tail("gone")
     assert (recreated.found, recreated.lost_from, recreated.records) == (DivergenceState.RECREATED, 0, 3)
     assert (gone.found, gone.end, gone.proven) == (DivergenceState.GONE, None, False)
 
 
+@pytest.mark.wide
 def test_a_partition_more_is_named_also_when_it_is_empty(story: OlderDisk) -> None:
     assert story.tail("wider").found is DivergenceState.CLEAN
     more = story.tail("wider", 1)
     assert (more.found, more.records, more.is_clean, more.proven) == (DivergenceState.MORE, 0, False, False)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("what", ["after", "between"])
 def test_records_of_others_on_the_standby_are_counted(story: OlderDisk, what: str) -> None:
     """After the last copied record, and between copied records; not those of the new primary's clients."""
@@ -126,6 +136,7 @@ def test_records_of_others_on_the_standby_are_counted(story: OlderDisk, what: st
     assert (tail.is_clean, tail.proven) == (False, True)
 
 
+@pytest.mark.wide
 def test_a_copy_that_lost_its_last_records_leaves_them_on_the_old_primary_only(story: OlderDisk) -> None:
     """Its end is far behind the promotion's again; the leader epoch of the promotion ends before it."""
     tail = story.tail("short")
@@ -139,12 +150,14 @@ def test_a_copy_that_lost_its_last_records_leaves_them_on_the_old_primary_only(s
     assert [(number, type(epoch)) for number, epoch in role.epochs.items()] == [(0, int)]
 
 
+@pytest.mark.wide
 def test_a_copy_that_is_another_topic_now_leaves_everything(story: OlderDisk) -> None:
     tail = story.tail("elsewhere")
     assert (tail.copy, tail.found) == (CopyFate.RECREATED, DivergenceState.DIVERGED)
     assert (tail.lost_from, tail.records, tail.proven) == (0, FIRST, False)
 
 
+@pytest.mark.wide
 def test_what_compaction_removed_on_one_side_is_no_difference(story: OlderDisk) -> None:
     tail = story.tail("keys")
     assert (tail.found, tail.lost_from, tail.differs_from) == (DivergenceState.DIVERGED, FIRST, None)
@@ -153,6 +166,7 @@ def test_what_compaction_removed_on_one_side_is_no_difference(story: OlderDisk) 
     assert (there.found, there.only_new, there.proven) == (DivergenceState.CLEAN, 0, True)
 
 
+@pytest.mark.wide
 def test_topics_that_were_never_copied_are_all_tail(story: OlderDisk) -> None:
     found = {t.topic: t for t in story.found.uncopied}
     late, empty = (story.world.name(n) for n in ("late", "late-empty"))
@@ -163,6 +177,7 @@ def test_topics_that_were_never_copied_are_all_tail(story: OlderDisk) -> None:
     assert found[empty].is_clean
 
 
+@pytest.mark.wide
 def test_committed_offsets_say_who_processed_the_tail(story: OlderDisk) -> None:
     assert not story.found.commits_unknown
     name = story.world.name
@@ -174,6 +189,7 @@ def test_committed_offsets_say_who_processed_the_tail(story: OlderDisk) -> None:
     }
 
 
+@pytest.mark.wide
 def test_the_command_names_every_class(story: OlderDisk, tmp_path: Path) -> None:
     file = written(story.world, tmp_path)
     done = drkit(file, "divergence")
@@ -184,6 +200,7 @@ def test_the_command_names_every_class(story: OlderDisk, tmp_path: Path) -> None
     assert json.loads(json.dumps(done.data["uncopied"]))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("side", "what", "at"), [(0, "clean", 80), (1, "clean", 80), (0, "diverged", -1)])
 def test_what_cannot_be_read_is_unknown(story: OlderDisk, side: int, what: str, at: int) -> None:
     """A byte of a copied record on either side, and one of the tail, is another one on the disk."""
@@ -199,6 +216,7 @@ def test_what_cannot_be_read_is_unknown(story: OlderDisk, side: int, what: str, 
     assert looked(story.world, topics=topics).tail(what) == story.tail(what)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("what", "said"),
     [
@@ -214,6 +232,7 @@ def test_a_return_sees_each_of_them(story: OlderDisk, what: str, said: str) -> N
     assert said in _refused(story, what)
 
 
+@pytest.mark.wide
 def test_a_return_continues_what_is_clean(story: OlderDisk) -> None:
     assert not _refused(story, "clean")
 

@@ -34,6 +34,7 @@ class LateFence(FenceStep):
         return super().run(context)
 
 
+@pytest.mark.wide
 def test_a_partition_that_the_standby_does_not_have_holds_a_switchover(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
 ) -> None:

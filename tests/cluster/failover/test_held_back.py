@@ -151,6 +151,7 @@ def test_the_command_ends_it_and_all_is_well(story: Story):
     assert told[0]["end_it"] == open_one.command
 
 
+@pytest.mark.wide
 def test_one_that_no_coordinator_knows_is_ended_by_a_marker(story: Story):
     """It hangs: no time limit ends it, ever."""
     world, topic = story.world, story.topic
@@ -167,6 +168,7 @@ def test_one_that_no_coordinator_knows_is_ended_by_a_marker(story: Story):
     assert eventually(story.well, 60, "health").loss.held_back == 0
 
 
+@pytest.mark.wide
 def test_a_foreign_one_on_the_target_is_named(story: Story):
     world = story.world
     out = producer(world.target, transactional_id=world.name("stranger"))

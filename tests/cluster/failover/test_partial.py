@@ -152,6 +152,7 @@ def parts(
         world.close()
 
 
+@pytest.mark.wide
 def test_all_moves_what_no_failover_has_moved_and_names_the_rest(parts: Parts):
     name = parts.world.name
     assert [r["state"] for r in (parts.group, parts.topic, parts.rest)] == ["done"] * 3
@@ -164,6 +165,7 @@ def test_all_moves_what_no_failover_has_moved_and_names_the_rest(parts: Parts):
     assert "there is nothing left to fail over" in parts.again.what
 
 
+@pytest.mark.wide
 def test_status_knows_what_has_moved(parts: Parts):
     """What was lost is lost: of a topic that has moved the primary can lose nothing more."""
     assert parts.group["loss"]["records"] == LOST
@@ -173,6 +175,7 @@ def test_status_knows_what_has_moved(parts: Parts):
     assert parts.after.role == "promoted"
 
 
+@pytest.mark.wide
 def test_a_group_that_commits_first_while_a_failover_runs_moves_or_is_named(parts: Parts):
     world, report = parts.world, parts.group
     at = TopicPartition(world.name("orders"), 0)
@@ -191,6 +194,7 @@ def test_a_group_that_commits_first_while_a_failover_runs_moves_or_is_named(part
     assert world.committed(world.target, last) == {}
 
 
+@pytest.mark.wide
 def test_what_remains_is_named_in_the_dry_run_and_the_report(parts: Parts):
     world, tag = parts.world, parts.world.tag
     fresh, alien = world.name("fresh"), f"alien-{tag}"
@@ -212,6 +216,7 @@ def test_what_remains_is_named_in_the_dry_run_and_the_report(parts: Parts):
     assert parts.topic["outside"]["not_copied"] == {fresh: "it has no copy yet"}
 
 
+@pytest.mark.wide
 def test_one_group_is_not_moved_with_a_file_that_all_clients_follow(parts: Parts):
     refused = dict(parts.shared.refusals)["failover-repoint-others"]
     assert all(parts.world.name(n) in refused.evidence for n in ("cash", "pay", "quiet", "fresh"))

@@ -143,6 +143,7 @@ def test_the_loss_is_unknown(world: World) -> None:
     assert "no heartbeat" in error.evidence
 
 
+@pytest.mark.wide
 def test_paused(world: World) -> None:
     settings = world.settings
     by_hand.pause(settings, settings.flows[0], "ana", "maintenance")
@@ -172,6 +173,7 @@ def test_another_cluster_behind_a_name(world: World) -> None:
     assert "the flow ran with another" in error.evidence
 
 
+@pytest.mark.wide
 def test_a_target_without_the_topic(world: World) -> None:
     delete_topics(Cluster.connect(world.target), [world.name("gone")])
     eventually(lambda: world.topic(world.target, world.name("gone")).error == 3, what="its end")

@@ -41,6 +41,7 @@ def prepare(world: World, topics: dict[str, str]) -> None:
     world.copied([*topics.values()], dict.fromkeys(topics))
 
 
+@pytest.mark.wide
 def test_each_former_name_leads_to_its_copy_also_after_the_next_failover(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, tmp_path: Path
 ):

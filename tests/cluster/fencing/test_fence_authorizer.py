@@ -77,6 +77,7 @@ def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds:
     eventually(lambda: app.write() == 0, what="the same producer writes again")
 
 
+@pytest.mark.wide
 def test_on_an_open_cluster_all_still_read_and_lifting_leaves_no_acl(worlds: Worlds, shared: Shared):
     world = worlds(shared.open)
     topic = world.topic("orders")
@@ -249,6 +250,7 @@ def test_a_switchovers_fence_by_acl_is_lifted_by_its_record_on_the_source_alone(
     assert moving.denied() == set()
 
 
+@pytest.mark.wide
 def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
     world, topic = moving.world, moving.world.name("orders")
     there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)

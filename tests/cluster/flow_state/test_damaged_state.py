@@ -39,6 +39,7 @@ def write(world: World, key: str, value: Any) -> None:
     assert out.flush(30) == 0
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("lease", [{"x": 1}, {"run_id": "r", "host": "h", "pid": "1", "renewed_ms": None}])
 def test_an_invalid_lease_holds_no_run_back(world: World, lease: Any):
     write(world, LeaseRecord.key(), lease)
@@ -50,6 +51,7 @@ def test_an_invalid_lease_holds_no_run_back(world: World, lease: Any):
         mine.release()
 
 
+@pytest.mark.wide
 def test_a_topic_whose_role_is_damaged_is_left_alone_and_the_others_are_copied(world: World):
     """It may be promoted: a copy there would be written over by the old primary."""
     damaged, other = (world.create(world.source, n) for n in ("damaged", "other"))
@@ -65,6 +67,7 @@ def test_a_topic_whose_role_is_damaged_is_left_alone_and_the_others_are_copied(w
     assert refused.value.where == f"{world.state.name} on {world.target.alias}"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -98,6 +101,7 @@ def test_status_and_failover_name_a_damaged_record(world: World, key: str, value
     assert f"key {key}, offset " in refused.value.evidence
 
 
+@pytest.mark.wide
 def test_what_hides_a_record_of_another_type_is_named(world: World):
     world.state.put(ClustersRecord("one", "two"))
     write(world, ClustersRecord.key(), {"source": ["one"], "target": "two"})

@@ -126,6 +126,7 @@ def test_a_dead_process_of_this_host_is_succeeded_at_once(settings, flow, state)
     lease.release()
 
 
+@pytest.mark.wide
 def test_a_silent_holder_elsewhere_is_succeeded_after_its_time(settings, flow, state):
     elsewhere(state)
     began = time.monotonic()

@@ -81,10 +81,12 @@ def test_sasl(guarded: Guarded, mechanism: str):
         assert connect(cluster.bootstrap(), client).cluster_id == cluster.cluster_id
 
 
+@pytest.mark.wide
 def test_wrong_host():
     assert "does not resolve" in refusal(ClusterUnreachable, "no-such-host.invalid:9092").what
 
 
+@pytest.mark.wide
 def test_closed_port():
     assert "nothing listens" in refusal(ClusterUnreachable, "127.0.0.1:1").what
 
@@ -96,6 +98,7 @@ def test_a_port_that_never_answers():
     assert "never answers" in error.what
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("client", [{}, {"security.protocol": "SSL"}])
 def test_not_kafka(client: dict[str, str]):
     class Silent(BaseHTTPRequestHandler):

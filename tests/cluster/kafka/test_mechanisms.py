@@ -100,6 +100,7 @@ def refused(
     return caught.value
 
 
+@pytest.mark.wide
 @both
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_each_mechanism_connects(guarded: Guarded, plane, mechanism: str):
@@ -108,6 +109,7 @@ def test_each_mechanism_connects(guarded: Guarded, plane, mechanism: str):
     assert found == (guarded.sasl.cluster_id if plane is ordinary else "3")
 
 
+@pytest.mark.wide
 @both
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_wrong_secret_is_refused(guarded: Guarded, plane, mechanism: str):
@@ -117,6 +119,7 @@ def test_a_wrong_secret_is_refused(guarded: Guarded, plane, mechanism: str):
     assert "credentials" in error.what or "token" in error.what
 
 
+@pytest.mark.wide
 def test_a_mechanism_that_is_not_enabled(cluster_factory):  # the other plane: test_connect.py
     only = cluster_factory("only-plain", sasl=True, mechanisms=("PLAIN",))
     client = only.client_properties("drkit", "SCRAM-SHA-512")
@@ -124,6 +127,7 @@ def test_a_mechanism_that_is_not_enabled(cluster_factory):  # the other plane: t
     assert "offered: PLAIN" in error.evidence
 
 
+@pytest.mark.wide
 @both
 def test_a_token_endpoint_that_is_not_there(guarded: Guarded, plane):
     client = guarded.client("OAUTHBEARER") | {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/t"}
@@ -131,6 +135,7 @@ def test_a_token_endpoint_that_is_not_there(guarded: Guarded, plane):
     assert "token" in error.what or "credentials" in error.what
 
 
+@pytest.mark.wide
 @both
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12", "PEM", "PEM text"])
 def test_a_client_certificate(guarded: Guarded, plane, kind: str, tmp_path: Path):
@@ -153,6 +158,7 @@ def test_a_client_certificate(guarded: Guarded, plane, kind: str, tmp_path: Path
     assert plane(settings(guarded.mutual, client)) in {guarded.mutual.cluster_id, "29"}
 
 
+@pytest.mark.wide
 @both
 def test_a_java_truststore(guarded: Guarded, plane):
     # The brokers' own store: one with a key in it names authorities all the same.
@@ -165,6 +171,7 @@ def test_a_java_truststore(guarded: Guarded, plane):
     assert plane(settings(guarded.sasl, client))
 
 
+@pytest.mark.wide
 def test_only_the_first_certificate_of_a_key_is_trusted(guarded: Guarded):
     # As in Java: an issuer in a client's key store does not become an authority.
     client = guarded.mutual.client_properties("drkit")
@@ -175,6 +182,7 @@ def test_only_the_first_certificate_of_a_key_is_trusted(guarded: Guarded):
     assert "".join(authority.split("-----")[2].split()) not in "".join(found.authorities.split())
 
 
+@pytest.mark.wide
 def test_mirror_maker_2s_documented_properties_work_unchanged(
     guarded: Guarded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -205,6 +213,7 @@ def test_mirror_maker_2s_documented_properties_work_unchanged(
     assert "local-cluster" not in shown
 
 
+@pytest.mark.wide
 def test_kerberos_without_its_libraries_is_said():
     """P25: Kerberos names the library that it lacks."""
     client = {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.service.name": "kafka"}
@@ -238,6 +247,7 @@ def test_a_certificate_of_another_authority(guarded: Guarded, plane):
     refused(plane, NotAuthenticated, settings(guarded.mutual, client))
 
 
+@pytest.mark.wide
 @both
 def test_an_authority_that_did_not_sign_the_brokers(guarded: Guarded, plane):
     client = guarded.client("PLAIN") | {
@@ -246,6 +256,7 @@ def test_an_authority_that_did_not_sign_the_brokers(guarded: Guarded, plane):
     assert "not trusted" in refused(plane, NotAuthenticated, settings(guarded.sasl, client)).what
 
 
+@pytest.mark.wide
 @both
 def test_plain_text_to_tls_and_back(guarded: Guarded, plane, source: LocalCluster):
     client = guarded.client("PLAIN")
@@ -255,6 +266,7 @@ def test_plain_text_to_tls_and_back(guarded: Guarded, plane, source: LocalCluste
     assert "speaks plain text" in refused(plane, ClusterUnreachable, settings(source, tls)).what
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -272,6 +284,7 @@ def test_a_store_that_cannot_be_read(guarded: Guarded, change: Client, words: st
     assert "wrong-secret" not in str(caught.value.as_dict())
 
 
+@pytest.mark.wide
 def test_a_damaged_store(guarded: Guarded, tmp_path: Path):
     client = guarded.mutual.client_properties("drkit")
     damaged = tmp_path / "damaged.jks"

@@ -48,6 +48,7 @@ def token_of(url: str) -> str:
     return ClientCredentials(OAuth(url, "id", "top-secret"), "clusters.a.client").token()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_redirect_is_followed(status: int):
     with (
@@ -60,6 +61,7 @@ def test_no_redirect_is_followed(status: int):
     assert str(status) in caught.value.evidence
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "expires", ['"soon"', "null", "[1]", "NaN", "Infinity", "-1", "1e999", "{}", "true", '""', "9" * 5000]
 )
@@ -72,11 +74,13 @@ def test_a_life_that_is_no_number_is_refused(expires: str):
     assert "expires_in" in caught.value.evidence or "not JSON" in caught.value.evidence
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("expires", ["60", '"60"', "60.5"])
 def test_a_number_may_be_a_text(expires: str):
     assert read_answer(f'{{"access_token": "t", "expires_in": {expires}}}'.encode()).life_seconds >= 60
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "body",
     [
@@ -89,6 +93,7 @@ def test_what_is_no_token_is_refused_by_name(body: bytes):
         token_of(url)
 
 
+@pytest.mark.wide
 def test_an_address_with_a_password_is_not_repeated():
     with answering(401) as (url, _), pytest.raises(NotAuthenticated) as caught:
         token_of(url.replace("http://", "http://user:s3cret@"))

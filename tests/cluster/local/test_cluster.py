@@ -66,6 +66,7 @@ def test_an_unknown_role_is_named(source):
     assert "CLIENT" in caught.value.hint
 
 
+@pytest.mark.wide
 def test_a_killed_broker_comes_back_with_its_id_port_and_data(module_cluster, topic_name):
     cluster = module_cluster("own")
     bootstrap = cluster.bootstrap()

@@ -48,6 +48,7 @@ def test_the_authorizer_refuses_who_has_no_acl(secured, topic_name):
         admin.create_topics([NewTopic(topic_name, 1)])[topic_name].result(30)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "changes",
     [
@@ -63,6 +64,7 @@ def test_wrong_credentials_do_not_get_in(secured, changes):
         AdminClient(client).list_topics(timeout=3)
 
 
+@pytest.mark.wide
 def test_an_open_authorizer_lets_everybody_in_until_there_is_an_acl(cluster_factory, topic_name):
     cluster = cluster_factory(authorizer=True)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap()})

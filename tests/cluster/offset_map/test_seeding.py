@@ -109,6 +109,7 @@ def test_killed_before_the_commit_nothing_is_there_and_the_next_try_writes_all(
     assert turning.is_exact()
 
 
+@pytest.mark.wide
 def test_a_map_of_many_segments_is_written_as_a_whole(turning: Turning) -> None:
     """In several records, and in several batches of one transaction."""
     seeds, flow = _at_rest(turning), turning.now.flow
@@ -134,6 +135,7 @@ def test_a_map_of_many_segments_is_written_as_a_whole(turning: Turning) -> None:
     assert state.tail.upstream == seed.upstream
 
 
+@pytest.mark.wide
 def test_who_held_a_part_of_the_map_before_writes_nothing_there_any_more(turning: Turning) -> None:
     seeds, flow = _at_rest(turning), turning.now.flow
     at, seed = seeds[0][:2]
@@ -161,6 +163,7 @@ def test_who_held_a_part_of_the_map_before_writes_nothing_there_any_more(turning
     assert turning.is_exact()
 
 
+@pytest.mark.wide
 def test_a_task_that_was_frozen_during_two_turns_changes_nothing(turning: Turning) -> None:
     turning.turn()
     flow = turning.now.flow
@@ -221,6 +224,7 @@ def test_without_the_lease_nothing_is_written(turning: Turning) -> None:
     assert now.state.get(CutRecord, turning.topic) is None
 
 
+@pytest.mark.wide
 def test_another_direction_s_batch_after_the_cut_stops_its_partition_alone(turning: Turning) -> None:
     turning.turn()
     flow = turning.now.flow

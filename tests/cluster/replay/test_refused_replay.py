@@ -51,6 +51,7 @@ def test_an_export_of_an_earlier_failover(world: ReplayWorld, topic_name: str) -
     assert world.replay(again, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
 
 
+@pytest.mark.wide
 def test_another_topic_on_either_side(world: ReplayWorld, topic_name: str) -> None:
     mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
     known = world.ids[topic_name]
@@ -71,6 +72,7 @@ def test_a_partition_that_the_new_primary_has_not(world: ReplayWorld, topic_name
     assert world.replay(world.export({TopicPartition(topic_name, 1): tail(3)}), quarantine=True)
 
 
+@pytest.mark.wide
 def test_a_record_that_is_too_large_with_its_header(world: ReplayWorld, topic_name: str) -> None:
     mine, at = world.promoted(topic_name, 1, {"max.message.bytes": "500"}), TopicPartition(topic_name, 0)
     lost = tail(3)
@@ -84,6 +86,7 @@ def test_a_record_that_is_too_large_with_its_header(world: ReplayWorld, topic_na
     assert world.replay(manifest) == {str(at): ReplayResult(3, 0, 0)}
 
 
+@pytest.mark.wide
 def test_a_topic_that_does_not_take_old_records(world: ReplayWorld, topic_name: str) -> None:
     config = {"message.timestamp.before.max.ms": "86400000"}
     mine, at = world.promoted(topic_name, 1, config), TopicPartition(topic_name, 0)
@@ -136,6 +139,7 @@ def test_continued_with_another_answer_or_another_manifest(world: ReplayWorld, t
     assert world.replay(str(other / "manifest.json")) == {str(at): ReplayResult(18, 2, 0)}
 
 
+@pytest.mark.wide
 def test_a_topic_in_quarantine_that_is_somebody_elses(world: ReplayWorld, topic_name: str) -> None:
     mine, at = world.promoted(topic_name, 3), TopicPartition(topic_name, 0)
     name = f"{mine}.divergent.7"

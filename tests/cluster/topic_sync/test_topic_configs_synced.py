@@ -96,6 +96,7 @@ def test_drift_on_the_target_is_repaired_and_named_once(world: World):
     assert sync.look().changes == []
 
 
+@pytest.mark.wide
 def test_settings_are_compared_when_their_interval_is_over(world: World):
     full = world.create(world.source, "orders")
     now = [100.0]
@@ -108,6 +109,7 @@ def test_settings_are_compared_when_their_interval_is_over(world: World):
     assert changes(sync) == [("set config", "retention.ms", "5000")]
 
 
+@pytest.mark.wide
 def test_excluded_settings_stay_as_they_are_and_sync_can_be_off(world: World):
     full = world.create(world.source, "orders", retention_ms="5000")
     world.create(world.target, "orders", retention_ms="6000", segment_ms="70000")
@@ -120,6 +122,7 @@ def test_excluded_settings_stay_as_they_are_and_sync_can_be_off(world: World):
     assert ("set config", "retention.ms", "5000") in changes(always(world))
 
 
+@pytest.mark.wide
 def test_with_defaults_from_source_they_are_set(world: World):
     full = world.create(world.source, "orders")
     always(world, use_defaults_from="source").look()
@@ -170,6 +173,7 @@ def test_the_largest_batch_grows_but_never_shrinks_under_records_not_yet_copied(
     assert sync.look().copied[full].max_message_bytes == 3_000_000
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("replication_factor", [None, -1])
 def test_min_insync_replicas_is_kept_but_never_above_the_replicas(
     world: World, replication_factor: int | None

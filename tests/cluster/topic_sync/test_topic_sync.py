@@ -162,6 +162,7 @@ def test_topics_and_partitions_that_come_later_are_found(world: World):
     assert world.event("target_grown", first)["to_partitions"] == 4
 
 
+@pytest.mark.wide
 def test_an_existing_target_is_made_fit_and_a_larger_one_is_named(world: World):
     full = world.create(world.source, "orders", 2, max_message_bytes="2000000")
     world.create(world.target, "orders", 3, max_message_bytes="2000", message_timestamp_type="LogAppendTime")
@@ -192,6 +193,7 @@ def test_a_recreated_source_is_left_out_and_named_once(world: World):
     assert world.event("source_recreated", full) == event
 
 
+@pytest.mark.wide
 def test_a_recreated_source_continues_in_the_same_target_as_a_new_generation(world: World):
     full = world.create(world.source, "orders")
     sync = world.sync(on_source_recreated="new_generation")
@@ -242,6 +244,7 @@ def test_a_source_that_is_gone_is_named(world: World):
     assert full in topic_names(world.target)
 
 
+@pytest.mark.wide
 def test_what_the_target_cannot_hold_is_refused_and_stops_no_other(world: World):
     """P10: more replicas than the target has brokers are refused with both numbers and the setting."""
     full = world.create(world.source, "orders")

@@ -76,6 +76,7 @@ def world(flow: Flow, topic_name: str, tmp_path: Path) -> World:
     return World(flow, topic_name, tmp_path)
 
 
+@pytest.mark.wide
 def test_there_and_back(world: World, tmp_path: Path) -> None:
     there = checkpoint(tmp_path / "c", world.at(3, 5), world.at(20, 25), committed=1)
     told = world.ask(there)
@@ -97,6 +98,7 @@ def test_there_and_back(world: World, tmp_path: Path) -> None:
     assert all((p.to_offset or 0) >= o for p, o in zip(told.positions, (20, 25), strict=True))
 
 
+@pytest.mark.wide
 def test_what_is_not_copied_yet(world: World, tmp_path: Path) -> None:
     fill(world.flow.source, world.topic, 30)
     ends = world.flow.offsets(world.flow.source, world.topic)
@@ -113,6 +115,7 @@ def test_what_is_not_copied_yet(world: World, tmp_path: Path) -> None:
     assert world.ask(there).written
 
 
+@pytest.mark.wide
 def test_a_planned_batch_whose_end_died_with_the_source(world: World, tmp_path: Path) -> None:
     beyond = world.ends[0] + 40
     planned = checkpoint(tmp_path / "planned", world.at(3, 5), world.at(beyond, 25), committed=0)
@@ -125,6 +128,7 @@ def test_a_planned_batch_whose_end_died_with_the_source(world: World, tmp_path: 
     assert told.batch.startswith("1 was planned")
 
 
+@pytest.mark.wide
 def test_records_that_retention_has_removed(world: World, tmp_path: Path) -> None:
     world.flow.delete_records(world.topic, 1, 15, world.flow.target)
     there = checkpoint(tmp_path / "c", world.at(3, 2), world.at(20, 5), committed=1)
@@ -136,6 +140,7 @@ def test_records_that_retention_has_removed(world: World, tmp_path: Path) -> Non
     assert world.ask(there).positions[1].offset == world.ends[1]
 
 
+@pytest.mark.wide
 def test_topics_and_sources_outside_of_the_flow(world: World, tmp_path: Path) -> None:
     other = kafka_text({TopicPartition("elsewhere", 0): 8})
     files = '{"logOffset":1}'
@@ -154,12 +159,14 @@ def test_topics_and_sources_outside_of_the_flow(world: World, tmp_path: Path) ->
         world.ask(there, keep=("1",))
 
 
+@pytest.mark.wide
 def test_partitions_that_the_target_does_not_have(world: World, tmp_path: Path) -> None:
     world.flow.grow(world.flow.source, world.topic, 3)
     there = checkpoint(tmp_path / "c", world.at(3, 5, 0), committed=0)
     assert f"{world.topic}-2 at 0 (reads on): the target topic has only 2" in world.refused(there).evidence
 
 
+@pytest.mark.wide
 def test_a_query_without_kafka(world: World, tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "c", committed=-1)
     with pytest.raises(ConfigError, match="no Kafka offsets"):

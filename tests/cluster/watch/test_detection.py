@@ -94,6 +94,7 @@ class Serving(SideJobs):
             return ""
 
 
+@pytest.mark.wide
 def test_an_observer_serves_the_page_too(watched: Lookout, calm: World):
     """The same facts as where the flow runs, and the verdict."""
     with Serving(calm) as serving:
@@ -111,6 +112,7 @@ def test_an_observer_serves_the_page_too(watched: Lookout, calm: World):
     assert watched.moment is not None
 
 
+@pytest.mark.wide
 def test_one_broker_of_three_is_degraded(calm: World, watched: Lookout):
     calm.primary.broker(2).freeze()
     moment = watched.sees(Reason.BROKERS_DOWN)
@@ -122,6 +124,7 @@ def test_one_broker_of_three_is_degraded(calm: World, watched: Lookout):
 
 
 # P39
+@pytest.mark.wide
 def test_a_freeze_shorter_than_the_confirmation_is_a_suspicion(calm: World, watched: Lookout):
     began = time.monotonic()
     calm.primary.freeze()
@@ -131,6 +134,7 @@ def test_a_freeze_shorter_than_the_confirmation_is_a_suspicion(calm: World, watc
     assert watched.worst_since(began) is VerdictKind.SUSPECT
 
 
+@pytest.mark.wide
 def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
     """The clock of the observer is held still, as when its process is."""
     began = time.monotonic()
@@ -141,6 +145,7 @@ def test_our_own_stall_is_no_silence_of_others(watched: Lookout):
     watched.sees(Reason.WELL)
 
 
+@pytest.mark.wide
 def test_a_look_beside_an_observer_is_no_vote(calm: World, watched: Lookout):
     """`drkit watch --once` casts no vote, as operators run it at any time."""
     settings = calm.settings()
@@ -158,6 +163,7 @@ def test_a_look_beside_an_observer_is_no_vote(calm: World, watched: Lookout):
 
 
 # P39
+@pytest.mark.wide
 def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
     calm.primary.link("PROBE").cut()
     moment = watched.sees(Reason.REPLICATION_MOVES)
@@ -180,6 +186,7 @@ def test_half_open_is_cut_off_too(calm: World, watched: Lookout):
     watched.sees(Reason.WELL)
 
 
+@pytest.mark.wide
 def test_another_cluster_behind_the_name(calm: World, watched: Lookout):
     assert watched.moment is not None
     plain = calm.plain()
@@ -236,6 +243,7 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
 
 
 # P39
+@pytest.mark.wide
 def test_killed_is_lost_and_a_pause_holds_it(world: World):
     """The last test: the primary is not started again."""
     lookout = world.lookout("c1", failover={"rpo_seconds": 600.0})

@@ -64,6 +64,7 @@ def of_librdkafka(broker: Broker, request: pytest.FixtureRequest) -> Partition:
     return partition
 
 
+@pytest.mark.wide
 @EVERY_WAY
 def test_batches_of_librdkafka(
     of_librdkafka: Partition, topic: Callable[..., Partition], knobs: dict[str, Any]
@@ -85,6 +86,7 @@ def packed_in_java(broker: Broker, request: pytest.FixtureRequest) -> Partition:
     return partition
 
 
+@pytest.mark.wide
 @EVERY_WAY
 def test_batches_packed_in_java(
     packed_in_java: Partition, topic: Callable[..., Partition], knobs: dict[str, Any]
@@ -104,6 +106,7 @@ def log_append_time(broker: Broker, request: pytest.FixtureRequest) -> Partition
     return partition
 
 
+@pytest.mark.wide
 @EVERY_WAY
 def test_log_append_time(
     log_append_time: Partition, topic: Callable[..., Partition], knobs: dict[str, Any]
@@ -139,6 +142,7 @@ def transactions(broker: Broker) -> Partition:
     return partition
 
 
+@pytest.mark.wide
 @EVERY_WAY
 def test_transactions_with_aborts(
     transactions: Partition, topic: Callable[..., Partition], knobs: dict[str, Any]
@@ -148,6 +152,7 @@ def test_transactions_with_aborts(
     assert reasons == {DropReason.CONTROL, DropReason.ABORTED}
 
 
+@pytest.mark.wide
 @EVERY_WAY
 def test_a_start_in_the_middle_of_transactions(transactions: Partition, knobs: dict[str, Any]) -> None:
     everything = transactions.consume()
@@ -156,6 +161,7 @@ def test_a_start_in_the_middle_of_transactions(transactions: Partition, knobs: d
         assert found == [row for row in everything if row.offset >= start]
 
 
+@pytest.mark.wide
 @EVERY_WAY
 def test_any_slice_and_a_moved_log_start(
     broker: Broker, topic: Callable[..., Partition], knobs: dict[str, Any]
@@ -175,6 +181,7 @@ def test_any_slice_and_a_moved_log_start(
     assert found == everything[33:] == partition.consume(33)
 
 
+@pytest.mark.wide
 def test_records_of_the_opposite_flow_are_known_by_their_producer(
     broker: Broker, topic: Callable[..., Partition]
 ) -> None:
@@ -193,6 +200,7 @@ def test_records_of_the_opposite_flow_are_known_by_their_producer(
     assert len(there_rows) == 10
 
 
+@pytest.mark.wide
 def test_the_forged_batches_are_batches_to_a_broker(topic: Callable[..., Partition]) -> None:
     partition = topic(**PASSIVE)
     for codec in range(5):

@@ -44,6 +44,7 @@ def whole(topics: Topics, tmp_path_factory: pytest.TempPathFactory) -> Exported:
 KINDS = ("codecs", "transactions", "broker-time", "old", "empties", "trimmed", "compacted")
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_record_is_there_and_every_other_offset_is_named(topics: Topics, whole: Exported, kind: str):
     name = topics.names[kind]

@@ -35,12 +35,12 @@ LONGEST_START = 9.0
 """Seconds; later delays meet the first epochs."""
 CHANCE = random.Random(9)
 DELAYS = sorted(CHANCE.uniform(0.0, LONGEST_START) for _ in range(4))
-IN_SUITE = {("SIGTERM", "service", 2), ("SIGINT", "process", 1)}
-"""Each signal and each of its ways: once in ``make test``, at all moments in ``make soak``."""
+IN_SUITE = {("SIGTERM", "service", 2): (), ("SIGINT", "process", 1): pytest.mark.wide}
+"""Each signal and each of its ways once; at all moments in ``make soak``."""
 CASES = [
     pytest.param(
         getattr(signal, name), way == "service", delay, id=f"{name}-{way}-{delay}",
-        marks=() if (name, way, number) in IN_SUITE else pytest.mark.soak,
+        marks=IN_SUITE.get((name, way, number), pytest.mark.soak),
     )
     for name in ("SIGTERM", "SIGINT")
     for way in ("process", "service")
