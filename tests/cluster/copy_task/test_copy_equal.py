@@ -11,7 +11,6 @@ from tests.support.flows.compare import check_copy, read
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.produce import (
     fill,
-from tests.support.in_soak import in_wide
     fill_transactions,
     now_ms,
     producer,
@@ -19,6 +18,7 @@ from tests.support.in_soak import in_wide
     text,
     wait_for_markers,
 )
+from tests.support.in_soak import in_wide
 
 
 @pytest.mark.parametrize(
