@@ -83,3 +83,20 @@ def test_a_test_that_names_a_kept_promise_is_on_the_page():
         for name, said in described(path).items():
             for promise in set(ID.findall(said)) & set(kept) if name else ():
                 assert f"{path.relative_to(ROOT).as_posix()}::{name}" in kept[promise]
+
+
+@cache
+def in_the_long_runs(path: Path) -> frozenset[str]:
+    """The tests of a file that `make test` leaves out."""
+    return frozenset(
+        node.name
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+        and {ast.unparse(d) for d in node.decorator_list} & {"pytest.mark.soak", "pytest.mark.wide"}
+    )
+
+
+@pytest.mark.parametrize("promise", KEPT, ids=lambda p: p.id)
+def test_make_test_has_a_test_of_each_promise(promise: Promise):
+    tests = [t.split("::") for t in promise.tests]
+    assert [name for path, name in tests if name not in in_the_long_runs(ROOT / path)]

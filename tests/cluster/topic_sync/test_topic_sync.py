@@ -244,7 +244,6 @@ def test_a_source_that_is_gone_is_named(world: World):
     assert full in topic_names(world.target)
 
 
-@pytest.mark.wide
 def test_what_the_target_cannot_hold_is_refused_and_stops_no_other(world: World):
     """P10: more replicas than the target has brokers are refused with both numbers and the setting."""
     full = world.create(world.source, "orders")

@@ -163,7 +163,6 @@ def test_a_look_beside_an_observer_is_no_vote(calm: World, watched: Lookout):
 
 
 # P39
-@pytest.mark.wide
 def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
     calm.primary.link("PROBE").cut()
     moment = watched.sees(Reason.REPLICATION_MOVES)
@@ -243,7 +242,6 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
 
 
 # P39
-@pytest.mark.wide
 def test_killed_is_lost_and_a_pause_holds_it(world: World):
     """The last test: the primary is not started again."""
     lookout = world.lookout("c1", failover={"rpo_seconds": 600.0})

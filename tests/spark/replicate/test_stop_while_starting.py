@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+from typing import Any, Final
 import uuid
 
 import pytest
@@ -35,7 +36,10 @@ LONGEST_START = 9.0
 """Seconds; later delays meet the first epochs."""
 CHANCE = random.Random(9)
 DELAYS = sorted(CHANCE.uniform(0.0, LONGEST_START) for _ in range(4))
-IN_SUITE = {("SIGTERM", "service", 2): (), ("SIGINT", "process", 1): pytest.mark.wide}
+IN_SUITE: Final[dict[tuple[str, str, int], Any]] = {
+    ("SIGTERM", "service", 2): (),
+    ("SIGINT", "process", 1): pytest.mark.wide,
+}
 """Each signal and each of its ways once; at all moments in ``make soak``."""
 CASES = [
     pytest.param(
