@@ -56,8 +56,8 @@ def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds:
     world = worlds(shared.source)
     topic, other = world.topic("orders"), world.topic("other")
     mine = world.acl(topic, "WRITE", "User:bob", deny=True)  # it was there before: it stays
-    world.give(0, world.acl(topic, "WRITE"), world.acl(topic), world.acl(other, "WRITE"),
-               world.acl(world.name("ord"), "ALL", "User:bob", prefixed=True), mine)  # fmt: skip
+    named = world.acl(world.name("ord"), "ALL", "User:bob", prefixed=True)
+    world.give(0, world.acl(topic, "WRITE"), world.acl(topic), world.acl(other, "WRITE"), named, mine)
     before, app = world.has(0), as_app(shared.source, topic)
     eventually(lambda: app.write() == 0, what="writing")
     assert not proven(world, topic, 0).is_whole, "an open topic must not pass as fenced"
@@ -77,7 +77,6 @@ def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds:
     eventually(lambda: app.write() == 0, what="the same producer writes again")
 
 
-@pytest.mark.wide
 def test_on_an_open_cluster_all_still_read_and_lifting_leaves_no_acl(worlds: Worlds, shared: Shared):
     world = worlds(shared.open)
     topic = world.topic("orders")
@@ -250,7 +249,6 @@ def test_a_switchovers_fence_by_acl_is_lifted_by_its_record_on_the_source_alone(
     assert moving.denied() == set()
 
 
-@pytest.mark.wide
 def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
     world, topic = moving.world, moving.world.name("orders")
     there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)
