@@ -9,7 +9,6 @@ from drkit.checkpoints.plan import Terms
 from drkit.checkpoints.shard import Shard
 from drkit.flow_state.copied_topics import (
     CopiedTopics,
-    LeftOut,
     Producers,
     began_of,
     cuts_of,
@@ -17,6 +16,7 @@ from drkit.flow_state.copied_topics import (
     known_of,
     written_of,
 )
+from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition

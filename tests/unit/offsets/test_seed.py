@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.records import CutRecord
 from drkit.offset_map import seeding, settling
 from drkit.offsets import seed as seeds
@@ -58,7 +58,7 @@ RULES: Final[dict[str, Patch]] = {
     "a direction begins with the opposite map": _attribute(seeds, "inverted", lambda *_: []),
     "the last segment ends with the last copied record": _attribute(seeds, "inverted", _left_open),
     "what has no counterpart is unknown": _attribute(
-        seeds, "_seed", lambda known, at, _first: _seed(known, at, None)
+        seeds, "_seed", lambda known, at, _first, end: _seed(known, at, None, end)
     ),
     "the unknown part has an end of its own": _attribute(SegmentMap, "_ends_unknown", lambda *_: False),
     "claims of the old history are void": _same_history,
