@@ -159,11 +159,11 @@ def settling(
 
 
 def _why_lost(look: Look, wanted: Wanted) -> str:
-    """Why there is no answer for a log that ends before what stands there without a copy; empty: it does not."""
+    """Why there is no answer for a log that has lost what no map knows; empty: it has not."""
     if look.end < wanted.emptied:
         return f"it ends at {look.end}, before {wanted.emptied}, up to where it was emptied: its end is lost"
     if look.end < wanted.tail_end:
-        return f"it ends at {look.end}, before {wanted.tail_end}: of a tail that it has kept, records are lost"
+        return f"it ends at {look.end}, before {wanted.tail_end}: of the tail that it has kept, some is lost"
     return ""
 
 

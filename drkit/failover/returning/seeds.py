@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 from uuid import UUID
 
 from drkit.errors import Failed
@@ -12,30 +13,38 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
+from drkit.failover.returning.exporting import tails_of
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import pairs, turned
 from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.requests import EARLIEST, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.seeding import SeededPartition, write_seeds
+from drkit.offsets.crossing import Crossing
 from drkit.offsets.seed import CopyEnd, inverted, seed_after, seed_of_emptied
 from drkit.offsets.translation import PartitionPosition
 
 Methods = Mapping[TopicPartition, Method]
+_NONE_KEPT: Final[Mapping[TopicPartition, KeptTail]] = {}
 
 
-def seed(context: Context, back: Reverse, topics: Collection[str], methods: Methods, effect: str) -> None:
+def seed(
+    context: Context, back: Reverse, topics: Collection[str], methods: Methods, effect: str,
+    kept: Mapping[TopicPartition, KeptTail] = _NONE_KEPT,
+) -> None:  # fmt: skip
     """Begin the reverse flow's map of some topics, and record which topics are copies of which.
 
     :param topics: by their names on the old primary
     :param methods: by partition of the old primary; one that is not named is continued
     :param effect: its name in the journal
+    :param kept: tails that stay, as they were appended to the new primary
     :raises Refused: a partition of the old primary does not end where it did
     :raises DrkitError: a cluster does not answer, or refuses
     """
-    seeds = _seeds(context, topics, methods)
+    seeds = _seeds(context, topics, methods, kept)
     begins = {str(s.partition.source): [s.seed.upstream, s.seed.downstream] for s in seeds}
     with context.effect(StepName.BEGIN, effect, begins=begins) as outcome:
         write_seeds(back.target, back.flow, back.state, seeds)
@@ -51,7 +60,9 @@ def seed(context: Context, back: Reverse, topics: Collection[str], methods: Meth
         outcome["partitions"] = len(seeds)
 
 
-def _seeds(context: Context, topics: Collection[str], methods: Methods) -> list[SeededPartition]:
+def _seeds(
+    context: Context, topics: Collection[str], methods: Methods, kept: Mapping[TopicPartition, KeptTail]
+) -> list[SeededPartition]:
     ends, cuts = context.result(StepName.COMPARE)["ends"], cuts_of(context)
     wanted = [p for p in pairs(context) if p.source.topic in topics]
     younger = {at for at in methods if at.topic in topics} - {p.source for p in wanted}
@@ -60,6 +71,7 @@ def _seeds(context: Context, topics: Collection[str], methods: Methods) -> list[
     starts = _starts(context, emptied) if emptied else {}
     ids = _ids(context, topics) if emptied else {}
     places = scope_positions(context, None)
+    tails = {u.at: u for u in tails_of(context)}
     found = []
     for pair in wanted:
         at, end = pair.source, ends.get(str(pair.source), 0)
@@ -78,8 +90,12 @@ def _seeds(context: Context, topics: Collection[str], methods: Methods) -> list[
         known = inverted(place.segments, place.copied_end)
         begin = known[0][0] if known else cut
         first = _first(context, pair.target, (place.start, begin))
-        seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first)
-        found.append(SeededPartition(by_now, seeded))
+        crossings, tail = place.inverted_crossings(), kept.get(at)
+        seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first, crossings)
+        if tail is not None:
+            begins, _ = tails[at].span
+            crossings = (*crossings, Crossing(cut, tail.end, begins, end))
+        found.append(SeededPartition(by_now, seeded, crossings=crossings, kept=tail))
     return found
 
 
