@@ -97,9 +97,7 @@ class Shard:
             crossings[at] = (*crossings.get(at, ()), Crossing(*each))
         kept = {TopicPartition(t, p): KeptTail(end, frozenset(ids)) for t, p, end, ids in raw.pop("kept")}
         cuts, rebuilt, emptied = offsets
-        raw["known"] = CopiedTopics(
-            topics, producers, cuts, rebuilt, emptied, crossings=crossings, kept=kept
-        )
+        raw["known"] = CopiedTopics(topics, producers, cuts, rebuilt, emptied, crossings=crossings, kept=kept)
         raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
         raw |= {name: frozenset(raw[name]) for name in ("promoted", "quick")}
         return cls(**raw)

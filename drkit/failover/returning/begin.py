@@ -25,13 +25,12 @@ from drkit.failover.old_primary.hold import release
 from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.keeping import APPEND, append_kept
+from drkit.failover.returning.keeping import APPEND, AppendedTail, append_kept
 from drkit.failover.returning.last_look import LastLook
 from drkit.failover.returning.replays import unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import Methods, seed
 from drkit.flow_state.creation import ensure_offset_map
-from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import ClustersRecord, IncompleteRecord, ReturnRecord, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
@@ -177,7 +176,7 @@ class BeginStep:
                 create_missing(context, topic)
                 if up_to:
                     empty_topic(context, topic, {at.partition: end for at, end in up_to.items()})
-            kept: dict[TopicPartition, KeptTail] = {}
+            kept: dict[TopicPartition, AppendedTail] = {}
             if any(at.topic in topics and m is Method.KEEP for at, m in methods.items()):
                 [topic] = topics
                 look.saved(topic)

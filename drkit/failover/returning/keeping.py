@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from drkit.errors import Failed
 from drkit.failover.core.choices import Disposition
@@ -18,7 +18,16 @@ APPEND: Final = "append "
 """The name of the effect, before the topic."""
 
 
-def append_kept(context: Context, topic: str) -> dict[TopicPartition, KeptTail]:
+class AppendedTail(NamedTuple):
+    """A tail on both sides."""
+
+    first: int
+    """Offset of its first record on the old primary."""
+    copy: KeptTail
+    """On the new one."""
+
+
+def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTail]:
     """Append the tails of a topic to the new primary, from the export; repeated, nothing twice.
 
     :param topic: its name on the old primary
@@ -32,6 +41,7 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, KeptTail]:
     ):
         done = replayer.run(plan, partial(_told, context))
         records = {t.source: t.records for t in plan.export.tails}
+        firsts = {t.source: next(t.read()).offset for t in plan.export.tails}
         found = {}
         for at, result in sorted(done.items()):
             if result.appended != records[at] or not result.ids or result.copied_to is None:
@@ -41,7 +51,8 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, KeptTail]:
                     evidence=f"{result.appended} of {records[at]} records",
                     hint=f"{RETURN.command} --resume",
                 )
-            found[at] = KeptTail(result.copied_to, frozenset(result.ids))
+            copy = KeptTail(result.copied_to, frozenset(result.ids))
+            found[at] = AppendedTail(firsts[at], copy)
             outcome[str(at)] = {"appended": result.appended, "up to": result.copied_to}
     return found
 

@@ -13,11 +13,10 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
-from drkit.failover.returning.exporting import tails_of
 from drkit.failover.returning.first_record import first_record
+from drkit.failover.returning.keeping import AppendedTail
 from drkit.failover.returning.scope import pairs, turned
 from drkit.flow_state.copied_topics import CopiedPartition
-from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.requests import EARLIEST, metadata
@@ -28,12 +27,12 @@ from drkit.offsets.seed import CopyEnd, inverted, seed_after, seed_of_emptied
 from drkit.offsets.translation import PartitionPosition
 
 Methods = Mapping[TopicPartition, Method]
-_NONE_KEPT: Final[Mapping[TopicPartition, KeptTail]] = {}
+_NONE_KEPT: Final[Mapping[TopicPartition, AppendedTail]] = {}
 
 
 def seed(
     context: Context, back: Reverse, topics: Collection[str], methods: Methods, effect: str,
-    kept: Mapping[TopicPartition, KeptTail] = _NONE_KEPT,
+    kept: Mapping[TopicPartition, AppendedTail] = _NONE_KEPT,
 ) -> None:  # fmt: skip
     """Begin the reverse flow's map of some topics, and record which topics are copies of which.
 
@@ -61,7 +60,7 @@ def seed(
 
 
 def _seeds(
-    context: Context, topics: Collection[str], methods: Methods, kept: Mapping[TopicPartition, KeptTail]
+    context: Context, topics: Collection[str], methods: Methods, kept: Mapping[TopicPartition, AppendedTail]
 ) -> list[SeededPartition]:
     ends, cuts = context.result(StepName.COMPARE)["ends"], cuts_of(context)
     wanted = [p for p in pairs(context) if p.source.topic in topics]
@@ -71,7 +70,6 @@ def _seeds(
     starts = _starts(context, emptied) if emptied else {}
     ids = _ids(context, topics) if emptied else {}
     places = scope_positions(context, None)
-    tails = {u.at: u for u in tails_of(context)}
     found = []
     for pair in wanted:
         at, end = pair.source, ends.get(str(pair.source), 0)
@@ -93,9 +91,9 @@ def _seeds(
         crossings, tail = place.inverted_crossings(), kept.get(at)
         seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first, crossings)
         if tail is not None:
-            begins, _ = tails[at].span
-            crossings = (*crossings, Crossing(cut, tail.end, begins, end))
-        found.append(SeededPartition(by_now, seeded, crossings=crossings, kept=tail))
+            crossings = (*crossings, Crossing(cut, tail.copy.end, tail.first, end))
+        kept_copy = tail.copy if tail is not None else None
+        found.append(SeededPartition(by_now, seeded, crossings=crossings, kept=kept_copy))
     return found
 
 

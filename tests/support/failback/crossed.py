@@ -39,19 +39,32 @@ def crossed(side: Side, topic: str) -> int:
         crossings += len(place.crossings)
         assert place.frontier is not None
         for offset in range(starts[p], place.frontier + 1):
-            exact += _same(place.forward(offset), theirs[p], offset, ours[p], f"{at} {offset}")
+            first = max((c.source_first for c in place.crossings if c.source_first < offset), default=0)
+            span = first, offset
+            exact += _same(place.forward(offset), (theirs[p], ours[p]), span, f"{at} {offset}")
         for offset in range(place.start, place.end + 1):
-            exact += _same(place.backward(offset), ours[p], offset, theirs[p], f"{at} back from {offset}")
+            first = max((c.target_first for c in place.crossings if c.target_first < offset), default=0)
+            span = first, offset
+            exact += _same(place.backward(offset), (ours[p], theirs[p]), span, f"{at} back from {offset}")
     assert crossings, "a tail was kept"
     return exact
 
 
-def _same(found: object, here: Sequence[Seen], offset: int, there: Sequence[Seen], where: str) -> int:
-    """Compare what follows a position on both sides; returns 1 where it has one."""
+def _same(
+    found: object, logs: tuple[Sequence[Seen], Sequence[Seen]], span: tuple[int, int], where: str
+) -> int:
+    """Compare what follows a position on both sides; returns 1 where it has one.
+
+    :param logs: of the side of the position, and of the other one
+    :param span: where the crossing before the position begins, and the position
+    """
+    (here, there), (first, offset) = logs, span
     wanted = _after(here, offset)
     if isinstance(found, Exact):
         assert _after(there, found.offset) == wanted, f"{where}: {found}"
         return 1
+    if not any(first <= s.offset < offset for s in here):
+        return 0  # nothing but markers is before it: the place is that of the beginning
     ends = (s.offset + 1 for s in there[-1:])
     assert all(_after(there, o) != wanted for o in (*(s.offset for s in there), *ends)), f"{where}: {found}"
     return 0

@@ -173,12 +173,13 @@ class DeadPrimary:
         """What clients wrote on the new primary since, in its order; without the tail, which was appended."""
         tail = Counter(values(self.tails.get(topic, {}).get(partition, [])))
         found = []
-        for value in values(self.side.records(self.side.target, topic)[partition]):
+        log = values(self.side.records(self.side.target, topic)[partition])
+        for value in log[len(self.copy[topic][partition]) :]:
             if tail[value]:
                 tail[value] -= 1
             else:
                 found.append(value)
-        return found[len(self.copy[topic][partition]) :]
+        return found
 
     def nothing_is_lost(self) -> None:
         """What was copied and what clients wrote since is on the new primary, each once and in order."""

@@ -227,7 +227,7 @@ def walk(seed: int) -> int:
             log.kill()
 
     for _ in range(chance.randint(2, 4)):
-        write(primary, 25)
+        write(primary, chance.choice((0, 25, 25, 25)))
         forward.copy(primary, standby, back)
         compared += forward.check(primary, standby)
         method = chance.choice(METHODS)
