@@ -257,6 +257,12 @@ def known_of(state: FlowState) -> CopiedTopics:
         map_id_of(state),
     )
     return CopiedTopics(
-        topics, producers, cuts_of(state), rebuilt_of(state), emptied_of(state), _ends_of(state),
-        crossings_of(state), kept_of(state),
-    )  # fmt: skip
+        topics,
+        producers,
+        cuts_of(state),
+        rebuilt_of(state),
+        emptied_of(state),
+        ends=_ends_of(state),
+        crossings=crossings_of(state),
+        kept=kept_of(state),
+    )

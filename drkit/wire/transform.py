@@ -248,11 +248,9 @@ def transform(
     :param end: first source offset not wanted, None without a limit
     :param aborted: the answer's aborted transactions: producer id, first offset
     :param skip_producer_ids: producers of the opposite flow, whose records would go round in circles
-    :param skip_before: a batch of theirs with this source offset or a later one is not left out: what was
-        made ends before it (:attr:`Transformed.returned`). None: all are left out
+    :param skip_before: a batch of theirs at or after it ends what was made (:attr:`Transformed.returned`)
     :param copy_again: those before it are not left out either: the target was emptied
-    :param kept: producers whose batches before a source offset the target has already; one of theirs from
-        there on ends what was made, too
+    :param kept: before this source offset, batches of these producers are left out; later ones end it, too
     :param merge_below: batches of fewer bytes, and of few records, are joined with neighbours; 0: none
     :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
     :param max_batch_bytes: largest batch the target takes; only a single record can make a larger chunk
@@ -260,9 +258,9 @@ def transform(
         check the offsets inside compressed batches but not inside these, so a broken producer can have had a
         batch stored whose header lies; forwarded, it reads on the target as it reads on the source.
 
-    The checksum of every batch is verified: 2.5 µs of 64 KiB, 2 % of what fetching and appending them costs.
-    What is rebuilt or merged is checked inside too. Raises CorruptBatch when a checksum does not match or a
-    header contradicts the records, and for message formats before 2.
+    Each checksum is verified (2 % of what fetching and appending costs), and what is rebuilt or merged
+    is checked inside. Raises CorruptBatch when a checksum does not match or a header contradicts the records,
+    and for message formats before 2.
     """
     work = _Pass(
         buffer=buffer if isinstance(buffer, bytes) else bytes(buffer),

@@ -11,8 +11,15 @@ from drkit.kafka.requests import EARLIEST
 from drkit.offset_map.places import PositionReader
 from drkit.offsets.translation import Exact, PartitionPosition
 from tests.support.failback.pair import Side
-from tests.support.failover.truth import values
 from tests.support.flows.compare import Seen
+
+Content = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+
+
+def contents(records: Sequence[Seen]) -> list[Content]:
+    """Keys and values, in order; several records of a test have no value."""
+    return [(s.key, s.value) for s in records]
 
 
 def crossed(side: Side, topic: str) -> int:
@@ -70,5 +77,5 @@ def _same(
     return 0
 
 
-def _after(records: Sequence[Seen], offset: int) -> Counter[bytes | None]:
-    return Counter(values([s for s in records if s.offset >= offset]))
+def _after(records: Sequence[Seen], offset: int) -> Counter[Content]:
+    return Counter(contents([s for s in records if s.offset >= offset]))

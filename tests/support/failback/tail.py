@@ -13,7 +13,7 @@ from drkit.export.check import check_files, exported_records
 from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from tests.support.failback.crossed import crossed
+from tests.support.failback.crossed import Content, contents, crossed
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.truth import values
 from tests.support.flows.compare import Seen
@@ -160,7 +160,7 @@ class DeadPrimary:
                 wanted = values(theirs[p])
                 if case.method == "keep":
                     assert Counter(values(records)) == Counter(wanted), f"{topic}-{p}: {case}"
-                    assert values(records) == [*values(self.before[topic][p]), *self.since(topic, p)]
+                    assert contents(records) == [*contents(self.before[topic][p]), *self.since(topic, p)]
                     continue
                 if case.method == "trim" and self.tails.get(topic, {}).get(p):
                     wanted = wanted[len(self.copy[topic][p]) :]
@@ -169,11 +169,11 @@ class DeadPrimary:
         others = [t for t, c in self.cases.items() if c.method not in {"trim", "keep"}]
         return back.exact(others) + sum(crossed(back, topic) for topic in kept)
 
-    def since(self, topic: str, partition: int) -> list[bytes | None]:
+    def since(self, topic: str, partition: int) -> list[Content]:
         """What clients wrote on the new primary since, in its order; without the tail, which was appended."""
-        tail = Counter(values(self.tails.get(topic, {}).get(partition, [])))
+        tail = Counter(contents(self.tails.get(topic, {}).get(partition, [])))
         found = []
-        log = values(self.side.records(self.side.target, topic)[partition])
+        log = contents(self.side.records(self.side.target, topic)[partition])
         for value in log[len(self.copy[topic][partition]) :]:
             if tail[value]:
                 tail[value] -= 1
