@@ -112,6 +112,7 @@ def test_killed_while_a_tail_is_kept_and_resumed_or_aborted(made: Made, orchestr
     assert not stage.is_incomplete(topic)
     with pytest.raises(AssertionError, match="were replayed before"):
         stage.begun(topic)
+    stage.aborted()
     stage.home.cases[topic] = REPLAYED
     assert not stage.begun(topic, same="content")
     assert stage.ended(topic)["methods"] == {0: "rebuild", 1: "rebuild"}

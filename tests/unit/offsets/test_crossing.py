@@ -56,6 +56,17 @@ def test_until_it_is_copied_nothing_on_the_target_is_behind_it(frontier: int) ->
     assert forward(place, 16) is None, "it is not copied yet"
 
 
+def test_where_the_source_is_lost_before_it_was_copied_inside_has_no_position() -> None:
+    """The side with the tail is promoted; what clients wrote since, and was not copied, is lost."""
+    known = SegmentMap.of([(0, 0, 10), (10, 13, OPEN)])
+    place = PartitionPosition(known, 12, 0, 15, 15, frozen=True, crossings=(CROSSING,))
+    assert [forward(place, o) for o in (9, 10, 11, 15)] == [9, 10, None, None]
+    found = place.forward(16)
+    assert isinstance(found, Exact)
+    assert (found.offset, found.reached) == (15, False)
+    assert [backward(place, o) for o in (10, 11, 15)] == [10, None, None]
+
+
 def test_a_tail_without_any_record_of_clients_before_its_end() -> None:
     """The position after it is the end of the tail, not the place of the last copy."""
     known, crossing = SegmentMap.of([(0, 0, 10)]), Crossing(10, 12, 10, 13)
