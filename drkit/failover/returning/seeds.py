@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from uuid import UUID
 
+from drkit.counted import first_of
 from drkit.errors import Failed
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
@@ -90,6 +91,13 @@ def _seeds(
         first = _first(context, pair.target, (place.start, begin))
         crossings, tail = place.inverted_crossings(), kept.get(at)
         seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first, crossings)
+        if (methods.get(at) is Method.KEEP) is (tail is None):
+            raise Failed(
+                "a tail that is to be kept is not on the new primary",
+                where=str(at),
+                evidence=f"appended: {first_of(map(str, sorted(kept)))}",
+                hint="drkit reprotect --resume",
+            )
         if tail is not None:
             crossings = (*crossings, Crossing(cut, tail.copy.end, tail.first, end))
         kept_copy = tail.copy if tail is not None else None

@@ -10,6 +10,8 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.flow_state.records import TailRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failback.crossed import crossed
@@ -17,6 +19,7 @@ from tests.support.failback.pair import CUT, Pair
 from tests.support.failback.tail import Case, DeadPrimary
 from tests.support.failback.writing import Writing
 from tests.support.failover.truth import values
+from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
@@ -58,6 +61,7 @@ def test_tails_are_kept_while_clients_write(home: DeadPrimary, tmp_path: Path) -
     eventually(lambda: sum(crossed(back, t) for t in home.topics) > 500, what="all is as it was")
     _a_group_inside_holds_the_switch(home)
     _goes_home(home)
+    _dies_again(home, tmp_path)
 
 
 def _has_written(writing: Writing) -> None:
@@ -98,3 +102,31 @@ def _goes_home(home: DeadPrimary) -> None:
     found = side.verified(home.topics)
     assert (found.counts.differences, found.unclear) == (0, []), found
     assert found.counts.equal > 100
+
+
+def _dies_again(home: DeadPrimary, folder: Path) -> None:
+    """A second tail in the same logs; contents are compared on either side of the first crossing."""
+    side, back = home.side, home.back
+    home.pair.now, home.pair.other = side, back
+    for topic in home.topics:
+        fill(side.source, topic, 40, first=20_000)
+    side.copied(home.topics)
+    side.stop_replicating()
+    for topic in home.topics:
+        fill(side.source, topic, 20, first=30_000)
+    home.primary.kill()
+    with side.desk() as desk:
+        assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
+    for topic in home.topics:
+        fill(side.target, topic, 20, first=40_000)
+    home.rise()
+    with side.desk() as desk:
+        report = desk.begin_return(home.request(folder / "again"))
+    assert report["state"] == "done", report
+    back.replicate()
+    back.copied(home.topics)
+    with StateTopic(side.target, side.source.alias) as state:
+        state.load()
+        kept = {t: set(r.methods.values()) for t, r in state.all(TailRecord).items()}
+    assert kept == {t: {"keep"} for t in home.topics}
+    assert sum(crossed(back, t) for t in home.topics) > 500

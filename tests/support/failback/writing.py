@@ -48,6 +48,7 @@ class Writing:
                         sent.append((topic, value))
                     else:
                         self.written[topic].append(value)
+            assert atomic.flush(60) == 0
             if chance.random() < 0.3:
                 atomic.abort_transaction(60)
                 continue
