@@ -255,12 +255,10 @@ def transform(
     :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
     :param max_batch_bytes: largest batch the target takes; only a single record can make a larger chunk
     :param inspect: also read the records of uncompressed batches that are forwarded (0.5 µs each). Brokers
-        check the offsets inside compressed batches but not inside these, so a broken producer can have had a
-        batch stored whose header lies; forwarded, it reads on the target as it reads on the source.
+        check no offsets inside these, so a header may lie; the copy reads as the original does.
 
-    Each checksum is verified (2 % of what fetching and appending costs), and what is rebuilt or merged
-    is checked inside. Raises CorruptBatch when a checksum does not match or a header contradicts the records,
-    and for message formats before 2.
+    Checksums are verified (2 % of what fetching and appending costs). Raises CorruptBatch where one does not
+    match, a header contradicts the records that are looked at, or the message format is before 2.
     """
     work = _Pass(
         buffer=buffer if isinstance(buffer, bytes) else bytes(buffer),
