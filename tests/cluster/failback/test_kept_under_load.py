@@ -45,7 +45,7 @@ def test_tails_are_kept_while_clients_write(home: DeadPrimary, tmp_path: Path) -
         home.come_home(home.request(tmp_path / "saved"))
         _restarted(home)  # another leader, and no record copied yet: the tail is nobody's foreign record
         back.replicate()
-        back.copied(home.topics)
+        _is_copied(home)
         _has_written(writing)
     back.copied(home.topics, dict.fromkeys(home.groups))
     home.nothing_is_lost()
@@ -67,6 +67,20 @@ def test_tails_are_kept_while_clients_write(home: DeadPrimary, tmp_path: Path) -
 def _has_written(writing: Writing) -> None:
     before = {t: len(v) for t, v in writing.written.items()}
     eventually(lambda: all(len(v) > before[t] + 40 for t, v in writing.written.items()), what="clients write")
+
+
+def _is_copied(home: DeadPrimary) -> None:
+    """What clients write now comes to the old primary."""
+    ends = {t: home.back.offsets(home.back.target, t) for t in home.topics}
+    eventually(
+        lambda: all(
+            end > ends[t][p] + 20
+            for t in home.topics
+            for p, end in home.back.offsets(home.back.target, t).items()
+        ),
+        90,
+        what="what clients write is copied",
+    )
 
 
 def _restarted(home: DeadPrimary) -> None:
