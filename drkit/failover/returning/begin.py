@@ -52,6 +52,11 @@ class BeginStep:
         """See :class:`drkit.failover.core.step.Step`."""
         flow, some = context.flow, counted(len(context.scope.topics), "topic")
         lines = [StepEffect(f"begin the map of {some}", f"{flow.target}->{flow.source}", "nothing is copied")]
+        lines += [
+            StepEffect(f"append the tail of {topic}", flow.target, f"it stays on {flow.source}")
+            for topic, decision in sorted(decided(context).items())
+            if decision.keeps
+        ]
         if sizes := recorded_sizes(context.state).keys() & context.scope.topics.keys():
             why = f"clients are kept off: {clients_cut(context)}"
             lines.append(StepEffect(f"lift the fence of {counted(len(sizes), 'topic')}", flow.source, why))
@@ -88,6 +93,11 @@ class BeginStep:
         some = counted(len(pairs(context)), "partition")
         back_flow = f"{context.flow.target}->{context.flow.source}"
         notes = [f"{back_flow} begins at the end of {some}", *self._fence_notes(context)]
+        if kept := sum(m is Method.KEEP for m in methods.values()):
+            ends = context.flow.source, context.flow.target
+            notes.append(
+                f"the tail of {counted(kept, 'partition')} stays on {ends[0]}, and is on {ends[1]} now"
+            )
         if emptied:
             number = sum(m.empties for m in methods.values())
             notes.append(

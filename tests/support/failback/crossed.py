@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from drkit.flow_state.copied_topics import known_of
@@ -22,6 +22,26 @@ def contents(records: Sequence[Seen]) -> list[Content]:
     return [(s.key, s.value) for s in records]
 
 
+class Suffixes:
+    """What follows each offset of a log, as one number: equal for the same records in any order."""
+
+    def __init__(self, records: Sequence[Seen]) -> None:
+        self._offsets = [s.offset for s in records]
+        self._sums = [0]
+        for content in reversed(contents(records)):
+            self._sums.append((self._sums[-1] + hash(content)) % (1 << 61))
+        self._sums.reverse()
+        self.all = frozenset(self._sums)
+
+    def after(self, offset: int) -> int:
+        """The number for the records at or after an offset."""
+        return self._sums[bisect_left(self._offsets, offset)]
+
+    def between(self, first: int, end: int) -> bool:
+        """Whether a record is between two offsets."""
+        return bisect_left(self._offsets, first) < bisect_left(self._offsets, end)
+
+
 def crossed(side: Side, topic: str) -> int:
     """Compare every offset of both logs in the direction that copies; returns how many have a position.
 
@@ -30,7 +50,9 @@ def crossed(side: Side, topic: str) -> int:
     with StateTopic(side.target, side.source.alias) as state:
         state.load()
         known = known_of(state.records)
-    theirs, ours = side.records(side.source, topic), side.records(side.target, topic)
+    theirs, ours = (
+        {p: Suffixes(r) for p, r in side.records(c, topic).items()} for c in (side.source, side.target)
+    )
     pairs = [known.pair(topic, p) for p in theirs]
     starts = side.offsets(side.source, topic, EARLIEST)  # it connects the source, too
     places = side.ask(
@@ -47,35 +69,25 @@ def crossed(side: Side, topic: str) -> int:
         assert place.frontier is not None
         for offset in range(starts[p], place.frontier + 1):
             first = max((c.source_first for c in place.crossings if c.source_first < offset), default=0)
-            span = first, offset
-            exact += _same(place.forward(offset), (theirs[p], ours[p]), span, f"{at} {offset}")
+            exact += _same(place.forward(offset), (theirs[p], ours[p]), (first, offset), f"{at} {offset}")
         for offset in range(place.start, place.end + 1):
             first = max((c.target_first for c in place.crossings if c.target_first < offset), default=0)
-            span = first, offset
-            exact += _same(place.backward(offset), (ours[p], theirs[p]), span, f"{at} back from {offset}")
+            where = f"{at} back from {offset}"
+            exact += _same(place.backward(offset), (ours[p], theirs[p]), (first, offset), where)
     assert crossings, "a tail was kept"
     return exact
 
 
-def _same(
-    found: object, logs: tuple[Sequence[Seen], Sequence[Seen]], span: tuple[int, int], where: str
-) -> int:
+def _same(found: object, logs: tuple[Suffixes, Suffixes], span: tuple[int, int], where: str) -> int:
     """Compare what follows a position on both sides; returns 1 where it has one.
 
     :param logs: of the side of the position, and of the other one
     :param span: where the crossing before the position begins, and the position
     """
     (here, there), (first, offset) = logs, span
-    wanted = _after(here, offset)
     if isinstance(found, Exact):
-        assert _after(there, found.offset) == wanted, f"{where}: {found}"
+        assert there.after(found.offset) == here.after(offset), f"{where}: {found}"
         return 1
-    if not any(first <= s.offset < offset for s in here):
-        return 0  # nothing but markers is before it: the place is that of the beginning
-    ends = (s.offset + 1 for s in there[-1:])
-    assert all(_after(there, o) != wanted for o in (*(s.offset for s in there), *ends)), f"{where}: {found}"
+    # With nothing but markers between them, the place is that of the crossing's beginning.
+    assert not here.between(first, offset) or here.after(offset) not in there.all, f"{where}: {found}"
     return 0
-
-
-def _after(records: Sequence[Seen], offset: int) -> Counter[Content]:
-    return Counter(contents([s for s in records if s.offset >= offset]))
