@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from drkit.checkpoints.other_groups import OtherGroup, is_consumer, other_groups
@@ -19,6 +19,7 @@ from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.topic import tell_remade
 from drkit.model import TopicPartition
 
+T = TypeVar("T")
 GROUPS_PER_SHARD: Final = 500
 _RETENTION: Final = "offsets.retention.minutes"
 _SHARE: Final = 4
@@ -47,13 +48,15 @@ class Terms(NamedTuple):
             and _widens(known.topics, known.cuts, wanted.cuts)
             and _widens(known.topics, known.rebuilt, wanted.rebuilt)
             and _widens(known.topics, known.emptied, wanted.emptied)
+            and _widens(known.topics, known.crossings, wanted.crossings)
+            and _widens(known.topics, known.kept, wanted.kept)
         )
 
 
 def _widens(
-    topics: Container[str], known: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, int]
+    topics: Container[str], known: Mapping[TopicPartition, T], wanted: Mapping[TopicPartition, T]
 ) -> bool:
-    """Whether offsets of partitions are those of before, and what is new belongs to other topics."""
+    """Whether values of partitions are those of before, and what is new belongs to other topics."""
     return known.items() <= wanted.items() and not any(
         at.topic in topics for at in wanted.keys() - known.keys()
     )

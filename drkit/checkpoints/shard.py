@@ -9,7 +9,9 @@ from uuid import UUID
 import zlib
 
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
+from drkit.flow_state.left_out import KeptTail
 from drkit.model import TopicPartition
+from drkit.offsets.crossing import Crossing
 
 NO_ROUND: Final = -1
 """Replaces a round's number where no round is meant."""
@@ -63,6 +65,8 @@ class Shard:
                 "cuts": [(*at, offset) for at, offset in self.known.cuts.items()],
                 "rebuilt": [(*at, offset) for at, offset in self.known.rebuilt.items()],
                 "emptied": [(*at, offset) for at, offset in self.known.emptied.items()],
+                "crossings": [(*at, *each) for at, some in self.known.crossings.items() for each in some],
+                "kept": [(*at, kept.end, sorted(kept.ids)) for at, kept in self.known.kept.items()],
                 "topic": self.topic,
                 "sync": self.sync,
                 "refresh_ms": self.refresh_ms,
@@ -87,7 +91,13 @@ class Shard:
             {TopicPartition(name, number): offset for name, number, offset in raw.pop(key)}
             for key in ("cuts", "rebuilt", "emptied")
         )
-        raw["known"] = CopiedTopics(topics, producers, *offsets)
+        crossings: dict[TopicPartition, tuple[Crossing, ...]] = {}
+        for name, number, *each in raw.pop("crossings"):
+            at = TopicPartition(name, number)
+            crossings[at] = (*crossings.get(at, ()), Crossing(*each))
+        kept = {TopicPartition(t, p): KeptTail(end, frozenset(ids)) for t, p, end, ids in raw.pop("kept")}
+        cuts, rebuilt, emptied = offsets
+        raw["known"] = CopiedTopics(topics, producers, cuts, rebuilt, emptied, crossings=crossings, kept=kept)
         raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
         raw |= {name: frozenset(raw[name]) for name in ("promoted", "quick")}
         return cls(**raw)

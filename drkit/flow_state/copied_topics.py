@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from drkit.flow_state.codec.fields import partition_of
+from drkit.flow_state.left_out import NONE_KEPT, KeptTail, LeftOut, tail_end_of
 from drkit.flow_state.records import (
     CutRecord,
     GenerationRecord,
@@ -18,8 +19,13 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
+from drkit.offsets.crossing import Crossing
 
+T = TypeVar("T")
 _NO_OFFSETS: Final[Mapping[TopicPartition, int]] = {}
+
+
+_NO_CROSSINGS: Final[Mapping[TopicPartition, tuple[Crossing, ...]]] = {}
 
 
 class CopiedPartition(NamedTuple):
@@ -38,40 +44,32 @@ class CopiedPartition(NamedTuple):
     """Target offset before which the copy was emptied: nothing before it belongs to it."""
     until: int | None = None
     """Target offset at which producers began to write when the copy was promoted; None: it was not."""
+    crossings: tuple[Crossing, ...] = ()
+    """Where both sides have the same records in another order."""
+    kept: KeptTail | None = None
+    """A tail on the source that the target has already; None: there is none."""
 
     def leaves_out(self, offset: int) -> bool:
         """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
         return self.rebuilt is None and (self.skip_from is None or offset < self.skip_from)
 
     @property
+    def tail_end(self) -> int:
+        """Target offset after the last tail that stands among the copies; 0: there is none."""
+        return tail_end_of(self.crossings)
+
+    def left_out_at(self, offset: int, opposite: frozenset[int]) -> frozenset[int]:
+        """The producers whose batches at a source offset are left out.
+
+        :param opposite: those of the flow in the other direction
+        """
+        found = opposite if self.leaves_out(offset) else frozenset()
+        return found | self.kept.ids if self.kept is not None and offset < self.kept.end else found
+
+    @property
     def began_at(self) -> int | None:
         """Source offset at which copying began after a turn; None: there was none."""
         return self.skip_from if self.rebuilt is None else self.rebuilt
-
-
-class LeftOut(NamedTuple):
-    """Whose records a flow does not copy, and from where on it copies those as well."""
-
-    ids: frozenset[int] = frozenset()
-    """Producer ids of flows in the other direction."""
-    cuts: Mapping[TopicPartition, int] = _NO_OFFSETS
-    """Source partition → its cut: from there on nothing is left out."""
-    rebuilt: Container[TopicPartition] = frozenset()
-    """Source partitions of which nothing is left out before the cut either."""
-
-    def ids_at(self, at: TopicPartition, offset: int) -> frozenset[int]:
-        """The producers whose batches at a source offset are left out."""
-        cut = self.cuts.get(at)
-        return self.ids_before_cut(at) if cut is None or offset < cut else frozenset()
-
-    def ids_before_cut(self, at: TopicPartition) -> frozenset[int]:
-        """The producers whose batches before the cut are left out."""
-        return frozenset() if at in self.rebuilt else self.ids
-
-    def divides(self, at: TopicPartition, start: int, end: int) -> int | None:
-        """The cut, where it is between two source offsets and divides what is left out; else None."""
-        cut = self.cuts.get(at) if at not in self.rebuilt else None
-        return cut if cut is not None and start < cut < end else None
 
 
 class Producers(NamedTuple):
@@ -98,6 +96,10 @@ class CopiedTopics(NamedTuple):
     """Source partition → target offset before which its copy was emptied."""
     ends: Mapping[TopicPartition, int] = _NO_OFFSETS
     """Source partition → where the copy ended when it was promoted; none where it was not."""
+    crossings: Mapping[TopicPartition, tuple[Crossing, ...]] = _NO_CROSSINGS
+    """Source partition → where both sides have the same records in another order."""
+    kept: Mapping[TopicPartition, KeptTail] = NONE_KEPT
+    """Source partition → a tail that the target has already."""
 
     def without(self, topics: Container[str]) -> CopiedTopics:
         """All but some source topics."""
@@ -106,7 +108,7 @@ class CopiedTopics(NamedTuple):
     @property
     def left_out(self) -> LeftOut:
         """Whose records the flow does not copy, and where."""
-        return LeftOut(self.producers.left_out, self.cuts, self.rebuilt.keys())
+        return LeftOut(self.producers.left_out, self.cuts, self.rebuilt.keys(), self.kept)
 
     @property
     def upstream(self) -> dict[str, str]:
@@ -127,6 +129,8 @@ class CopiedTopics(NamedTuple):
             rebuilt=self.rebuilt.get(at),
             emptied=self.emptied.get(at, 0),
             until=end,
+            crossings=self.crossings.get(at, ()),
+            kept=self.kept.get(at),
         )
 
 
@@ -170,15 +174,33 @@ def emptied_of(state: FlowState) -> dict[TopicPartition, int]:
     return _by_partition(state, lambda cut: cut.emptied)
 
 
+def crossings_of(state: FlowState) -> dict[TopicPartition, tuple[Crossing, ...]]:
+    """Source partition → where both sides have the same records in another order.
+
+    :raises Damaged: as :func:`cuts_of`
+    """
+    return _by_partition(state, lambda cut: {p: cut.crossings_of(p) for p in cut.crossings})
+
+
+def kept_of(state: FlowState) -> dict[TopicPartition, KeptTail]:
+    """Source partition → a tail behind its cut that the target has already.
+
+    :raises Damaged: as :func:`cuts_of`
+    """
+    return _by_partition(
+        state, lambda cut: {p: KeptTail(end, frozenset(ids)) for p, (end, ids) in cut.kept.items()}
+    )
+
+
 def _by_partition(
-    state: FlowState, offsets: Callable[[CutRecord], Mapping[int, int]]
-) -> dict[TopicPartition, int]:
+    state: FlowState, values: Callable[[CutRecord], Mapping[int, T]]
+) -> dict[TopicPartition, T]:
     topics = state.all(GenerationRecord)
     return {
-        TopicPartition(name, partition): offset
+        TopicPartition(name, partition): value
         for name, cut in state.all(CutRecord).items()
         if name in topics and cut.is_of(topics[name].source_id, topics[name].target_id)
-        for partition, offset in offsets(cut).items()
+        for partition, value in values(cut).items()
     }
 
 
@@ -235,5 +257,12 @@ def known_of(state: FlowState) -> CopiedTopics:
         map_id_of(state),
     )
     return CopiedTopics(
-        topics, producers, cuts_of(state), rebuilt_of(state), emptied_of(state), _ends_of(state)
+        topics,
+        producers,
+        cuts_of(state),
+        rebuilt_of(state),
+        emptied_of(state),
+        ends=_ends_of(state),
+        crossings=crossings_of(state),
+        kept=kept_of(state),
     )

@@ -79,6 +79,14 @@ def replay_transactional_id(source: str, target: str, at: TopicPartition) -> str
     return f"drkit.{source}.{target}.replay.{at.topic}.{at.partition}"
 
 
+def keep_transactional_id(source: str, target: str, at: TopicPartition, run_id: str) -> str:
+    """Transactional id that appends the tail of one run to a partition of the target, and nothing else.
+
+    The flow back leaves out what its producer id wrote.
+    """
+    return f"drkit.{source}.{target}.keep.{at.topic}.{at.partition}.{run_id}"
+
+
 def failover_transactional_id(source: str, target: str) -> str:
     """Transactional id that writes the journal of failovers."""
     return f"drkit.{source}.{target}.failover"

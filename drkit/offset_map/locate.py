@@ -164,8 +164,9 @@ class PartitionLocator:
         if bucket is not None and (doubt := bucket.doubt(key)) is not None:
             return Settled(doubt, 0, look)
         wanted = Wanted(
-            w.target, self.state(w), own_ids, began_at=w.began_at, emptied=w.emptied, until=w.until
-        )
+            w.target, self.state(w), own_ids, began_at=w.began_at, emptied=w.emptied,
+            tail_end=w.tail_end, until=w.until,
+        )  # fmt: skip
         return await settle_one(self.target, self.topics, wanted, look, scan_up_to)
 
     def _located(self, w: CopiedPartition, settled: Settled) -> Located:

@@ -15,6 +15,7 @@ from drkit.offset_map.bucket import UnreadableRecord
 from drkit.offset_map.locate import NO_ID, Located, PartitionLocator
 from drkit.offset_map.topic import topic_name
 from drkit.offsets import Unavailable
+from drkit.offsets.crossing import Crossing
 from drkit.offsets.translation import PartitionPosition
 from drkit.wire import visible
 
@@ -42,7 +43,8 @@ class PositionReader:
         """
         wanted = list(partitions)
         located = await self.locate(wanted, producers)
-        out = {at: _place(found) for at, found in located.items()}
+        crossings = {w.source: w.crossings for w in wanted}
+        out = {at: _place(found, crossings[at]) for at, found in located.items()}
         if source is not None:
             asked = [w for w in wanted if isinstance(out[w.source], PartitionPosition)]
             return out | await self._with_source(source, asked, out, producers)
@@ -83,7 +85,7 @@ class PositionReader:
                 start, end = starts[at], ends[at]
                 frontier = place.frontier
                 if frontier is not None and start <= frontier < end:
-                    left_out = producers.left_out if w.leaves_out(frontier) else frozenset()
+                    left_out = w.left_out_at(frontier, producers.left_out)
                     of = (source, topics[at.topic], at, frontier, left_out)
                     looking[at] = source.loop.spawn(_behind_hole, *of)
                 elif frontier is not None and frontier < start:
@@ -114,11 +116,11 @@ async def _behind_hole(
     return found.chunks[0].runs[0].source if found.chunks else max(frontier, found.next_source)
 
 
-def _place(found: Located) -> PartitionPosition | Unavailable:
+def _place(found: Located, crossings: tuple[Crossing, ...]) -> PartitionPosition | Unavailable:
     if isinstance(found.answer, Unavailable):
         return found.answer
     answer = found.answer
     return PartitionPosition(
         answer.segments, answer.upstream, found.start, found.end or 0, answer.copied_end,
-        foreign=tuple(answer.foreign),
+        foreign=tuple(answer.foreign), crossings=crossings,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
 from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
+from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.codes import error_name
@@ -28,6 +29,7 @@ from drkit.offset_map.packs import parts
 from drkit.offset_map.topic import new_nonce
 from drkit.offset_map.writer import MapTaken
 from drkit.offsets import History, MapRecord, PartitionMap
+from drkit.offsets.crossing import Crossing
 from drkit.offsets.seed import Seed
 from drkit.offsets.takeup import Author
 
@@ -46,6 +48,10 @@ class SeededPartition(NamedTuple):
     """Source offset from which on a batch of the opposite flow is an alarm; None: where the seed begins."""
     emptied: int | None = None
     """Target offset up to which the copy was emptied; None: it was not."""
+    crossings: tuple[Crossing, ...] = ()
+    """Where both sides have the same records in another order."""
+    kept: KeptTail | None = None
+    """A tail behind the cut that the target has already; None: there is none."""
 
     @property
     def begins_before_the_cut(self) -> bool:
@@ -125,6 +131,8 @@ def cut_after(known: CutRecord | None, seeded: SeededPartition) -> CutRecord:
         upstream if seeded.cut is None else seeded.cut,
         emptied=emptied,
         rebuilt=upstream if seeded.begins_before_the_cut else None,
+        crossings=seeded.crossings,
+        kept=None if seeded.kept is None else (seeded.kept.end, tuple(sorted(seeded.kept.ids))),
     )
 
 

@@ -41,6 +41,8 @@ class Wanted:
     emptied: int = 0
     """Target offset before which the copy was emptied. Brokers that are killed may bring back what was there;
     it is no part of the copy."""
+    tail_end: int = 0
+    """Target offset after a tail that stands among the copies, whoever wrote it: no map knows its records."""
     until: int | None = None
     """Target offset at which producers began to write when the copy was promoted: what follows is theirs."""
 
@@ -124,8 +126,7 @@ def settling(
         return Settled(None, look.error, look)
     if is_stale(look, wanted.state) or _is_older(look, wanted):
         return Settled(None, codes.LEADER_NOT_AVAILABLE, look)
-    if look.end < wanted.emptied:
-        why = f"it ends at {look.end}, before {wanted.emptied}, up to where it was emptied: its end is lost"
+    if why := _why_lost(look, wanted):
         return Settled(Unavailable(f"{wanted.target}: {why}"), 0, look)
     look = _clipped(look, wanted)
     log: list[LogBatch] | None = None
@@ -143,7 +144,7 @@ def settling(
             answer.first_foreign = bool(seen)
             answer.foreign = [Foreign(b.base, b.records, b.producer_id, b.transactional) for b in seen]
         if not isinstance(answer, NeedLog):
-            return Settled(answer, 0, look)
+            return Settled(_without_tail(answer, wanted), 0, look)
         if look.start < 0:
             look = replace(look, start=max(wanted.emptied, (yield FirstOffset())))
             continue
@@ -155,6 +156,22 @@ def settling(
         if not log or log[0].base > log_from:  # retention has removed what was there when it was asked
             look = replace(look, start=max(wanted.emptied, (yield FirstOffset())))
     return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)
+
+
+def _why_lost(look: Look, wanted: Wanted) -> str:
+    """Why there is no answer for a log that has lost what no map knows; empty: it has not."""
+    if look.end < wanted.emptied:
+        return f"it ends at {look.end}, before {wanted.emptied}, up to where it was emptied: its end is lost"
+    if look.end < wanted.tail_end:
+        return f"it ends at {look.end}, before {wanted.tail_end}: of the tail that it has kept, some is lost"
+    return ""
+
+
+def _without_tail(answer: Resolution | Unavailable, wanted: Wanted) -> Resolution | Unavailable:
+    """An answer that takes no record of a tail for one of a stranger."""
+    if isinstance(answer, Resolution):
+        answer.foreign = [f for f in answer.foreign if f.base >= wanted.tail_end]
+    return answer
 
 
 def _clipped(look: Look, wanted: Wanted) -> Look:

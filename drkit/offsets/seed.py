@@ -7,8 +7,10 @@ are the same if the records after them are the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from drkit.offsets.crossing import Crossing
 from drkit.offsets.map_record import NO_ANCHOR, History, Turn
 from drkit.offsets.segments import OPEN, UNKNOWN, SegmentMap
 from drkit.offsets.takeup import Author
@@ -74,14 +76,26 @@ def inverted(segments: SegmentMap, copied_end: int) -> list[tuple[int, int, int]
     return found
 
 
-def seed_after(opposite: SegmentMap, copied_end: int, at: CopyEnd, first_record: int | None) -> Seed:
+def seed_after(
+    opposite: SegmentMap,
+    copied_end: int,
+    at: CopyEnd,
+    first_record: int | None,
+    crossings: Sequence[Crossing] = (),
+) -> Seed:
     """The seed of a direction whose target holds all that its source has before `at`.
 
     :param opposite: the map of the direction that ended
     :param copied_end: its target offset after the last copied record
     :param first_record: source offset of the first record that is left there; None: it holds none
+    :param crossings: of the direction that begins; the first record of one is no earlier history
     """
-    return _seed(inverted(opposite, copied_end), at, first_record)
+    known = inverted(opposite, copied_end)
+    # What stands there without a copy, as markers or a tail that is kept, is not the flow's.
+    end = known[-1][1] + known[-1][2] if known else 0
+    if crossings and first_record is not None and first_record >= crossings[0].source_first:
+        first_record = None
+    return _seed(known, at, first_record, end)
 
 
 def seed_of_emptied(at: CopyEnd, first_record: int | None) -> Seed:
@@ -91,11 +105,10 @@ def seed_of_emptied(at: CopyEnd, first_record: int | None) -> Seed:
         older records are given up
     :param first_record: as in :func:`seed_after`
     """
-    return _seed([], at, first_record)
+    return _seed([], at, first_record, at.downstream)
 
 
-def _seed(known: list[tuple[int, int, int]], at: CopyEnd, first_record: int | None) -> Seed:
-    end = known[-1][1] + known[-1][2] if known else at.downstream
+def _seed(known: list[tuple[int, int, int]], at: CopyEnd, first_record: int | None, end: int) -> Seed:
     if first_record is not None and first_record < (known[0][0] if known else at.upstream):
         # It has no counterpart on the target. Without an end of its own the unknown part would reach to the
         # next copied record: a group that is exactly at the cut would have no position until one follows.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from drkit.model import SourceOffset, TargetOffset
+from drkit.offsets.crossing import Bounds, Crossing, bounds, source_spans, target_spans
 from drkit.offsets.resolution import Foreign
 from drkit.offsets.segments import SegmentMap, Unavailable
 
 AT_END: Final = "at the end"
 BEHIND_COPY: Final = "after the last copied record"
+CROSSED: Final = "a return has kept a tail there, so both sides have these records in another order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,20 @@ class PartitionPosition:
     """Nothing more will be copied: the source is gone, or the flow was stopped for good."""
     foreign: tuple[Foreign, ...] = ()
     """Batches of others on the target that the map does not know yet."""
+    crossings: tuple[Crossing, ...] = ()
+    """Where both sides have the same records in another order; ascending."""
 
     def forward(self, upstream: int) -> Translation:
         """The target offset at which a group continues that has committed `upstream` on the source.
 
         It is that of the first copied record at or after `upstream` that the target still holds.
         """
+        within = bounds(source_spans(self.crossings), upstream)
+        if within is None:
+            return Unavailable(f"source offset {upstream} has no counterpart: {CROSSED}")
+        return _bounded(self._forward(upstream), within, self.start)
+
+    def _forward(self, upstream: int) -> Translation:
         if why := self._too_far(upstream):
             return Unavailable(why)
         if self.frontier is None:
@@ -70,6 +80,10 @@ class PartitionPosition:
         return Exact(
             max(found, self.start), self._note(upstream, found), skipped, reached=upstream <= self.frontier
         )
+
+    def inverted_crossings(self) -> tuple[Crossing, ...]:
+        """The crossings as the map of the other direction begins with them."""
+        return tuple(c.inverted(self.segments, self.copied_end) for c in self.crossings)
 
     def waits_for(self, upstream: int) -> bool:
         """Whether the copy has not reached this source offset yet, and will reach it."""
@@ -101,6 +115,13 @@ class PartitionPosition:
         """The source offset at which a group continues that has committed `downstream` on the target."""
         if downstream > self.end:
             return Unavailable(f"target offset {downstream} is past the target's end offset {self.end}")
+        spans = target_spans(self.crossings, self.segments, self.copied_end, self.frontier)
+        within = bounds(spans, downstream)
+        if within is None:
+            return Unavailable(f"target offset {downstream} has no counterpart: {CROSSED}")
+        return _bounded(self._backward(downstream), within, self.source_start or 0)
+
+    def _backward(self, downstream: int) -> Translation:
         if self.frontier is None:
             return self._never_copied_back()
         if not len(self.segments) or downstream >= self.copied_end:
@@ -132,3 +153,14 @@ class PartitionPosition:
         if self.source_start is not None and self.start == self.end:
             return Exact(self.source_start, "empty: the source's log start")
         return Unavailable("nothing of this partition has been copied yet")
+
+
+def _bounded(found: Translation, within: Bounds, start: int) -> Translation:
+    """A position that stays on its side of every crossing.
+
+    :param start: first offset that is left there
+    """
+    if isinstance(found, Unavailable) or within.low <= found.offset <= within.high:
+        return found
+    wanted = min(max(found.offset, within.low), within.high)
+    return replace(found, offset=max(wanted, start), skipped=max(found.skipped, start - wanted), note="")

@@ -11,6 +11,7 @@ from drkit.model import TopicPartition
 from drkit.replay.batches import batch_bytes
 from drkit.replay.compare import ContentTally, Same, TailCounts, TailFate, counted_tail, fate_of, shares_of
 from drkit.replay.destination import Destination
+from drkit.replay.kept import refuse_other_way, refuse_repeats
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
 from drkit.replay.refusals import too_large
@@ -98,6 +99,7 @@ async def plan_partition(
     :raises DrkitError: the new primary does not answer
     """
     seen = book.of_partition(to.at)
+    refuse_other_way(tail, seen.values(), f"{to.at} on {side.alias}")
     begun = seen.get(progress_key(tail.origin.run_id, to.at))
     if begun is not None and begun.is_done:
         return PartitionPlan(tail, to, begun.compared_to, b"", TailCounts(), seen)
@@ -109,6 +111,8 @@ async def plan_partition(
         compared_to = await side.decided_end(to.at, to.topic_id)
         span = (to.cut, max(to.cut, compared_to))
         flags = await _compared(side, tail, to, span, only_own=same is Same.NONE and not to.compacted)
+        if tail.origin.is_kept:
+            refuse_repeats(flags, f"{to.at} on {side.alias}")
     records = _fitting(tail, to, flags, same or Same.CONTENT, side.alias)
     return PartitionPlan(tail, to, compared_to, flags, counted_tail(records, flags, commits), seen)
 

@@ -24,6 +24,7 @@ from drkit.flow_state.codec.fields import (
     optional,
     text,
     topic_name,
+    tuple_of,
     uuid,
     whole,
 )
@@ -65,6 +66,10 @@ class ReplayProgress(Body):
     already: int = stored(whole(), default=0)
     kept_back: int = stored(whole(), default=0)
     begun_ms: int = stored(whole(), default=0)
+    ids: tuple[int, ...] | None = stored(optional(tuple_of(whole())), default=None, omit_none=True)
+    """The producers that wrote the records, where the old primary keeps the tail; None: it does not."""
+    copied_to: int | None = stored(optional(whole()), default=None, omit_none=True)
+    """Offset on the new primary after the last of them."""
 
     @property
     def is_done(self) -> bool:

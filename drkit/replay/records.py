@@ -24,6 +24,8 @@ class Origin(NamedTuple):
     cluster_id: str
     at: TopicPartition
     run_id: str
+    is_kept: bool = False
+    """The old primary keeps the records: what is appended is equal to them, without a header."""
 
     def header(self, offset: int) -> bytes:
         """The value of the header of the record at this offset."""
@@ -39,6 +41,8 @@ class Origin(NamedTuple):
 
     def stamped(self, record: Record) -> Record:
         """The record as it is appended: the header comes last, all else stays."""
+        if self.is_kept:
+            return record
         return record._replace(headers=(*record.headers, (HEADER, self.header(record.offset))))
 
     @property

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.flow_state.names import replay_transactional_id
+from drkit.flow_state.names import keep_transactional_id, replay_transactional_id
 from drkit.flow_state.state import FlowState
 from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import RawError
@@ -211,9 +211,15 @@ class Replayer:
         return {p.tail.source: result for p, result in zip(plans, found, strict=True)}
 
     async def _fenced(self, plan: PartitionPlan) -> Transactions:
-        name = replay_transactional_id(self._flow.source, self._flow.target, plan.to.at)
-        transactions = Transactions(self._side.cluster, name, TRANSACTION_MS)
+        ends = self._flow.source, self._flow.target
+        transactions = Transactions(
+            self._side.cluster, replay_transactional_id(*ends, plan.to.at), TRANSACTION_MS
+        )
         await transactions.begin_epoch()
+        if plan.tail.origin.is_kept:
+            own = keep_transactional_id(*ends, plan.to.at, plan.tail.origin.run_id)
+            transactions = Transactions(self._side.cluster, own, TRANSACTION_MS)
+            await transactions.begin_epoch()
         return transactions
 
     async def _some_at_once(self, do: Callable[[T], Awaitable[U]], each: list[T]) -> list[U]:
@@ -269,9 +275,8 @@ class _Work(NamedTuple):
 
 
 def _result_of(plan: PartitionPlan) -> ReplayResult:
-    p = plan.progress
-    assert p is not None  # noqa: S101  the plan is done
-    return ReplayResult(p.appended, p.already, p.kept_back)
+    assert plan.progress is not None  # noqa: S101  the plan is done
+    return ReplayResult.of(plan.progress)
 
 
 def total(results: Mapping[TopicPartition, ReplayResult]) -> ReplayResult:

@@ -69,6 +69,11 @@ class Export(NamedTuple):
             )
         return self._replace(tails=tuple(t for t in self.tails if t.source.topic in topics))
 
+    def kept(self) -> Export:
+        """The same, of tails that the old primary keeps."""
+        tails = (t._replace(origin=t.origin._replace(is_kept=True)) for t in self.tails)
+        return self._replace(tails=tuple(tails))
+
 
 def export_at(path: str, sha256: str | None = None) -> Export:
     """The export of a manifest; all files are checked first.

@@ -47,6 +47,16 @@ class ReplayResult(NamedTuple):
     """Records of a compacted topic that were left out for the sake of newer values."""
     is_done: bool = True
     """False: it was stopped."""
+    ids: tuple[int, ...] | None = None
+    """The producers that wrote the records, where the old primary keeps the tail; None: it does not."""
+    copied_to: int | None = None
+    """Offset on the new primary after the last of them."""
+
+    @classmethod
+    def of(cls, found: ReplayProgress) -> ReplayResult:
+        """What the progress of a replay says."""
+        counts = found.appended, found.already, found.kept_back
+        return cls(*counts, found.is_done, found.ids, found.copied_to)
 
 
 class PartitionReplay:
@@ -109,7 +119,7 @@ class PartitionReplay:
     def _result(self) -> ReplayResult:
         p = self._progress
         assert p is not None  # noqa: S101  begun, or there is nothing to return
-        return ReplayResult(p.appended, p.already, p.kept_back, p.is_done)
+        return ReplayResult.of(p)
 
     def _given_up(self, error: BaseException) -> Failed:
         return Failed(
@@ -159,6 +169,7 @@ class PartitionReplay:
             source_id=tail.topic_id, partition=tail.source.partition, first=tail.first, end=tail.end,
             topic=to.at.topic, topic_id=to.topic_id, same=self._same, compared_to=self._plan.compared_to,
             records=tail.records, next=tail.first, begun_ms=wall_ms(),
+            ids=() if tail.origin.is_kept else None,
         )  # fmt: skip
 
     async def _begin(self) -> None:
@@ -187,9 +198,13 @@ class PartitionReplay:
                 break
             await self._transactions.end(commit=False)
             wanted = left
-        await self._commit(piece, len(wanted))
+        await self._commit(piece, len(wanted), end)
 
-    async def _commit(self, piece: TailPiece, appended: int) -> None:
+    async def _commit(self, piece: TailPiece, appended: int, end: int) -> None:
+        """End the transaction with the progress.
+
+        :param end: offset on the new primary after the last of the records that were appended
+        """
         before = self._progress
         assert before is not None  # noqa: S101  begun
         after = replace(
@@ -197,6 +212,9 @@ class PartitionReplay:
             already=before.already + piece.already,
             kept_back=before.kept_back + piece.kept_back + len(piece.records) - appended,
         )  # fmt: skip
+        if before.ids is not None:
+            ids = tuple(sorted({*before.ids, self._transactions.identity.id}))
+            after = replace(after, ids=ids, copied_to=end if appended else before.copied_to)
         written: list[tuple[bytes, bytes | None]] = [(after.key, after.encode())]
         if after.is_done:
             written += [(key, None) for key in part_keys(after.run_id, after.at, after.records)]

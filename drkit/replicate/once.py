@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import ConfigError
-from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.left_out import KeptTail, LeftOut
 from drkit.kafka.admin import Cluster
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
@@ -68,7 +68,12 @@ def bound_now(source: Cluster, placed: Sequence[PlacedPartition], skip: Collecti
     marks = list_offsets(source, partitions, "latest")
     cuts = {_source_of(p): p.lease.skip_from for p in placed if p.lease.skip_from is not None}
     rebuilt = {_source_of(p) for p in placed if p.lease.rebuilt_from is not None}
-    left_out = LeftOut(frozenset(skip), cuts, rebuilt)
+    kept = {
+        _source_of(p): KeptTail(p.lease.kept_to, frozenset(p.lease.kept_ids))
+        for p in placed
+        if p.lease.kept_to is not None
+    }
+    left_out = LeftOut(frozenset(skip), cuts, rebuilt, kept)
     above = {at: Ends(end, end, marks[at]) for at, end in ends.items() if marks[at] > end}
 
     async def look(cluster: RawCluster) -> dict[TopicPartition, HeldInPartition]:

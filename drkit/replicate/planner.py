@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.flow_state.left_out import tail_end_of
 from drkit.flow_state.records import CutRecord, WrittenRecord
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
@@ -61,6 +62,7 @@ def _lease(
     cut: CutRecord | None,
     stranger: WrittenRecord | None,
 ) -> PartitionAssignment:
+    kept = cut.kept.get(partition) if cut is not None else None
     return PartitionAssignment(
         topic.source.name,
         str(topic.source.topic_id),
@@ -73,6 +75,9 @@ def _lease(
         skip_from=cut.skip_from.get(partition) if cut is not None else None,
         rebuilt_from=cut.rebuilt.get(partition) if cut is not None else None,
         emptied_to=cut.emptied.get(partition, 0) if cut is not None else 0,
+        tail_end=tail_end_of(cut.crossings_of(partition)) if cut is not None else 0,
+        kept_to=kept[0] if kept is not None else None,
+        kept_ids=kept[1] if kept is not None else (),
         returning=cut is not None and bool(cut.skip_from),
         written_at=stranger.offset if stranger is not None else None,
     )

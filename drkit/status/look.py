@@ -7,7 +7,8 @@ from typing import Final
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.flow_state.copied_topics import LeftOut, promoted_of
+from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import (
     CutRecord,

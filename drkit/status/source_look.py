@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.copied_topics import LeftOut, cuts_of, rebuilt_of
+from drkit.flow_state.copied_topics import cuts_of, kept_of, rebuilt_of
+from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.records import SkipsRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawCluster
@@ -57,7 +58,7 @@ def left_out(state: FlowState) -> LeftOut:
     """Whose records the flow does not copy, and where."""
     skips = state.get(SkipsRecord)
     ids = frozenset(skips.ids if skips is not None else ())
-    return LeftOut(ids, cuts_of(state), rebuilt_of(state).keys())
+    return LeftOut(ids, cuts_of(state), rebuilt_of(state).keys(), kept_of(state))
 
 
 def gaps_of(

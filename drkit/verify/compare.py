@@ -15,6 +15,8 @@ from typing import NamedTuple
 from drkit.verify.finding import Counts, Difference, DifferenceKind
 from drkit.verify.strays import Stray, UnmatchedRecords
 
+Spans = tuple[tuple[int, int], ...]
+"""Ranges of offsets, half open."""
 _NEVER = 1 << 63
 _OPEN_KEYS = 200_000
 """Keys remembered at once while a compacted target is compared; some 200 bytes each."""
@@ -50,6 +52,10 @@ class Rules:
     source_start: Callable[[], int] = field(default=lambda: 0)
     """The source partition's current first offset: retention continues during the comparison."""
     target_start: Callable[[], int] = field(default=lambda: 0)
+    source_apart: Spans = ()
+    """Ranges of source offsets in which a record that the map does not know has its place elsewhere: a return
+    has kept a tail."""
+    target_apart: Spans = ()
 
 
 class RecordLocator:
@@ -129,6 +135,9 @@ class Comparison:
         )
 
     def _lone_source(self, s: ConsumedRecord, place: int | None) -> None:
+        if place is None and _is_in(self._rules.source_apart, s.offset):
+            self.counts.source_records -= 1
+            return
         stray = Stray.of(s, s.offset, place, self.counts.equal)
         if place is None or not self._rules.target_compacted or s.key is None:
             self._strays.source(stray)
@@ -150,6 +159,9 @@ class Comparison:
 
     def _lone_target(self, t: ConsumedRecord) -> None:
         origin = self._places.source_of(t.offset)
+        if origin is None and _is_in(self._rules.target_apart, t.offset):
+            self.counts.target_records -= 1
+            return
         if origin is not None and self._rules.source_compacted:
             self.counts.deleted_at_source += 1
         else:
@@ -215,6 +227,10 @@ class Comparison:
         self.counts.count(finding.kind)
         if len(self.findings) < FINDINGS:
             self.findings.append(finding)
+
+
+def _is_in(spans: Spans, offset: int) -> bool:
+    return any(first <= offset < end for first, end in spans)
 
 
 def compare(

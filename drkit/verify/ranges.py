@@ -56,6 +56,8 @@ class PartitionView:
     """MirrorMaker 2 copied the records before `begin`: they are compared by content."""
     taken_over: TakenOver | None = None
     """Up to where MirrorMaker 2 had copied; None: it never did."""
+    apart: tuple[tuple[int, int, int, int], ...] = ()
+    """Ranges of source and of target offsets with a tail that a return has kept, which no map knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Range:
     again_from: int | None = None
     """MirrorMaker 2 copied the range, so no map covers it; all records from this source offset are in the
     next range, too. None: the map covers the range."""
+    apart: tuple[tuple[int, int, int, int], ...] = ()
+    """As of the view."""
 
     @property
     def size(self) -> int:
@@ -95,6 +99,7 @@ class Range:
         raw["source"] = TopicPartition(*raw["source"])
         raw["target"] = TopicPartition(*raw["target"])
         raw["segments"] = tuple(Segment(*s) for s in raw["segments"])
+        raw["apart"] = tuple(tuple(each) for each in raw["apart"])
         return cls(**raw)
 
 
@@ -171,6 +176,7 @@ def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
             target_compacted=view.target_compacted,
             lag_until=view.source_end if last else None,
             committed=start >= uncommitted,
+            apart=view.apart,
         )
 
 

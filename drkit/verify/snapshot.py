@@ -18,6 +18,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs, topic_names
 from drkit.model import TopicPartition
 from drkit.offsets import MapKey
+from drkit.offsets.resolution import Resolution
 from drkit.verify.ranges import PartitionView, closed, from_checked
 from drkit.verify.target_map import TargetMap, Unknown
 
@@ -165,7 +166,22 @@ class _Look:
             begin=begin,
             before=before,
             taken_over=taken,
+            apart=self._apart(at, to, found),
         )
+
+    def _apart(
+        self, at: TopicPartition, to: TopicPartition, found: Resolution
+    ) -> tuple[tuple[int, int, int, int], ...]:
+        """Where a return has kept a tail, which each side has at another place."""
+        out = []
+        for c in self._map.crossings(at):
+            end = c.exact_end(found.segments, found.copied_end)
+            out.append((c.source_first, c.source_end, c.target_first, end))
+            self._out.notes.append(
+                f"{to}: a return has kept a tail: it is among the offsets {c.target_first} to {end}, and"
+                f" {c.source_first} to {c.source_end} of the source, and is not compared"
+            )
+        return tuple(out)
 
 
 def _side(cluster: Cluster, topics: list[Topic]) -> _Side:

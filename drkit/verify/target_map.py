@@ -6,7 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from drkit.config import ClusterSettings
-from drkit.flow_state.copied_topics import began_of, cuts_of, emptied_of
+from drkit.flow_state.copied_topics import began_of, crossings_of, cuts_of, emptied_of
+from drkit.flow_state.left_out import tail_end_of
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
@@ -20,6 +21,7 @@ from drkit.offset_map.settle import settle_one
 from drkit.offset_map.settling import Wanted
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, SegmentMap
+from drkit.offsets.crossing import Crossing
 from drkit.offsets.resolution import Resolution
 from drkit.verify import checked as verify_checked
 from drkit.verify.ranges import TakenOver
@@ -91,7 +93,8 @@ class TargetMap:
         ids = self._state.get(ProducerIdsRecord) if self._state else None
         own = frozenset(ids.ids if ids is not None else ())
         began = began_of(self._state.records) if self._state else {}
-        wanted = Wanted(to, state, own, began_at=began.get(at), emptied=self.emptied(at))
+        wanted = Wanted(to, state, own, began_at=began.get(at), emptied=self.emptied(at),
+                        tail_end=tail_end_of(self.crossings(at)))  # fmt: skip
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)
         found = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
@@ -104,6 +107,10 @@ class TargetMap:
     def emptied(self, at: TopicPartition) -> int:
         """The target offset before which the copy of a source partition was emptied; 0: it was not."""
         return emptied_of(self._state.records).get(at, 0) if self._state else 0
+
+    def crossings(self, at: TopicPartition) -> tuple[Crossing, ...]:
+        """Where both sides of a source partition have the same records in another order."""
+        return crossings_of(self._state.records).get(at, ()) if self._state else ()
 
     def has_turned(self, at: TopicPartition) -> bool:
         """Whether copying a source partition began with the map of the other direction."""

@@ -78,6 +78,8 @@ def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings
         piece.target_compacted,
         LogStart(source_reader, piece.source),
         LogStart(target_reader, piece.target),
+        source_apart=tuple((first, end) for first, end, _, _ in piece.apart),
+        target_apart=tuple((first, end) for _, _, first, end in piece.apart),
     )
     found = compare(
         old.read(piece.source, piece.source_from, piece.source_to),

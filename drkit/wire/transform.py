@@ -32,6 +32,7 @@ from drkit.wire.rebuild import Recipe, rebuild
 from drkit.wire.records import LARGEST_JOINED, pieces, scan, unpack_small
 
 _NO_END: Final = 1 << 63
+_NONE_KEPT: Final = 0, frozenset[int]()
 _RECORDS_AT: Final = HEADER_SIZE - CRC_START
 _PLAIN: Final = frozenset(
     bits | codec for bits in (0, DELETE_HORIZON_BIT) for codec in range(len(CODEC_NAMES))
@@ -57,6 +58,7 @@ class _Pass:
         largest: int,
         *,
         copy_again: bool,
+        kept: tuple[int, frozenset[int]],
         inspect: bool,
     ) -> None:
         self._buffer = buffer
@@ -66,6 +68,7 @@ class _Pass:
         self._skip = skip
         self._skip_before = skip_before
         self._copy_again = copy_again
+        self._kept_end, self._kept = kept
         self._below = below
         self._largest = largest
         self.done = Transformed(next_source=position)
@@ -73,7 +76,7 @@ class _Pass:
         plain = _PLAIN if aborted else _PLAIN_TRANSACTIONAL
         if copy_again and position < skip_before:  # from the cut on each batch is looked at
             skip, end = frozenset(), min(end, skip_before)
-        self._usual = Usual(plain, skip, min(below - 1, largest) - LENGTH_END, end)
+        self._usual = Usual(plain, skip | self._kept, min(below - 1, largest) - LENGTH_END, end)
         self._inspect = inspect
         self._low = -1
 
@@ -116,7 +119,7 @@ class _Pass:
         covered = self._buffer[at + CRC_START : stop]
         self._check(header, covered)
         reason = self._reason_to_drop(at, header)
-        if reason is DropReason.LOOP and header.last_offset >= self._skip_before:
+        if reason is DropReason.LOOP and header.last_offset >= self._left_out_before(header):
             self.done.returned = Returned(max(header.base_offset, self._position), header.producer_id)
             return False
         if reason is None:
@@ -155,9 +158,15 @@ class _Pass:
             return DropReason.CONTROL
         if self._aborted.hides(header):
             return DropReason.ABORTED
+        if header.producer_id in self._kept:
+            return DropReason.LOOP
         if header.producer_id in self._skip and not self._is_copied_again(header):
             return DropReason.LOOP
         return None if header.count else DropReason.EMPTY
+
+    def _left_out_before(self, header: BatchHeader) -> int:
+        """The source offset from which on a batch that may not be copied should not exist."""
+        return self._kept_end if header.producer_id in self._kept else self._skip_before
 
     def _is_copied_again(self, header: BatchHeader) -> bool:
         return self._copy_again and header.last_offset < self._skip_before
@@ -226,6 +235,7 @@ def transform(
     skip_producer_ids: frozenset[int],
     skip_before: int | None = None,
     copy_again: bool = False,
+    kept: tuple[int, frozenset[int]] = _NONE_KEPT,
     merge_below: int,
     merge_up_to: int,
     max_batch_bytes: int,
@@ -238,19 +248,17 @@ def transform(
     :param end: first source offset not wanted, None without a limit
     :param aborted: the answer's aborted transactions: producer id, first offset
     :param skip_producer_ids: producers of the opposite flow, whose records would go round in circles
-    :param skip_before: a batch of theirs with this source offset or a later one is not left out: what was
-        made ends before it (:attr:`Transformed.returned`). None: all are left out
+    :param skip_before: a batch of theirs at or after it ends what was made (:attr:`Transformed.returned`)
     :param copy_again: those before it are not left out either: the target was emptied
+    :param kept: before this source offset, batches of these producers are left out; later ones end it, too
     :param merge_below: batches of fewer bytes, and of few records, are joined with neighbours; 0: none
     :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
     :param max_batch_bytes: largest batch the target takes; only a single record can make a larger chunk
     :param inspect: also read the records of uncompressed batches that are forwarded (0.5 µs each). Brokers
-        check the offsets inside compressed batches but not inside these, so a broken producer can have had a
-        batch stored whose header lies; forwarded, it reads on the target as it reads on the source.
+        check no offsets inside these, so a header may lie; the copy reads as the original does.
 
-    The checksum of every batch is verified: 2.5 µs of 64 KiB, 2 % of what fetching and appending them costs.
-    What is rebuilt or merged is checked inside too. Raises CorruptBatch when a checksum does not match or a
-    header contradicts the records, and for message formats before 2.
+    Checksums are verified (2 % of what fetching and appending costs). Raises CorruptBatch where one does not
+    match, a header contradicts the records that are looked at, or the message format is before 2.
     """
     work = _Pass(
         buffer=buffer if isinstance(buffer, bytes) else bytes(buffer),
@@ -260,6 +268,7 @@ def transform(
         skip=skip_producer_ids,
         skip_before=_NO_END if skip_before is None else skip_before,
         copy_again=copy_again,
+        kept=kept,
         below=merge_below,
         up_to=merge_up_to,
         largest=max_batch_bytes,

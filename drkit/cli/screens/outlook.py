@@ -57,6 +57,12 @@ def notes_of(found: Iterable[TopicOutlook], flow: FlowSettings) -> Iterator[str]
             yield f"{t.topic}: {some} emptied; {flow.source} gives up {t.gives_up}"
         if t.early_groups:
             yield f"{t.topic}: trim would leave without a position: {first_of(t.early_groups, _SHOWN)}"
+        if t.appended:
+            some = counted(t.appended, "record")
+            yield f"{t.topic}: {some} of {flow.source} stay there, and are appended to {flow.target}"
+        if t.late_groups:
+            groups = first_of(t.late_groups, _SHOWN)
+            yield f"{t.topic}: keep holds the way home until these have read what is appended: {groups}"
     if why := next((t.unknown for t in found if t.unknown), ""):
         yield f"unknown until contact: {why}"
 

@@ -39,6 +39,13 @@ class PartitionAssignment:
     is left out because of its producer. None: copying began at the cut."""
     emptied_to: int = 0
     """Target offset before which the copy was emptied: nothing before it belongs to it."""
+    tail_end: int = 0
+    """Target offset after the last tail that stands among the copies: no map knows its records."""
+    kept_to: int | None = None
+    """Source offset after a tail behind the cut that the target has already; None: there is none."""
+    kept_ids: tuple[int, ...] = ()
+    """The producers that wrote it: their batches before `kept_to` are left out. One at or after it should not
+    exist: it stops the partition."""
     returning: bool = False
     """The topic began with a turn: a record of another producer on the target stops the partition."""
     written_at: int | None = None
@@ -147,7 +154,9 @@ class TaskAssignment:
     def from_json(cls, text: str) -> TaskAssignment:
         """Read back what :meth:`to_json` wrote."""
         raw: dict[str, Any] = json.loads(text)
-        raw["partitions"] = tuple(PartitionAssignment(**p) for p in raw["partitions"])
+        raw["partitions"] = tuple(
+            PartitionAssignment(**{**p, "kept_ids": tuple(p["kept_ids"])}) for p in raw["partitions"]
+        )
         raw["own_producer_ids"] = tuple(raw["own_producer_ids"])
         raw["skip_producer_ids"] = tuple(raw["skip_producer_ids"])
         if raw["bulk_producer_ids"] is not None:

@@ -76,6 +76,8 @@ class PartitionCopy:
     delta: int | None = None
     returned: Returned | None = None
     """A batch that stops the partition once all before it is copied."""
+    kept: tuple[int, frozenset[int]] = field(init=False)
+    """As of the lease: a source offset, and whose batches before it the target has already."""
     acked_upstream: int = 0
     acked_copied_end: int = 0
     acked_downstream: int = 0
@@ -126,6 +128,7 @@ class PartitionCopy:
         self.key = MapKey(self.source_id, self.target_id, lease.partition)
         self.source = TopicPartition(lease.source_topic, lease.partition)
         self.target = TopicPartition(lease.target_topic, lease.partition)
+        self.kept = lease.kept_to or 0, frozenset(lease.kept_ids)
 
     # -- fetching ---------------------------------------------------------------------------------
 

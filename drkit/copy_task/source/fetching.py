@@ -239,6 +239,7 @@ class Fetcher:
                 skip_producer_ids=frozenset(self._task.lease.skip_producer_ids),
                 skip_before=p.lease.skip_from,
                 copy_again=p.lease.rebuilt_from is not None,
+                kept=p.kept,
                 merge_below=flow.merge_below_bytes,
                 merge_up_to=flow.merge_up_to_bytes,
                 max_batch_bytes=p.lease.max_message_bytes,

@@ -114,7 +114,7 @@ class PartitionResolver:
         own = frozenset(self._task.lease.own_producer_ids)
         return Wanted(
             p.target, self._state(p), own, bulk_id, p.target_epoch, known,
-            began_at=p.lease.began_at, emptied=p.lease.emptied_to,
+            began_at=p.lease.began_at, emptied=p.lease.emptied_to, tail_end=p.lease.tail_end,
         )  # fmt: skip
 
     def _is_sure(self, p: PartitionCopy, settled: Settled) -> bool:

@@ -31,7 +31,7 @@ class Method(StrEnum):
     TRIM = "trim"
     """It is emptied, and what clients wrote since is copied."""
     KEEP = "keep"
-    """Its records stay, and those that only it has are copied to the new primary. Not built."""
+    """Its records stay, and those that only it has are appended to the new primary."""
 
     @property
     def empties(self) -> bool:

@@ -12,7 +12,7 @@ from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.loss.gap import Counted, count_gaps
 from drkit.failover.loss.positions import ScopePositions
 from drkit.failover.loss.risk import held_text, held_total
-from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata

@@ -21,6 +21,7 @@ from drkit.failover.loss.old_commits import BeyondCounter, Commits, commits_in, 
 from drkit.failover.loss.pairing import MayLack, Side
 from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, check_of
 from drkit.failover.loss.tail import Take
+from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import (
@@ -146,7 +147,7 @@ class _Comparison:
             | {name: known.topics[name][1] for name in self.roles if name in known.topics},
             context.run(ends_of, self.source, existing, existing),
             context.run(epoch_ends, self.source, existing, self._epochs(existing)),
-            known.producers.left_out | self.back.ids,
+            known.producers.left_out | self.back.ids | kept_ids(known.kept),
         )
         committed, unknown = self._commits({*self.roles, *uncopied}) if others else ({}, "")
         counter = BeyondCounter(committed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition

@@ -17,6 +17,7 @@ from drkit.failover.loss.tail import Take, read_tail
 from drkit.kafka.reading.epochs import EpochEnd
 from drkit.model import TargetOffset, TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
+from drkit.offsets.crossing import Crossing
 from drkit.offsets.segments import UNKNOWN
 from drkit.status.lag.source import Ends
 from drkit.wire import CorruptBatch
@@ -253,14 +254,19 @@ def check_of(
     limit = copy.end if copy.end is not None else new.cuts.get(at, place.copied_end)
     segments = _closed(place.segments, min(limit, place.copied_end))
     left = _lost_from(segments, limit) if copy.state is CopyFate.REGRESSED else None
+    # What is before it was compared when it was made: there a tail has another place on each side.
+    crossed = pair.crossings[-1] if pair.crossings else Crossing(0, 0, 0, 0)
+    if limit < crossed.target_end:
+        why = f"its copy ends at {limit}, among the records of a tail that a return has kept"
+        return PartitionCheck(old, new, at, frontier, copy._replace(unknown=why))
     last = segments.record_before(limit)
     old_end = min(o for o in (frontier, log.end, left) if o is not None)
     copies = Copies(
         at,
         pair.target,
         segments,
-        old_span=(log.start, old_end),
-        new_span=(new.starts[pair.target], limit),
+        old_span=(max(log.start, crossed.source_end), old_end),
+        new_span=(max(new.starts[pair.target], crossed.exact_end(segments, limit)), limit),
         rules=rules,
         skip=old.skip,
     )

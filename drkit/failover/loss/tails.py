@@ -10,6 +10,7 @@ from drkit.export.manifest import TailRange
 from drkit.export.ranges import CopiedBack
 from drkit.failover.core.context import Context
 from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionDivergence
+from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.state import FlowState
@@ -82,4 +83,5 @@ def copied_back(context: Context, tails: Iterable[PartitionDivergence]) -> Copie
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
     own = on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused))
     since = {TopicPartition(t.topic, t.partition): t.exact_to for t in tails if t.exact_to is not None}
-    return CopiedBack(context.known.producers.left_out | frozenset(own), since)
+    known = context.known
+    return CopiedBack(known.producers.left_out | frozenset(own) | kept_ids(known.kept), since)

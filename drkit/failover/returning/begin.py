@@ -2,8 +2,8 @@
 
 The map of the reverse flow begins with that of the flow, inverted, or with an emptied log: see
 :mod:`drkit.offsets.seed`. A topic may be copied as soon as its :class:`drkit.flow_state.records.ReturnRecord`
-is written, which comes last. Topics of which nothing is emptied begin first, together; then the others, one
-after the other, the smallest first.
+is written, which comes last. Topics of which nothing is emptied or appended begin first, together; then those
+whose tail is kept, then those that are emptied, one after the other, the smallest first.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
+from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse, reverse
@@ -24,6 +25,7 @@ from drkit.failover.old_primary.hold import release
 from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now
 from drkit.failover.returning.deciding import decided
+from drkit.failover.returning.keeping import APPEND, AppendedTail, append_kept
 from drkit.failover.returning.last_look import LastLook
 from drkit.failover.returning.replays import unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
@@ -50,6 +52,11 @@ class BeginStep:
         """See :class:`drkit.failover.core.step.Step`."""
         flow, some = context.flow, counted(len(context.scope.topics), "topic")
         lines = [StepEffect(f"begin the map of {some}", f"{flow.target}->{flow.source}", "nothing is copied")]
+        lines += [
+            StepEffect(f"append the tail of {topic}", flow.target, f"it stays on {flow.source}")
+            for topic, decision in sorted(decided(context).items())
+            if decision.keeps
+        ]
         if sizes := recorded_sizes(context.state).keys() & context.scope.topics.keys():
             why = f"clients are kept off: {clients_cut(context)}"
             lines.append(StepEffect(f"lift the fence of {counted(len(sizes), 'topic')}", flow.source, why))
@@ -70,20 +77,27 @@ class BeginStep:
             TopicPartition(topic, p): m for topic, d in decided(context).items() for p, m in d.methods.items()
         }
         emptied = {at.topic for at, m in methods.items() if m.empties}
+        keeps = {at.topic for at, m in methods.items() if m is Method.KEEP}
         look = LastLook(context)
         with reverse(context) as back:
             self._introduce(context, back)
             left = not_returned(context)
             # A process that was killed may have let the last of these be copied, and done nothing more.
             self._ended(context, [t for t in context.scope.topics if t not in left])
-            if together := [t for t in left if t not in emptied]:
+            if together := [t for t in left if t not in emptied | keeps]:
                 self._begin(context, back, look, together, methods, "")
-            for topic in _smallest_first(context, [t for t in left if t in emptied]):
+            alone = _smallest_first(context, [t for t in left if t in emptied])
+            for topic in [*(t for t in left if t in keeps), *alone]:
                 context.tell(StepProgress(self.name, f"{topic} begins"))
                 self._begin(context, back, look, [topic], methods, f" {topic}")
         some = counted(len(pairs(context)), "partition")
         back_flow = f"{context.flow.target}->{context.flow.source}"
         notes = [f"{back_flow} begins at the end of {some}", *self._fence_notes(context)]
+        if kept := sum(m is Method.KEEP for m in methods.values()):
+            ends = context.flow.source, context.flow.target
+            notes.append(
+                f"the tail of {counted(kept, 'partition')} stays on {ends[0]}, and is on {ends[1]} now"
+            )
         if emptied:
             number = sum(m.empties for m in methods.values())
             notes.append(
@@ -126,11 +140,22 @@ class BeginStep:
                 f"{context.flow.source} is incomplete: emptied, and nothing is copied to"
                 f" {first_of(incomplete)}; only {context.flow.target} has their records"
             )
-        notes += unreplayed(context)
+        notes += [*unreplayed(context), *self._appended(context, left)]
         evidence: dict[str, Any] = {"incomplete": incomplete, "begun": begun}
-        if begun or incomplete:
+        if len(notes) > bool(fenced):
             evidence["pending"] = "; ".join(notes)
         return StepResult(evidence, tuple(notes))
+
+    def _appended(self, context: Context, left: Collection[str]) -> list[str]:
+        """What an abort leaves on the new primary of tails that were to be kept."""
+        done = [t for t in left if APPEND + t in context.effects(self.name)]
+        if not done:
+            return []
+        note = (
+            f"exported records that were appended to {context.flow.target} stay there: {first_of(done)}; when"
+            " it returns, --disposition TOPIC=replay --same content appends only what is missing"
+        )
+        return [note]
 
     # -- the parts ----------------------------------------------------------------------------------
 
@@ -161,7 +186,13 @@ class BeginStep:
                 create_missing(context, topic)
                 if up_to:
                     empty_topic(context, topic, {at.partition: end for at, end in up_to.items()})
-            seed(context, back, topics, methods, SEEDS + which)
+            kept: dict[TopicPartition, AppendedTail] = {}
+            if any(at.topic in topics and m is Method.KEEP for at, m in methods.items()):
+                [topic] = topics
+                look.saved(topic)
+                kept = append_kept(context, topic)
+                look.standing(topics)
+            seed(context, back, topics, methods, SEEDS + which, kept)
             refuse_risen(context, up_to)
         keep_guard(context, back, topics, GUARD + which)
         self._lift(context, topics, LIFT + which)

@@ -17,6 +17,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.returning.gates import refuse_methods
+from drkit.failover.returning.keep_gates import refuse_copied_back
 from drkit.failover.returning.replays import planned_replay, to_replay
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound, method_of, of_json
@@ -42,6 +43,11 @@ class TopicDecision(NamedTuple):
     """None: it has no records that only it has."""
     methods: Mapping[int, Method]
     """By partition."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether its tail stays on the old primary."""
+        return Method.KEEP in self.methods.values()
 
     def to_json(self) -> dict[str, Any]:
         """The decision as plain data, for the journal."""
@@ -93,7 +99,7 @@ class DecideStep:
         left = _left_notes(context, chosen)
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
-        notes = [f"decided by {by}: {reason}"]
+        notes = [f"decided by {by}: {reason}" if reason else f"decided by {by}"]
         for topic, decision in sorted(chosen.items()):
             what = decision["disposition"] or "nothing is given up"
             kinds = sorted({str(m) for m in decision["methods"].values()})
@@ -231,10 +237,15 @@ def _refuse_replays(context: Context, chosen: Mapping[str, Mapping[str, Any]]) -
 
     :raises Refused: records of a topic may not be appended to the new primary
     """
+    kept = [t for t, d in chosen.items() if Method.KEEP in d["methods"].values()]
     for disposition in (Disposition.REPLAY, Disposition.QUARANTINE):
-        if topics := [t for t, d in chosen.items() if d["disposition"] == disposition]:
+        if topics := [t for t, d in chosen.items() if d["disposition"] == disposition and t not in kept]:
             with planned_replay(context, disposition, topics):
                 pass
+    if kept:
+        refuse_copied_back(context, kept)
+        with planned_replay(context, Disposition.REPLAY, kept, kept=True):
+            pass
 
 
 def _refuse_unknown(context: Context) -> None:
@@ -266,6 +277,7 @@ def _by_method(
 
 
 def _said(method: Method) -> str:
-    return {Method.REBUILD: "empty and copy all of", Method.TRIM: "empty and copy the newest of"}.get(
-        method, "continue"
-    )
+    return {
+        Method.REBUILD: "empty and copy all of", Method.TRIM: "empty and copy the newest of",
+        Method.KEEP: "keep the tail, append it to the new primary, and continue",
+    }.get(method, "continue")  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
@@ -16,6 +16,7 @@ from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.first_record import first_record
+from drkit.failover.returning.keep_gates import refuse_keep
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound
 from drkit.kafka.groups.requests import Groups, failure
@@ -39,8 +40,8 @@ def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods)
     :raises DrkitError: the new primary does not answer
     """
     unsound = {u.at: u for u in found}
-    _refuse_keep(context)
     _refuse_more(context, unsound)
+    refuse_keep(context, unsound, methods)
     _refuse_delta(context, unsound, methods)
     _refuse_short_copies(context, unsound, methods)
     emptied = {at: m for at, m in methods.items() if m.empties}
@@ -53,17 +54,6 @@ def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods)
     copied = {at for at in emptied if at not in unsound or unsound[at].tail.found not in _NOTHING_COPIED}
     if rebuilt := {at for at in copied if emptied[at] is Method.REBUILD}:
         _refuse_lost_history(context, rebuilt)
-
-
-def _refuse_keep(context: Context) -> None:
-    kept = sorted(t for t, m in context.request.methods.items() if m == Method.KEEP)
-    if kept:
-        raise Refused(
-            "the method keep is not built",
-            where=context.flow.name,
-            evidence=f"--method {kept[0]}={Method.KEEP.value}",
-            hint="rebuild is always exact; trim copies the newest records only",
-        )
 
 
 def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) -> None:
@@ -158,15 +148,45 @@ def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[st
 
     :raises DrkitError: the new primary does not tell
     """
-    cuts, some = cuts_of(context), list(trimmed)
+    cuts, some = cuts_of(context), set(trimmed)
     names = {context.scope.topics[at.topic]: at.topic for at in some}
-    found: list[str] = context.run(_early, context, context.target, names, {at: cuts[at] for at in some})
-    return found
+    found: list[GroupAt] = context.run(positions_at, context, context.target, names)
+    return [
+        f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}"
+        for g in found
+        if g.at in some and g.offset < cuts[g.at]
+    ]
 
 
-async def _early(
-    context: Context, target: RawCluster, names: Mapping[str, str], cuts: Mapping[TopicPartition, int]
-) -> list[str]:
+def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:
+    """Groups on the new primary that have read what clients wrote since, and where they are.
+
+    Until they have read the tail that is appended behind it they have no position on the old primary.
+
+    :raises DrkitError: the new primary does not tell
+    """
+    cuts, some = cuts_of(context), set(kept)
+    names = {context.scope.topics[at.topic]: at.topic for at in some}
+    found: list[GroupAt] = context.run(positions_at, context, context.target, names)
+    return [f"{g.group} at {g.offset} of {g.target}" for g in found if g.at in some and g.offset > cuts[g.at]]
+
+
+class GroupAt(NamedTuple):
+    """A committed offset of a group on the new primary."""
+
+    group: str
+    target: TopicPartition
+    at: TopicPartition
+    """The partition on the old primary."""
+    offset: int
+
+
+async def positions_at(context: Context, target: RawCluster, names: Mapping[str, str]) -> list[GroupAt]:
+    """The committed offsets of all groups that the reverse flow translates, in some topics.
+
+    :param names: topic of the new primary → of the old one
+    :raises DrkitError: the new primary does not tell
+    """
     asked = Groups(target)
     accepts = reverse_flow(context).group_filter.accepts
     groups = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
@@ -175,9 +195,9 @@ async def _early(
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {group}", target.alias)
         for at, offset in sorted(answer.value.items()):
-            cut = cuts.get(TopicPartition(names.get(at.topic, ""), at.partition))
-            if cut is not None and offset.offset < cut:
-                found.append(f"{group} at {offset.offset} of {at}, clients began at {cut}")
+            if at.topic in names:
+                here = TopicPartition(names[at.topic], at.partition)
+                found.append(GroupAt(group, at, here, offset.offset))
     return found
 
 

@@ -81,6 +81,13 @@ class LastLook:
         self._exported(topic)
         refuse_lagging_replicas(context, (topic,))
 
+    def saved(self, topic: str) -> None:
+        """Refuse to append the tail of a topic that is not saved, or of which nobody has decided.
+
+        :raises Refused: it is not
+        """
+        self._exported(topic)
+
     def _exported(self, topic: str) -> None:
         """Refuse records that are not all in the export, or of which nobody has decided.
 

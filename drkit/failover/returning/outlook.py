@@ -13,7 +13,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.returning.compare import compared, cuts_of, unsound
 from drkit.failover.returning.contact import ends_now
 from drkit.failover.returning.deciding import methods_of
-from drkit.failover.returning.gates import early_groups
+from drkit.failover.returning.gates import early_groups, late_groups
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import RoleRecord
 from drkit.kafka.raw import RawError
@@ -50,6 +50,10 @@ class TopicOutlook:
     """What the old primary loses with these methods."""
     early_groups: tuple[str, ...] = ()
     """Groups that the method trim would leave without a position."""
+    appended: int = 0
+    """Records of kept tails that are appended to the new primary."""
+    late_groups: tuple[str, ...] = ()
+    """Groups that the method keep leaves without a position until they have read the appended tail."""
     unknown: str = ""
     """Why the old primary could not be compared; empty: it was."""
 
@@ -100,6 +104,7 @@ def _of(
     kinds = Counter(u.tail.found.value for u in tails) + Counter(clean=len(mine) - len(tails))
     copies = sum(whole[p] if methods.get(p) is Method.REBUILD else n for p, n in delta.items())
     trimmed = {TopicPartition(name, p) for p, m in methods.items() if m is Method.TRIM}
+    kept = {TopicPartition(name, p) for p, m in methods.items() if m is Method.KEEP}
     by_method = Counter(methods.get(p, Method.DELTA).value for p in mine)
     return TopicOutlook(
         **{f: getattr(base, f) for f in ("topic", "promoted_ms", "planned", "partitions", "delta", "whole")},
@@ -110,8 +115,10 @@ def _of(
         methods=dict(by_method),
         copies=copies,
         emptied=sum(m.empties for m in methods.values()),
-        gives_up=_given_up(tails, trimmed),
+        gives_up=_given_up([u for u in tails if u.at not in kept], trimmed),
         early_groups=tuple(early_groups(context, trimmed)) if trimmed else (),
+        appended=sum(u.tail.records for u in tails if u.at in kept),
+        late_groups=tuple(late_groups(context, kept)) if kept else (),
     )
 
 

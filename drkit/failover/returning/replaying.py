@@ -77,7 +77,8 @@ class ReplayStep:
 
 
 def _topics(context: Context, disposition: Disposition) -> list[str]:
-    return sorted(t for t, d in decided(context).items() if d.disposition is disposition)
+    """Topics whose records are appended now; a tail that was kept was appended in BEGIN."""
+    return sorted(t for t, d in decided(context).items() if d.disposition is disposition and not d.keeps)
 
 
 def _notes(disposition: Disposition, found: dict[str, dict[str, int]]) -> list[str]:

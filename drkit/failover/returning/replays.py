@@ -23,17 +23,19 @@ OPTION: Final = {Disposition.REPLAY: "", Disposition.QUARANTINE: " --to-quaranti
 
 @contextmanager
 def planned_replay(
-    context: Context, disposition: Disposition, topics: Collection[str]
+    context: Context, disposition: Disposition, topics: Collection[str], *, kept: bool = False
 ) -> Iterator[tuple[Replayer, ReplayPlan]]:
     """With the replay of the exported records of some topics, and its plan.
 
     :param topics: by their names on the old primary
+    :param kept: the old primary keeps their tails
     :raises Refused: the records may not be replayed there, it is not said what equal ones are, or a file of
         the export is not what was written
     :raises DrkitError: the new primary does not answer, or refuses
     """
     exported = context.result(StepName.EXPORT)
     export = export_at(exported["manifest"], exported["sha256"]).of_topics(frozenset(topics))
+    export = export.kept() if kept else export
     same = Same(context.request.same) if context.request.same else None
     request = ReplayRequest(export, same, to_quarantine=disposition is Disposition.QUARANTINE)
     context.state.load()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 from uuid import UUID
 
+from drkit.counted import first_of
 from drkit.errors import Failed
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
@@ -13,6 +15,7 @@ from drkit.failover.core.reverse import Reverse
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.first_record import first_record
+from drkit.failover.returning.keeping import AppendedTail
 from drkit.failover.returning.scope import pairs, turned
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.records import GenerationRecord
@@ -20,22 +23,28 @@ from drkit.kafka.partition_offsets import listed
 from drkit.kafka.requests import EARLIEST, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.seeding import SeededPartition, write_seeds
+from drkit.offsets.crossing import Crossing
 from drkit.offsets.seed import CopyEnd, inverted, seed_after, seed_of_emptied
 from drkit.offsets.translation import PartitionPosition
 
 Methods = Mapping[TopicPartition, Method]
+_NONE_KEPT: Final[Mapping[TopicPartition, AppendedTail]] = {}
 
 
-def seed(context: Context, back: Reverse, topics: Collection[str], methods: Methods, effect: str) -> None:
+def seed(
+    context: Context, back: Reverse, topics: Collection[str], methods: Methods, effect: str,
+    kept: Mapping[TopicPartition, AppendedTail] = _NONE_KEPT,
+) -> None:  # fmt: skip
     """Begin the reverse flow's map of some topics, and record which topics are copies of which.
 
     :param topics: by their names on the old primary
     :param methods: by partition of the old primary; one that is not named is continued
     :param effect: its name in the journal
+    :param kept: tails that stay, as they were appended to the new primary
     :raises Refused: a partition of the old primary does not end where it did
     :raises DrkitError: a cluster does not answer, or refuses
     """
-    seeds = _seeds(context, topics, methods)
+    seeds = _seeds(context, topics, methods, kept)
     begins = {str(s.partition.source): [s.seed.upstream, s.seed.downstream] for s in seeds}
     with context.effect(StepName.BEGIN, effect, begins=begins) as outcome:
         write_seeds(back.target, back.flow, back.state, seeds)
@@ -51,7 +60,9 @@ def seed(context: Context, back: Reverse, topics: Collection[str], methods: Meth
         outcome["partitions"] = len(seeds)
 
 
-def _seeds(context: Context, topics: Collection[str], methods: Methods) -> list[SeededPartition]:
+def _seeds(
+    context: Context, topics: Collection[str], methods: Methods, kept: Mapping[TopicPartition, AppendedTail]
+) -> list[SeededPartition]:
     ends, cuts = context.result(StepName.COMPARE)["ends"], cuts_of(context)
     wanted = [p for p in pairs(context) if p.source.topic in topics]
     younger = {at for at in methods if at.topic in topics} - {p.source for p in wanted}
@@ -78,8 +89,19 @@ def _seeds(context: Context, topics: Collection[str], methods: Methods) -> list[
         known = inverted(place.segments, place.copied_end)
         begin = known[0][0] if known else cut
         first = _first(context, pair.target, (place.start, begin))
-        seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first)
-        found.append(SeededPartition(by_now, seeded))
+        crossings, tail = place.inverted_crossings(), kept.get(at)
+        seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first, crossings)
+        if (methods.get(at) is Method.KEEP) is (tail is None):
+            raise Failed(
+                "a tail that is to be kept is not on the new primary",
+                where=str(at),
+                evidence=f"appended: {first_of(map(str, sorted(kept)))}",
+                hint="drkit reprotect --resume",
+            )
+        if tail is not None:
+            crossings = (*crossings, Crossing(cut, tail.copy.end, tail.first, end))
+        kept_copy = tail.copy if tail is not None else None
+        found.append(SeededPartition(by_now, seeded, crossings=crossings, kept=kept_copy))
     return found
 
 

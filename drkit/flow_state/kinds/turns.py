@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 from drkit.flow_state.codec.body import Body, record, stored
@@ -16,15 +16,20 @@ from drkit.flow_state.codec.fields import (
     partition_of,
     prose,
     row,
+    tuple_of,
     uuid,
     whole,
 )
 from drkit.flow_state.codec.record import StateRecord, TopicRecord
 from drkit.model import TopicPartition
+from drkit.offsets.crossing import Crossing
 
+T = TypeVar("T")
 _offsets = mapping_of(digits, whole())
 _spans = mapping_of(digits, row(whole(), whole()))
-_MAY_BE_EMPTY: Final = ("emptied", "rebuilt")
+_crossings = mapping_of(digits, tuple_of(row(whole(), whole(), whole(), whole())))
+_kept = mapping_of(digits, row(whole(), tuple_of(whole())))
+_MAY_BE_EMPTY: Final = ("emptied", "rebuilt", "crossings", "kept")
 
 
 @record
@@ -43,6 +48,16 @@ class CutRecord(TopicRecord):
     rebuilt: Mapping[int, int] = stored(_offsets, default_factory=dict)
     """Source offset at which copying began, before the cut: what is between was copied once before, by
     anybody, and is copied again. Without one copying began at the cut."""
+    crossings: Mapping[int, tuple[tuple[int, ...], ...]] = stored(_crossings, default_factory=dict)
+    """Where both sides have the same records in another order: the fields of each
+    :class:`drkit.offsets.crossing.Crossing`."""
+    kept: Mapping[int, tuple[Any, ...]] = stored(_kept, default_factory=dict)
+    """Of a tail that the target has kept and that was appended to the source after the cut: the source offset
+    after its last record, and the producer ids that wrote it. Before that offset they are left out."""
+
+    def crossings_of(self, partition: int) -> tuple[Crossing, ...]:
+        """The crossings of a partition."""
+        return tuple(Crossing(*each) for each in self.crossings.get(partition, ()))
 
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`; a topic without such partitions has the fields of before."""
@@ -58,24 +73,35 @@ class CutRecord(TopicRecord):
         return self.skip_from if self.is_of(source_id, target_id) else {}
 
     def with_cut(
-        self, partition: int, offset: int, *, emptied: int | None = None, rebuilt: int | None = None
+        self,
+        partition: int,
+        offset: int,
+        *,
+        emptied: int | None = None,
+        rebuilt: int | None = None,
+        crossings: tuple[Crossing, ...] = (),
+        kept: tuple[int, tuple[int, ...]] | None = None,
     ) -> CutRecord:
         """The record with another cut of a partition.
 
         :param emptied: target offset up to which its copy was emptied; None: it was not
         :param rebuilt: source offset at which copying begins, before the cut; None: at the cut
+        :param crossings: where both sides have the same records in another order
+        :param kept: see the field; None: no tail was kept in this turn
         """
         return replace(
             self,
             skip_from={**self.skip_from, partition: offset},
             emptied=_with(self.emptied, partition, emptied),
             rebuilt=_with(self.rebuilt, partition, rebuilt),
+            crossings=_with(self.crossings, partition, tuple(map(tuple, crossings)) or None),
+            kept=_with(self.kept, partition, kept),
         )
 
 
-def _with(offsets: Mapping[int, int], partition: int, offset: int | None) -> dict[int, int]:
-    kept = {p: o for p, o in offsets.items() if p != partition}
-    return kept if offset is None else {**kept, partition: offset}
+def _with(values: Mapping[int, T], partition: int, value: T | None) -> dict[int, T]:
+    others = {p: v for p, v in values.items() if p != partition}
+    return others if value is None else {**others, partition: value}
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import IncompatibleBrokerVersion, RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
 from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, ongoing, open_in

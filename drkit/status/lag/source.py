@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
     EARLIEST,
@@ -145,13 +145,12 @@ async def waiting(
 async def _around_cut(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut
 ) -> UncopiedRecords:
-    """A gap in two parts where a cut divides it: other records are left out before it than after it."""
+    """A gap in parts where something divides it: other records are left out before that than after it."""
     cut = skip.divides(gap.at, gap.start, gap.end)
     if cut is None:
         return await _sample(cluster, topics, gap, skip.ids_at(gap.at, gap.start))
     before = await _sample(cluster, topics, gap._replace(end=cut), skip.ids_at(gap.at, gap.start))
-    after = await _sample(cluster, topics, gap._replace(start=cut), skip.ids_at(gap.at, cut))
-    return joined(before, after)
+    return joined(before, await _around_cut(cluster, topics, gap._replace(start=cut), skip))
 
 
 def joined(before: UncopiedRecords, after: UncopiedRecords) -> UncopiedRecords:

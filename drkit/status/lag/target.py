@@ -33,7 +33,8 @@ class Copied(NamedTuple):
         if self.cut is None:
             return found
         cut, rebuilt = self.cut.skip_from.get(number), self.cut.rebuilt.get(number)
-        return found._replace(skip_from=cut, rebuilt=rebuilt, emptied=self.cut.emptied.get(number, 0))
+        return found._replace(skip_from=cut, rebuilt=rebuilt, emptied=self.cut.emptied.get(number, 0),
+                              crossings=self.cut.crossings_of(number))  # fmt: skip
 
 
 class CopyPosition(NamedTuple):

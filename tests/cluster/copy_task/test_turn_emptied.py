@@ -12,7 +12,8 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.loss.gap import count_gaps
-from drkit.flow_state.copied_topics import LeftOut, cuts_of, rebuilt_of
+from drkit.flow_state.copied_topics import cuts_of, rebuilt_of
+from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.seeding import SeededPartition

@@ -21,6 +21,7 @@ WHENS = ("before", "file", "after")
 MOST_ENTRIES = 60
 """Of an unbroken run."""
 REPLAYED = Case("replay", "rebuild", tail=6)
+KEPT = Case("replay", "keep", tail=6)
 DISCARDED = Case("discard", "rebuild", tail=6)
 A_FEW = (
     (StepName.EXPORT, "export", EntryKind.RESULT, "before"),
@@ -28,6 +29,14 @@ A_FEW = (
 )
 """Where it hurts most: files, and appended records, that are not on record yet."""
 
+WHERE_IT_IS_KEPT = (
+    ("append ", EntryKind.INTENT, "after"),
+    ("append ", EntryKind.RESULT, "before"),
+    ("append ", EntryKind.RESULT, "after"),
+    ("seeds ", EntryKind.INTENT, "after"),
+    ("seeds ", EntryKind.RESULT, "before"),
+)
+"""Of BEGIN: the tail is not, or is, on the new primary, and the flow back has not begun."""
 ABORTED = ((StepName.BEGIN, "empty ", EntryKind.RESULT, "after"),)
 """A topic was emptied, and nothing is copied to it."""
 
@@ -79,10 +88,45 @@ def test_killed_at_some_boundaries_and_resumed_or_aborted(made: Made, orchestrat
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_killed_while_a_tail_is_kept_and_resumed_or_aborted(made: Made, orchestrators: Orchestrators) -> None:
+    """Each record is once on both sides; after an abort a return with another method adds nothing twice."""
+    stage = made(orchestrators, len(WHERE_IT_IS_KEPT) + 2, KEPT)
+    first = next(stage.left)
+    assert not stage.begun(first)
+    unbroken, entries = stage.ended(first), stage.home.side.run_log().entries
+    assert unbroken["methods"] == {0: "keep", 1: "keep"}
+    names = [(e.step, e.effect.replace(first, ""), e.kind) for e in entries]
+    for effect, kind, when in WHERE_IT_IS_KEPT:
+        topic = next(stage.left)
+        assert stage.begun(topic, Kill(names.index((StepName.BEGIN, effect, kind)), when))
+        stage.resumed()
+        assert stage.ended(topic) == unbroken, (effect, kind, when)
+    topic = next(stage.left)
+    before = stage.standing(topic)
+    where = names.index((StepName.BEGIN, "append ", EntryKind.RESULT))
+    assert stage.begun(topic, Kill(where, "after"))
+    stage.aborted()
+    assert stage.standing(topic) == before
+    assert stage.is_fenced(topic)
+    assert not stage.is_incomplete(topic)
+    with pytest.raises(AssertionError, match="were replayed before"):
+        stage.begun(topic)
+    stage.aborted()
+    stage.home.cases[topic] = REPLAYED
+    assert not stage.begun(topic, same="content")
+    assert stage.ended(topic)["methods"] == {0: "rebuild", 1: "rebuild"}
+    stage.all_is_well()
+
+
+@pytest.mark.soak
 @pytest.mark.timeout(5400)
+@pytest.mark.parametrize("case", [REPLAYED, KEPT], ids=["rebuilt", "kept"])
 @pytest.mark.parametrize("when", WHENS)
-def test_killed_at_every_boundary_and_resumed(made: Made, orchestrators: Orchestrators, when: str) -> None:
-    stage = made(orchestrators, MOST_ENTRIES + 1)
+def test_killed_at_every_boundary_and_resumed(
+    made: Made, orchestrators: Orchestrators, when: str, case: Case
+) -> None:
+    stage = made(orchestrators, MOST_ENTRIES + 1, case)
     first = next(stage.left)
     stage.begun(first)
     unbroken, entries = stage.ended(first), stage.home.side.run_log().entries

@@ -65,6 +65,42 @@ def test_quarantine_killed_and_resumed(world: ReplayWorld, topic_name: str) -> N
     assert killed_and_resumed(world, topic_name, 1, quarantine=True)
 
 
+def kept_after_a_kill(world: ReplayWorld, topic: str, kill: int) -> bool:
+    """Kill the replay of a tail that is kept, resume it, and check the log; False when it ended before."""
+    mine, at = world.promoted(topic), TopicPartition(topic, 0)
+    lost, others = tail(NUMBER), [tail(3, word=word) for word in ("before", "meanwhile")]
+    world.write(mine, others[0])
+    manifest = world.export({at: lost})
+    first = world.process(manifest, kill=kill, piece=PIECE, kept=True).outcome()
+    world.write(mine, others[1])
+    [found] = world.replay(manifest, kept=True).values()
+    assert (found.appended, found.is_done) == (NUMBER, True), (kill, first)
+    wrote, seen = world.wrote(mine), world.seen(mine)
+    appended = [s for s in seen if wrote[s.offset] in set(found.ids or ())]
+    equal = [(r.key, r.value, tuple((n.decode(), v) for n, v in r.headers), r.timestamp) for r in lost]
+    assert [s.content for s in appended] == equal, (kill, first)
+    assert found.copied_to == appended[-1].offset + 1
+    assert [s.value for s in seen if s not in appended] == [r.value for some in others for r in some]
+    ends = world.offsets(world.target, mine)
+    assert world.replay(manifest, kept=True) == {str(at): found}
+    assert world.offsets(world.target, mine) == ends, "a second run appends nothing"
+    return bool(first["killed"])
+
+
+def test_a_tail_that_is_kept_killed_in_a_transaction_and_resumed(world: ReplayWorld, topic_name: str) -> None:
+    """What it wrote is known by its producers: exactly that is left out on the way back."""
+    assert kept_after_a_kill(world, topic_name, IN_SECOND)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1500)
+def test_a_tail_that_is_kept_killed_at_every_request(world: ReplayWorld, topic_name: str) -> None:
+    kill = 0
+    while kept_after_a_kill(world, f"{topic_name}-{kill}", kill):
+        kill += 1
+    assert kill >= 15
+
+
 @pytest.mark.soak
 def test_killed_again_and_again(world: ReplayWorld, topic_name: str) -> None:
     mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
@@ -104,7 +140,7 @@ def test_ten_thousand_records_while_a_client_writes(world: ReplayWorld, topic_na
         written += 20
     outcome = running.outcome()
     assert "error" not in outcome, outcome
-    assert outcome["results"] == {str(at): [10_000, 0, 0, True]}
+    assert outcome["results"] == {str(at): [10_000, 0, 0, True, None, None]}
     seen = world.seen(mine)
     assert [s.content for s in own(seen)] == as_replayed(lost, at, run_of(manifest))
     assert len(seen) == 10_000 + written

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drkit.failover.loss.gap import count_gaps
-from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import describe_producers, metadata
 from drkit.model import TopicPartition

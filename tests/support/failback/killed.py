@@ -26,9 +26,12 @@ class KilledReturns:
         home.die()
         self.left = iter(home.topics)
 
-    def begun(self, topic: str, kill: Kill | None = None) -> bool:
-        """Return a topic; returns whether its process was killed in the run."""
-        request = self.home.request(self._folder, [topic]).to_json()
+    def begun(self, topic: str, kill: Kill | None = None, **said: Any) -> bool:
+        """Return a topic; returns whether its process was killed in the run.
+
+        :param said: more that is requested
+        """
+        request = self.home.request(self._folder, [topic], **said).to_json()
         more = {"topics": [topic], "request": request}
         found = self._orchestrators.run(self.home.side.plain(), "return", kill=kill, **more)
         assert found.killed is (kill is not None), (kill, found)

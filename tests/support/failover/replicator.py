@@ -22,9 +22,10 @@ from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.copied_topics import LeftOut, known_of, written_of
+from drkit.flow_state.copied_topics import known_of, written_of
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.producer_ids import own_ids
 from drkit.flow_state.records import (
     CheckpointsRecord,

@@ -88,7 +88,9 @@ def main() -> None:
     mortal = _Mortal(job["kill"], job["freeze"])
     target, flow = ClusterSettings(**job["target"]), FlowSettings(**job["flow"])
     same = Same(job["same"]) if "same" in job else None
-    request = ReplayRequest(export_at(job["manifest"]), same, to_quarantine=job.get("quarantine", False))
+    export = export_at(job["manifest"])
+    export = export.kept() if job.get("kept") else export
+    request = ReplayRequest(export, same, to_quarantine=job.get("quarantine", False))
     try:
         with Replayer(target, flow, request) as replayer, StateTopic(target, flow.source) as state:
             state.load()

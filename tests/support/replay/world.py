@@ -16,6 +16,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.offset_map.scan import scan
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.records import HEADER, Origin
@@ -107,11 +108,13 @@ class ReplayWorld(Clusters):
         same: Same | None = None,
         *,
         quarantine: bool = False,
+        kept: bool = False,
         topics: frozenset[str] = frozenset(),
     ) -> Replayer:
         """A replay of an export, in a ``with``."""
         export = export_at(manifest)
         export = export.of_topics(topics) if topics else export
+        export = export.kept() if kept else export
         request = ReplayRequest(export, same, to_quarantine=quarantine)
         return Replayer(self.target, self.flow, request)
 
@@ -137,6 +140,18 @@ class ReplayWorld(Clusters):
             "target": self.target.model_dump(), "flow": self.flow.model_dump(mode="json"),
             "manifest": manifest, "kill": kill, "freeze": freeze, **more,
         })  # fmt: skip
+
+    def wrote(self, topic: str) -> dict[int, int]:
+        """Offset of each record that a consumer gets of the first partition → the producer that wrote it."""
+        found, end = self.topic(self.target, topic), self.offsets(self.target, topic)[0]
+        at, node = TopicPartition(topic, 0), found.leaders[0].node
+        batches = self.ask(self.target, scan, node, at, found.topic_id, 0, end)
+        return {
+            b.base + n: b.producer_id
+            for b in batches
+            if not (b.control or b.aborted)
+            for n in range(b.records)
+        }
 
     def seen(self, topic: str, partition: int = 0, *, isolation: str = "read_committed") -> list[Seen]:
         """What a consumer gets from the new primary, without what the flow had copied."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+import json
 from uuid import UUID
 
 from drkit.checkpoints.plan import Terms
 from drkit.checkpoints.shard import Shard
 from drkit.flow_state.copied_topics import (
     CopiedTopics,
-    LeftOut,
     Producers,
     began_of,
+    crossings_of,
     cuts_of,
     emptied_of,
+    kept_of,
     known_of,
     written_of,
 )
+from drkit.flow_state.left_out import KeptTail, LeftOut, kept_ids
 from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
+from drkit.offsets.crossing import Crossing
 
 IDS = UUID(int=1), UUID(int=2)
 AT = TopicPartition("orders", 0)
@@ -89,6 +93,32 @@ def test_a_foreign_record_counts_for_its_topics_and_its_turn() -> None:
     assert written(cut, (TopicPartition("gone", 0), hit)) == set()
     assert written(cut.with_cut(0, 1003, emptied=70), (AT, hit)) == {AT}
     assert written(cut.with_cut(0, 1003, emptied=71), (AT, hit)) == set(), "it was deleted"
+
+
+def test_of_a_tail_that_the_target_keeps_nothing_is_copied() -> None:
+    crossing, kept = Crossing(1003, 1020, 1000, 1009), (1020, (8, 9))
+    cut = CutRecord(*IDS, {}).with_cut(0, 1003, crossings=(crossing,), kept=kept)
+    assert CutRecord.of(json.loads(cut.encode())) == cut
+    found = state(cut)
+    assert crossings_of(found) == {AT: (crossing,)}
+    assert kept_of(found) == {AT: KeptTail(1020, frozenset({8, 9}))}
+    known = known_of(found)
+    known = known._replace(producers=known.producers._replace(left_out=frozenset({7})))
+    left_out, pair = known.left_out, known.pair("orders", 0)
+    assert [left_out.ids_at(AT, o) for o in (1002, 1003, 1019, 1020)] == [{7, 8, 9}, {8, 9}, {8, 9}, set()]
+    assert [pair.left_out_at(o, frozenset({7})) for o in (1002, 1019, 1020)] == [{7, 8, 9}, {8, 9}, set()]
+    assert [left_out.divides(AT, *span) for span in ((1000, 1030), (1003, 1030), (1020, 1030))] == [
+        1003,
+        1020,
+        None,
+    ]
+    assert pair.tail_end == 1009
+    assert kept_ids(known.kept) == {8, 9}
+    assert cut.with_cut(0, 2000).kept == {}, "the next turn begins behind it"
+    shard = Shard(0, "primary", ("g",), known)
+    assert Shard.from_json(shard.to_json()).known == known
+    terms = Terms("primary", known, "checkpoints", "id", 1, frozenset())
+    assert not terms._replace(known=known._replace(crossings={}, kept={})).widened(terms)
 
 
 def test_a_later_cut_replaces_the_one_before() -> None:

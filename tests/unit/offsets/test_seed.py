@@ -8,14 +8,18 @@ from typing import Any, Final
 
 import pytest
 
-from drkit.flow_state.copied_topics import LeftOut
+from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.records import CutRecord
+from drkit.model import TopicPartition
 from drkit.offset_map import seeding, settling
 from drkit.offsets import seed as seeds
+from drkit.offsets import translation
+from drkit.offsets.crossing import Bounds, Spans, bounds
 from drkit.offsets.map_record import History
 from drkit.offsets.seed import CopyEnd, seed_after, seed_of_emptied
 from drkit.offsets.segments import OPEN, SegmentMap
 from drkit.offsets.takeup import Author
+from drkit.offsets.translation import PartitionPosition
 from tests.support.offsets.turns import Direction, walk
 
 HISTORIES: Final = 150
@@ -54,11 +58,22 @@ def _forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(seeding, "cut_after", cut_after)
 
 
+_ids_at, _seed_after = LeftOut.ids_at, seeds.seed_after
+
+
+def _without_kept(left_out: LeftOut, at: TopicPartition, offset: int) -> frozenset[int]:
+    return _ids_at(left_out._replace(kept={}), at, offset)
+
+
+def _inside(spans: Spans, offset: int) -> Bounds:
+    return bounds(spans, offset) or Bounds()
+
+
 RULES: Final[dict[str, Patch]] = {
     "a direction begins with the opposite map": _attribute(seeds, "inverted", lambda *_: []),
     "the last segment ends with the last copied record": _attribute(seeds, "inverted", _left_open),
     "what has no counterpart is unknown": _attribute(
-        seeds, "_seed", lambda known, at, _first: _seed(known, at, None)
+        seeds, "_seed", lambda known, at, _first, end: _seed(known, at, None, end)
     ),
     "the unknown part has an end of its own": _attribute(SegmentMap, "_ends_unknown", lambda *_: False),
     "claims of the old history are void": _same_history,
@@ -72,6 +87,21 @@ RULES: Final[dict[str, Patch]] = {
         settling, "_clipped", lambda look, _wanted: look
     ),
     "what was emptied stays so after a later turn": _forgotten,
+    "of a tail that the target keeps nothing is copied": _attribute(LeftOut, "ids_at", _without_kept),
+    "inside a crossing there is no position": _attribute(translation, "bounds", _inside),
+    "before a crossing no position is behind its beginning": _attribute(
+        translation, "_bounded", lambda found, _within, _start: found
+    ),
+    "a crossing turns with the direction": _attribute(
+        PartitionPosition, "inverted_crossings", lambda _self: ()
+    ),
+    "a tail is nobody's foreign record": _attribute(settling, "_without_tail", lambda found, _wanted: found),
+    "the first record of a tail is no earlier history": _attribute(
+        seeds, "seed_after", lambda *arguments: _seed_after(*arguments[:4])
+    ),
+    "a tail is no copy that a log may lose": _attribute(
+        seeds, "_seed", lambda known, at, first, end: _seed(known, at, first, end or at.downstream)
+    ),
     "what came back is emptied again before clients read it": _attribute(
         Direction, "open", lambda _self, _target: None
     ),

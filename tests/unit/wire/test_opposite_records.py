@@ -49,6 +49,25 @@ def test_before_the_cut_a_rebuilt_partition_takes_theirs_as_anybody_s(merge_belo
     assert [r.offset for r in copied(run(buffer, position=7, skip_before=2, **some))] == [7, 8]
 
 
+@pytest.mark.parametrize("merge_below", [0, 1000])
+def test_a_tail_that_the_target_keeps_is_left_out_up_to_its_end(merge_below: int) -> None:
+    """It stands behind the cut, between records of clients; the same producer later is an alarm."""
+    buffer = log(
+        batch(0, 2), batch(2, 1, producer_id=77), batch(3, 1), batch(4, 2, producer_id=77), batch(6, 1)
+    )
+    some = {"skip_producer_ids": frozenset({41}), "skip_before": 0, "merge_below": merge_below}
+    done = run(buffer, kept=(6, frozenset({77})), **some)
+    assert (done.returned, done.looped, done.next_source) == (None, {77: 3}, 7)
+    assert [record.offset for record in copied(done)] == [0, 1, 3, 6]
+    for end in (5, 4):
+        done = run(buffer, kept=(end, frozenset({77})), **some)
+        assert done.returned == Returned(4, 77)
+        assert [record.offset for record in copied(done)] == [0, 1, 3]
+    assert len(copied(run(buffer, **some))) == 7, "of another partition they are a client's"
+    both = log(batch(0, 1, producer_id=77), batch(1, 1, producer_id=41))
+    assert run(both, kept=(6, frozenset({77})), **some).returned == Returned(1, 41)
+
+
 def test_markers_and_aborted_records_after_the_cut_are_no_alarm() -> None:
     """A fence of the flow that ended may be written once more; no consumer sees anything of it."""
     aborted = batch(0, 2, attributes=TRANSACTIONAL, producer_id=41)

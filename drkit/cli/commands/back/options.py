@@ -14,7 +14,7 @@ _OPTIONS: Final = (
         help="What becomes of records that only the old primary has: discard, replay or quarantine."
         " TOPIC may be *. Repeatable."),
     click.option("--method", "methods", metavar="TOPIC=HOW", multiple=True,
-        help="How the old primary's log is brought in step: delta, rebuild or trim. TOPIC may be *."
+        help="How the old primary's log is brought in step: delta, rebuild, trim or keep. TOPIC may be *."
         " Repeatable.  [default: delta where it is sound, else rebuild]"),
     click.option("--reason", metavar="WHY", default="", help="Why something is given up; on record."),
     click.option("--export-to", metavar="PLACE", default="",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import json
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -18,6 +19,7 @@ from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDiv
 from drkit.failover.returning.exporting import refuse_lacking
 from drkit.failover.returning.gates import refuse_methods
 from drkit.failover.returning.tails import Unsound, method_of, of_json, to_json, why_unsound
+from drkit.flow_state.records import IncompleteRecord
 from drkit.model import TopicPartition
 
 CLEAN = PartitionDivergence("t", 0, DivergenceState.CLEAN, 10, 10, proven=True)
@@ -26,16 +28,33 @@ DIVERGED = CLEAN._replace(found=DivergenceState.DIVERGED, end=14, records=4)
 
 def refused(tail: PartitionDivergence, method: Method, **request: Any) -> str:
     """Why a method is refused for a partition; what asks a cluster is not reached."""
+    return refusal(tail, method, **request).what
+
+
+def refusal(
+    tail: PartitionDivergence,
+    method: Method,
+    *,
+    incomplete: IncompleteRecord | None = None,
+    more: Mapping[TopicPartition, Method] = MappingProxyType({}),
+    **request: Any,
+) -> Refused:
+    """The refusal of a method for a partition.
+
+    :param incomplete: what an aborted return has left
+    :param more: other partitions
+    """
     context: Any = SimpleNamespace(
         flow=SimpleNamespace(name="p->s", source="p", target="s"),
         scope=Scope({"t": "t"}, (), whole_flow=False),
         request=RunRequest(**request),
+        state=SimpleNamespace(get=lambda *_: incomplete),
     )
     at = TopicPartition("t", 0)
     why = why_unsound(tail, proven=False, copied_back=None)
     with pytest.raises(Refused) as caught:
-        refuse_methods(context, [Unsound(tail, why)], {at: method})
-    return caught.value.what
+        refuse_methods(context, [Unsound(tail, why)], {at: method, **more})
+    return caught.value
 
 
 def test_partitions_that_only_the_old_primary_has_are_refused() -> None:
@@ -67,8 +86,43 @@ def test_an_export_with_fewer_records_than_were_compared_is_refused() -> None:
         assert caught.value.evidence == said
 
 
-def test_keep_is_not_built() -> None:
-    assert refused(DIVERGED, Method.KEEP, methods={"t": "keep"}) == "the method keep is not built"
+@pytest.mark.parametrize(
+    ("tail", "seen"),
+    [
+        (CLEAN._replace(proven=False), "could not be proven"),
+        (DIVERGED._replace(proven=False), "could not be proven"),
+        (DIVERGED._replace(proven=False, why="epochs"), "epochs"),
+        (DIVERGED._replace(found=DivergenceState.REGROWN, differs_from=7), "regrown"),
+        (DIVERGED._replace(found=DivergenceState.RECREATED), "recreated"),
+        (DIVERGED._replace(found=DivergenceState.REGRESSED, records=0), "regressed"),
+        (DIVERGED._replace(only_new=2), "only on the new primary"),
+        (DIVERGED._replace(copy=CopyFate.REGRESSED), "its copy is regressed"),
+        (DIVERGED._replace(records=0), "diverged"),
+    ],
+)
+def test_a_tail_is_kept_behind_a_proven_beginning_only(tail: PartitionDivergence, seen: str) -> None:
+    error = refusal(tail, Method.KEEP)
+    assert error.what.startswith("the method keep needs a proven beginning")
+    assert seen in error.evidence
+
+
+def test_a_tail_is_not_kept_where_an_aborted_return_has_emptied_the_beginning() -> None:
+    error = refusal(DIVERGED, Method.KEEP, incomplete=IncompleteRecord("r1", 1, {0: 14}))
+    assert "the return r1, which was aborted, has emptied it" in error.evidence
+
+
+def test_a_topic_of_which_a_partition_has_to_be_emptied_keeps_no_tail() -> None:
+    """A partition that is younger than the failover has records of its own on both sides."""
+    error = refusal(DIVERGED, Method.KEEP, more={TopicPartition("t", 1): Method.REBUILD})
+    assert error.evidence == "t-1: it is younger than the failover"
+
+
+@pytest.mark.parametrize("chosen", ["discard", "quarantine"])
+def test_a_kept_tail_is_replayed(chosen: str) -> None:
+    for name in ("t", "*"):
+        error = refusal(DIVERGED, Method.KEEP, dispositions={name: chosen})
+        assert "another disposition was chosen" in error.what
+        assert chosen in error.evidence
 
 
 @pytest.mark.parametrize(

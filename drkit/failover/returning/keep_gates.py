@@ -1,0 +1,142 @@
+"""What stands against the method keep: the tail becomes part of both logs, so all of it must be certain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from drkit.counted import first_of
+from drkit.errors import Refused
+from drkit.export.check import check_files
+from drkit.export.hole import HoleKind
+from drkit.failover.core.choices import Disposition, Method, choice_for
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.loss.findings import CopyFate, DivergenceState
+from drkit.failover.loss.positions import scope_positions
+from drkit.failover.returning.tails import Unsound
+from drkit.flow_state.records import IncompleteRecord
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_configs
+from drkit.model import TopicPartition
+from drkit.offsets.translation import PartitionPosition
+
+_AGAIN: Final = f"{RETURN.command} --resume"
+Methods = Mapping[TopicPartition, Method]
+
+
+def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], methods: Methods) -> None:
+    """Refuse the method keep where a tail cannot become part of both logs.
+
+    :param found: partitions whose records cannot simply stay
+    :raises Refused: it cannot
+    :raises DrkitError: a cluster does not answer
+    """
+    kept = sorted(at for at, m in methods.items() if m is Method.KEEP)
+    topics = sorted({at.topic for at in kept})
+    if not kept:
+        return
+    _refuse_unclear(context, found, methods, topics)
+    chosen = {t: choice_for(context.request.dispositions, t) for t in topics}
+    others = [t for t, said in chosen.items() if said not in {None, Disposition.REPLAY}]
+    if others:
+        raise Refused(
+            "the method keep makes the tail a part of both logs, and another disposition was chosen",
+            where=context.flow.name,
+            evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
+            hint=f"{_AGAIN} --disposition {others[0]}=replay; or --method {others[0]}=rebuild",
+        )
+    _refuse_compacted(context, topics)
+    _refuse_unfinished(context, kept)
+
+
+def _refuse_unclear(
+    context: Context, found: Mapping[TopicPartition, Unsound], methods: Methods, topics: Collection[str]
+) -> None:
+    """Refuse topics of which a partition has anything but a tail behind a proven beginning."""
+    wrong = []
+    for at, method in sorted(methods.items()):
+        if at.topic not in topics or (method is Method.DELTA and at not in found):
+            continue
+        if method is not Method.KEEP:
+            wrong.append(f"{at}: it is younger than the failover")
+        elif (known := context.state.get(IncompleteRecord, at.topic)) and at.partition in known.emptied:
+            wrong.append(f"{at}: the return {known.run_id}, which was aborted, has emptied it")
+        elif why := _why_not(found[at]):
+            wrong.append(f"{at}: {why}")
+    if wrong:
+        raise Refused(
+            "the method keep needs a proven beginning, and records behind it that only the old primary has",
+            where=context.flow.source,
+            evidence=first_of(wrong),
+            hint=f"{_AGAIN} --method {min(topics)}=rebuild",
+        )
+
+
+def _why_not(unsound: Unsound) -> str:
+    tail = unsound.tail
+    if tail.found is not DivergenceState.DIVERGED or not unsound.has_tail:
+        return unsound.why
+    if tail.copy is not CopyFate.KEPT or tail.only_new or tail.differs_from is not None:
+        return tail.in_words
+    if not tail.proven:
+        return tail.why or "that it has what was copied could not be proven"
+    return ""
+
+
+def _refuse_compacted(context: Context, topics: Collection[str]) -> None:
+    """Refuse compacted topics: with the same records in another order another value of a key wins."""
+    names = {context.scope.topics[t]: t for t in topics}
+    policies = topic_configs(context.target_admin(), names)
+    wrong = {names[t] for t, c in policies.items() if "compact" in (c["cleanup.policy"].value or "")}
+    if context.source() is not None:
+        theirs = topic_configs(Cluster.connect(context.source_settings), topics)
+        wrong |= {t for t, c in theirs.items() if "compact" in (c["cleanup.policy"].value or "")}
+    if wrong:
+        raise Refused(
+            "a tail of a compacted topic cannot be kept: each side would have another newest value of a key",
+            where=context.flow.source,
+            evidence=first_of(sorted(wrong)),
+            hint=f"{_AGAIN} --method {min(wrong)}=rebuild",
+        )
+
+
+def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> None:
+    """Refuse a second tail before the copy had passed an earlier one."""
+    places = scope_positions(context, None)
+    wrong = []
+    for at in kept:
+        place = places[at]
+        if isinstance(place, PartitionPosition) and place.crossings:
+            end = place.crossings[-1].source_end
+            if place.frontier is None or place.frontier < end:
+                wrong.append(f"{at}: copied up to {place.frontier}, a tail was kept up to {end}")
+    if wrong:
+        raise Refused(
+            "the copy had not passed an earlier tail that a return has kept",
+            where=context.flow.name,
+            evidence=first_of(wrong),
+            hint=f"{_AGAIN} --method {min(kept).topic}=rebuild",
+        )
+
+
+def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
+    """Refuse tails among which records of the new primary stand: they would come a second time.
+
+    :param topics: by their names on the old primary
+    :raises Refused: there are some
+    """
+    exported = context.result(StepName.EXPORT)
+    manifest = check_files(exported["manifest"], exported["sha256"])
+    wrong = [
+        f"{p.topic}-{p.partition}"
+        for p in manifest.partitions
+        if p.topic in topics and any(part.holes.get(HoleKind.COPIED_BACK) for part in p.parts)
+    ]
+    if wrong:
+        raise Refused(
+            "records of the new primary stand in a tail that is to be kept",
+            where=context.flow.source,
+            evidence=first_of(wrong),
+            hint=f"{_AGAIN} --method {min(topics)}=rebuild",
+        )

@@ -1,0 +1,63 @@
+"""A tail that the old primary keeps is appended to the new one, before the flow back begins its partition."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, NamedTuple
+
+from drkit.errors import Failed
+from drkit.failover.core.choices import Disposition
+from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.returning.replays import planned_replay
+from drkit.flow_state.left_out import KeptTail
+from drkit.model import TopicPartition
+from drkit.replay.progress import ReplayProgress
+
+APPEND: Final = "append "
+"""The name of the effect, before the topic."""
+
+
+class AppendedTail(NamedTuple):
+    """A tail on both sides."""
+
+    first: int
+    """Offset of its first record on the old primary."""
+    copy: KeptTail
+    """On the new one."""
+
+
+def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTail]:
+    """Append the tails of a topic to the new primary, from the export; repeated, nothing twice.
+
+    :param topic: its name on the old primary
+    :raises Refused: the new primary has records of it already, or does not take them
+    :raises Failed: not all of it was appended
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    with (
+        context.effect(StepName.BEGIN, APPEND + topic) as outcome,
+        planned_replay(context, Disposition.REPLAY, [topic], kept=True) as (replayer, plan),
+    ):
+        done = replayer.run(plan, partial(_told, context))
+        records = {t.source: t.records for t in plan.export.tails}
+        firsts = {t.source: next(t.read()).offset for t in plan.export.tails}
+        found = {}
+        for at, result in sorted(done.items()):
+            if result.appended != records[at] or not result.ids or result.copied_to is None:
+                raise Failed(
+                    "the tail that is to be kept was not appended as a whole",
+                    where=f"{at} of {context.flow.source}",
+                    evidence=f"{result.appended} of {records[at]} records",
+                    hint=f"{RETURN.command} --resume",
+                )
+            copy = KeptTail(result.copied_to, frozenset(result.ids))
+            found[at] = AppendedTail(firsts[at], copy)
+            outcome[str(at)] = {"appended": result.appended, "up to": result.copied_to}
+    return found
+
+
+def _told(context: Context, progress: ReplayProgress) -> None:
+    line = f"{progress.at}: {progress.appended} appended, up to {progress.next} of the old primary"
+    context.tell(StepProgress(StepName.BEGIN, line))
+    context.journal.renew()

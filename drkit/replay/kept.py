@@ -1,0 +1,73 @@
+"""Tails that the old primary keeps: all of one is appended, once, or nothing of it. Pure.
+
+Both logs then have equal records. So none may be left out, and none may be there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from drkit.errors import Refused
+from drkit.replay.compare import TailFlag
+from drkit.replay.progress import ReplayProgress
+from drkit.replay.tail import Tail
+
+_REBUILD: Final = (
+    "the method rebuild, with --disposition TOPIC=replay --same content, appends what is missing"
+)
+
+
+def refuse_repeats(flags: bytes, where: str) -> None:
+    """Refuse to append a tail of which the new primary has records.
+
+    :param flags: of each record; without those of clients where they are other records
+    :raises Refused: it has some
+    """
+    replayed = sum(bool(f & TailFlag.REPLAYED) for f in flags)
+    alike = sum(bool(f & TailFlag.ALIKE) for f in flags)
+    if replayed:
+        raise Refused(
+            "records of the tail were replayed before: the method keep would have them twice",
+            where=where,
+            evidence=f"{replayed:,} of {len(flags):,} records have the header of a replay there",
+            hint=_REBUILD,
+        )
+    if alike:
+        raise Refused(
+            "the new primary has records with the content of some of the tail, and keep leaves none out",
+            where=where,
+            evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
+            hint=f"if they are others, --same none keeps both; if they are the same, {_REBUILD}",
+        )
+
+
+def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
+    """Refuse a tail that is being appended, or was appended, in the other way or by another run.
+
+    :param seen: what all runs have done in the partition of the new primary
+    :raises Refused: it is, or was
+    """
+    origin = tail.origin
+    for found in seen:
+        is_same_run = found.run_id == origin.run_id
+        if is_same_run and (found.ids is not None) is not origin.is_kept and not found.is_done:
+            raise Refused(
+                "the replay of this tail was begun in another way",
+                where=where,
+                evidence=f"the return that keeps the tail appends it: run {found.run_id}"
+                if found.ids is not None
+                else f"drkit replay has begun with export {found.run_id}",
+                hint="let that end, or roll back the return: drkit reprotect --abort"
+                if found.ids is not None
+                else "run that command to its end; then the method rebuild, with --same content",
+            )
+        overlaps = found.source_id == tail.topic_id and found.first < tail.end and tail.first < found.end
+        appended = overlaps and (found.appended or is_same_run)
+        if origin.is_kept and appended and not (is_same_run and found.ids is not None):
+            raise Refused(
+                "records of the tail were replayed before: the method keep would have them twice",
+                where=where,
+                evidence=f"{found.appended:,} records with export {found.run_id}",
+                hint=_REBUILD,
+            )

@@ -1,0 +1,69 @@
+"""A tail that the old primary keeps: all of it is appended, once, or nothing of it. No broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from drkit.errors import Refused
+from drkit.model import TopicPartition
+from drkit.replay.compare import Same, TailFlag
+from drkit.replay.kept import refuse_other_way, refuse_repeats
+from drkit.replay.progress import ReplayProgress
+from drkit.replay.records import HEADER, Origin
+from drkit.replay.tail import Export, Tail
+from drkit.wire import Record
+
+AT = TopicPartition("orders", 0)
+TAIL = Tail(Origin("c", AT, "r1"), UUID(int=1), 10, 20, 8, lambda _at: iter(()))
+EXPORT = Export("r1", "0" * 64, "c", "p->s", 1, (TAIL,))
+[KEPT] = EXPORT.kept().tails
+BEGUN = ReplayProgress(
+    run_id="r1", manifest="0" * 64, source_topic="orders", source_id=UUID(int=1), partition=0, first=10,
+    end=20, topic="orders", topic_id=UUID(int=2), same=Same.CONTENT, compared_to=50, records=8, next=15,
+    appended=4,
+)  # fmt: skip
+KEEPING = replace(BEGUN, ids=(7,), copied_to=60)
+
+
+def test_what_is_appended_is_equal_to_what_is_kept() -> None:
+    record = Record(12, 5, b"k", b"v", ((b"h", b"x"),))
+    assert KEPT.origin.stamped(record) == record
+    assert [name for name, _ in TAIL.origin.stamped(record).headers] == [b"h", HEADER]
+
+
+def test_its_progress_names_the_producers_and_where_it_ends() -> None:
+    assert ReplayProgress.of(KEEPING.to_json()) == KEEPING
+    assert not {"ids", "copied_to"} & BEGUN.to_json().keys(), "others have the bytes of before"
+
+
+def test_nothing_of_it_may_be_there() -> None:
+    refuse_repeats(bytes([0, TailFlag.KEY_CHANGED, 0]), "s")
+    with pytest.raises(Refused, match="keep leaves none out") as caught:
+        refuse_repeats(bytes([0, TailFlag.ALIKE | TailFlag.KEY_CHANGED]), "s")
+    assert "--same none" in caught.value.hint
+    with pytest.raises(Refused, match="were replayed before") as caught:
+        refuse_repeats(bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s")
+    assert caught.value.evidence.startswith("1 of 2 records")
+
+
+def test_only_the_run_that_began_it_continues() -> None:
+    done = replace(KEEPING, next=20, appended=8)
+    refuse_other_way(KEPT, [], "s")
+    refuse_other_way(KEPT, [KEEPING], "s")
+    refuse_other_way(TAIL, [BEGUN], "s")
+    refuse_other_way(TAIL, [done], "s")  # nothing is left to do
+    refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", first=0, end=10)], "s")
+    refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", source_id=UUID(int=9))], "s")
+    refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", appended=0)], "s")
+    with pytest.raises(Refused, match="begun in another way"):
+        refuse_other_way(TAIL, [KEEPING], "s")
+    for before in (BEGUN, replace(BEGUN, next=20)):
+        with pytest.raises(Refused):
+            refuse_other_way(KEPT, [before], "s")
+    for before in (replace(BEGUN, run_id="r0"), replace(KEEPING, run_id="r0")):
+        with pytest.raises(Refused, match="were replayed before"):
+            refuse_other_way(KEPT, [before], "s")
+        refuse_other_way(TAIL, [before], "s")  # it is compared by content
