@@ -52,7 +52,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("failover.groups", "failover.fencing", "failover.emptying"),
     ("failover.checks",),
     ("failover.steps",),
-    ("failover.old_primary",),
+    ("failover.old_primary", "failover.new_primary"),
     ("failover.returning",),
     ("failover",),
     ("watch",),

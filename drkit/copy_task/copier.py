@@ -127,7 +127,7 @@ class CopyTask:
             if not task.expired:
                 raise
             task.finish("expired")
-        startup = boottime() - task.started
+        startup, busy_seconds, looked, batches = boottime() - task.started, 0.0, boottime(), 0
         bounded = all(p.lease.end is not None for p in task.partitions)
         while not task.ending:
             if task.expired or task.seconds_left <= 0:  # expired, it would see no renewal either
@@ -138,8 +138,12 @@ class CopyTask:
                 task.finish("once")
             else:
                 await task.changed.wait(min(_WATCH_SECONDS, max(0.001, task.seconds_left)))
+            now = boottime()
+            if task.counters.batches != batches:
+                busy_seconds += now - looked
+            looked, batches = now, task.counters.batches
         await self._drain()
-        return report_of(task, self._source.health, startup)
+        return report_of(task, self._source.health, startup, busy_seconds)
 
     async def _start(self) -> None:
         task = self.task

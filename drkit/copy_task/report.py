@@ -60,13 +60,17 @@ class TaskReport:
     partitions: list[PartitionReport] = field(default_factory=list)
     looped: dict[int, int] = field(default_factory=dict)
     """Producer of an opposite flow → records that were left out."""
+    busy_seconds: float = 0.0
+    """For so long records arrived on the target, to about a fifth of a second."""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""
         return shallow_dict(self) | {"partitions": [p.as_dict() for p in self.partitions]}
 
 
-def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskReport:
+def report_of(
+    task: TaskContext, health: SourceHealth, startup: float, busy_seconds: float = 0.0
+) -> TaskReport:
     """The report of a task that ends now.
 
     :param startup: seconds until its first fetch
@@ -102,4 +106,5 @@ def report_of(task: TaskContext, health: SourceHealth, startup: float) -> TaskRe
             for p in task.partitions
         ],
         looped=task.counters.looped,
+        busy_seconds=busy_seconds,
     )

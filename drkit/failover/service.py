@@ -18,7 +18,7 @@ from drkit.failover.journal.journal import NoJournal, refuse_open
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
 from drkit.failover.rehearsal import rehearse
 from drkit.failover.returning.deciding import still_undecided
-from drkit.failover.returning.outlook import TopicOutlook, outlook
+from drkit.failover.returning.outlook import Outlook, outlook
 from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.runs import Runs
 from drkit.failover.steps.look import question_of
@@ -98,7 +98,7 @@ class FailoverService(Runs):
             undecided=error.evidence if error is not None else "",
         )  # fmt: skip
 
-    def outlook(self, request: RunRequest, topics: Sequence[str] = ()) -> list[TopicOutlook]:
+    def outlook(self, request: RunRequest, topics: Sequence[str] = ()) -> Outlook:
         """Return what a return would copy, keep and give up, topic by topic. Changes nothing.
 
         :raises DrkitError: the new primary does not answer; the old one may be away

@@ -27,6 +27,7 @@ from drkit.flow_state.kinds.run import (
     Process,
     ProducerIdsRecord,
     SkipsRecord,
+    SpeedRecord,
     StandbyRecord,
 )
 from drkit.flow_state.kinds.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
@@ -42,6 +43,7 @@ from drkit.flow_state.kinds.topics import (
 )
 from drkit.flow_state.kinds.turns import (
     CutRecord,
+    HeldSettingsRecord,
     IncompleteRecord,
     ReturnRecord,
     TailRecord,
@@ -63,6 +65,7 @@ __all__ = [
     "FenceSizesRecord",
     "GenerationRecord",
     "GuardAclsRecord",
+    "HeldSettingsRecord",
     "IncompleteRecord",
     "LeaseRecord",
     "NotSynchronised",
@@ -79,6 +82,7 @@ __all__ = [
     "RoleRecord",
     "SkipsRecord",
     "SourceSeenRecord",
+    "SpeedRecord",
     "StandbyRecord",
     "StateRecord",
     "TailRecord",
@@ -91,9 +95,9 @@ __all__ = [
 
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
-    SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
-    TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord, WrittenRecord, VerifiedRecord,
-    EventRecord, PromotionRecord,
+    SkipsRecord, SpeedRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord,
+    ConfigsRecord, TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord,
+    HeldSettingsRecord, WrittenRecord, VerifiedRecord, EventRecord, PromotionRecord,
     PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift,
     ControlKeyRecord, StandbyRecord,
 )  # fmt: skip

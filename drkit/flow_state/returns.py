@@ -6,12 +6,12 @@ stand in front of everything that is copied there, so copying waits for a return
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import cuts_of
-from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
+from drkit.flow_state.records import GenerationRecord, HeldSettingsRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.next_command import typed
 
@@ -85,6 +85,19 @@ def to_reprotect(primary: str, standby: str) -> str:
     :param standby: alias of the cluster that was promoted
     """
     return typed("drkit", "reprotect", "--flow", f"{primary}->{standby}")
+
+
+def held_settings(opposite: FlowState, now_ms: int) -> dict[str, Mapping[str, str]]:
+    """Values of settings of a flow's source that are not the topics' own, by topic: a person holds them.
+
+    :param opposite: the state of the flow in the other direction, which is on this flow's source
+    """
+    copies = opposite.readable(GenerationRecord)
+    return {
+        copies[name].target: record.not_its_own(now_ms)
+        for name, record in opposite.readable(HeldSettingsRecord).items()
+        if name in copies
+    }
 
 
 def begun_by_turn(state: FlowState) -> frozenset[str]:

@@ -20,14 +20,14 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from drkit import observe
-from drkit.clock import boottime, monotonic
+from drkit.clock import boottime, monotonic, wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import source_of_state_topic, state_topic
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import ClustersRecord, LeaseRecord, SkipsRecord, StateRecord
-from drkit.flow_state.returns import waiting_topics
+from drkit.flow_state.returns import held_settings, waiting_topics
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unnamed_flows import UnnamedFlows
@@ -108,6 +108,16 @@ class OppositeFlows:
         """Topics of the source that named flows have promoted and whose return has not begun, and why."""
         states = [other.state.records for other in self._others.values()]
         return waiting_topics(self._flow, states, self._state.records)
+
+    def held(self) -> dict[str, Mapping[str, str]]:
+        """Values of settings of the source's topics that are not their own: a hold has set them.
+
+        :raises DrkitError: the source does not answer
+        """
+        for other in self._others.values():
+            other.read()
+        now, states = wall_ms(), [other.state.records for other in self._others.values()]
+        return {topic: values for state in states for topic, values in held_settings(state, now).items()}
 
     def introduce(self) -> None:
         """Record the clusters of this flow; to be called before its lease is taken."""

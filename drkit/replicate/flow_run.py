@@ -11,6 +11,7 @@ from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.core.assignment import PartitionAssignment
+from drkit.copy_task.speed import note_speed
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.lease.run_lease import FlowLease
@@ -105,8 +106,7 @@ class FlowRun:
         self._internal = InternalTopics(target, job.flow, state)
         self._job = job
         self._source, self._target, self._state = source, target, state
-        self._lease, self._opposite = lease, opposite
-        self._flow = job.flow
+        self._lease, self._opposite, self._flow = lease, opposite, job.flow
         self._sync, self._acls = self._syncs()
         self._ids = own_ids(target.settings, job.flow, state)
         self._frozen = FrozenTopics(job.flow.name, state.records, self._ids)
@@ -164,12 +164,12 @@ class FlowRun:
 
     def _syncs(self) -> tuple[TopicSync, AclSync]:
         """The syncs of the source's topics and ACLs, by the flow's current settings."""
-        world = self._source, self._target, self._flow, self._state
+        other, world = self._opposite, (self._source, self._target, self._flow, self._state)
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
-        explained = partial(self._opposite.explain_records, both_ways=self._job.both_ways)
-        topics = TopicSync(*world, claims=self._opposite.claims, explained=explained)
-        made = partial(self._opposite.records, AclsRecord)
-        return topics, AclSync(*world, opposite=made, writer=writer, waiting=self._opposite.promoted)
+        explained = partial(other.explain_records, both_ways=self._job.both_ways)
+        topics = TopicSync(*world, claims=other.claims, explained=explained, held=other.held)
+        made = partial(other.records, AclsRecord)
+        return topics, AclSync(*world, opposite=made, writer=writer, waiting=other.promoted)
 
     def _look(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""
@@ -213,6 +213,7 @@ class FlowRun:
     def _epoch_ended(self, reports: list[Report]) -> None:
         """Called by the epochs' thread between two of them."""
         self._progress.epoch_ended(reports)
+        note_speed(self._state, reports)
         last = self._job.once and self._job.all_copied()
         self._epochs.epoch_ended(reports, last=last)
         if last:

@@ -24,7 +24,7 @@ from drkit.status.model import FlowStatus
 from drkit.status.pair.delta import RETENTION_BYTES, PartitionDelta, bound_of
 from drkit.status.pair.facts import DirectionFacts, TopicLag, fenced_topics
 from drkit.status.pair.journal import JournalRuns
-from drkit.status.pair.judge import deltas_of, judge
+from drkit.status.pair.judge import Delta, deltas_of, judge
 from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
 from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, retention_of
 
@@ -189,19 +189,20 @@ class PairedCollector(StatusCollector):
         bounds: dict[PairTopic, DeltaBound] = {}
         for number, flow in enumerate(flows):
             if found := deltas_of(pair, flow, is_first=number == 0):
-                known = self._bounds(flow.target, {n: d.role for n, d in found.items()}, now_ms)
+                known = self._bounds(flow.target, found, now_ms)
                 bounds |= {found[name].topic: bound for name, bound in known.items()}
         return replace(pair, topics=tuple(replace(t, delta=bounds.get(t)) for t in pair.topics))
 
-    def _bounds(self, active: str, roles: Mapping[str, RoleRecord], now_ms: int) -> dict[str, DeltaBound]:
+    def _bounds(self, active: str, found: Mapping[str, Delta], now_ms: int) -> dict[str, DeltaBound]:
         """The bound of each promoted topic of the active side."""
+        roles = {name: delta.role for name, delta in found.items()}
         try:
             settings = retention_of(self._sides[active], roles)
             held = self._loop.run(self._held, active, roles, settings)
         except (DrkitError, RawError) as error:
             return dict.fromkeys(roles, DeltaBound(unknown=error_line(error)))
         return {
-            name: bound_of(settings[name], held[name], role.at_ms, now_ms)
+            name: bound_of(settings[name], held[name], role.at_ms, now_ms, found[name].held)
             if name in settings and name in held
             else DeltaBound(unknown=f"{active} does not tell about the topic")
             for name, role in roles.items()

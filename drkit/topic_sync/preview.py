@@ -83,6 +83,9 @@ def _looks(
                 explained = partial(opposite.explain_records, both_ways=flow.has_opposite_in(flows))
                 claims = opposite.claims
                 world = source, target, flow, state
-                yield flow, TopicSync(*world, effects=False, claims=claims, explained=explained).look()
+                sync = TopicSync(
+                    *world, effects=False, claims=claims, explained=explained, held=opposite.held
+                )
+                yield flow, sync.look()
             finally:
                 opposite.close()

@@ -82,6 +82,18 @@ class TopicSyncResult:
     """The changes that were made on the target (or, in a dry run, would be), in their order."""
 
 
+def without_held(configs: Configs, held: Mapping[str, str]) -> Configs:
+    """The settings of a source topic that are its own: those of a hold stay as they are on the target.
+
+    :param held: values that a hold has set
+    """
+    return {
+        n: setting
+        for n, setting in configs.items()
+        if n not in held or setting.value != held[n] or not setting.is_set_on_topic
+    }
+
+
 def decide(
     flow: FlowSettings, source: Topic, target: Topic | None, known: GenerationRecord | None
 ) -> Decision:

@@ -32,6 +32,7 @@ from drkit.topic_sync.rules import (
     Pair,
     TopicSyncResult,
     decide,
+    without_held,
 )
 from drkit.topology.topic_configs import is_compacted
 
@@ -48,6 +49,7 @@ class TopicSync:
     :param effects: False only reports what would be done
     :param claims: topics of the source, by name and id, that are not to be copied, and why
     :param explained: whether a flow in the other direction accounts for records on the target
+    :param held: by topic of the source, values of settings that are not its own: they are not followed
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class TopicSync:
         effects: bool = True,
         claims: Callable[[Mapping[str, UUID]], Mapping[str, DrkitError]] = lambda _topics: {},
         explained: Callable[[], bool] = lambda: False,
+        held: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
         clock: Seconds = monotonic,
     ) -> None:
         self._source = source
@@ -67,7 +70,7 @@ class TopicSync:
         self._flow = flow
         self._state = state
         self._effects = effects
-        self._claims = claims
+        self._claims, self._held = claims, held
         self._clock = clock
         self._compared_at: float | None = None
         self._configs: dict[UUID, Configs] = {}
@@ -121,7 +124,9 @@ class TopicSync:
         sources, refused = one_by_one(describe_topics, self._source, names)
         unknown = [n for n, t in sources.items() if t.topic_id not in self._configs]
         configs, unread = one_by_one(topic_configs, self._source, unknown)
-        self._configs |= {sources[n].topic_id: c for n, c in configs.items()}
+        # A hold is on record before it shows, so it is asked for after the settings.
+        held = self._held() if configs else {}
+        self._configs |= {sources[n].topic_id: without_held(c, held.get(n, {})) for n, c in configs.items()}
         naming = self._flow.naming_policy
         refused |= self._rivals.refused(sources)
         claimed = self._claims({n: t.topic_id for n, t in sources.items()})

@@ -163,6 +163,24 @@ class ConfigRules:
             wants[MIN_INSYNC_REPLICAS] = Want(str(replicas), why)
 
 
+_FOREVER: Final = "-1"
+_DELETES: Final[Mapping[str, str]] = {"retention.ms": _FOREVER, "retention.bytes": _FOREVER}
+_COMPACTS: Final[Mapping[str, str]] = {"max.compaction.lag.ms": WIDEST, "min.compaction.lag.ms": WIDEST}
+
+
+def keeping_all(configs: Mapping[str, Setting]) -> dict[str, str]:
+    """The settings with which nothing is removed from a topic."""
+    setting = configs.get("cleanup.policy")
+    policy = (setting.value if setting is not None else None) or ""
+    return (dict(_DELETES) if "delete" in policy else {}) | (dict(_COMPACTS) if "compact" in policy else {})
+
+
+def own_value(configs: Mapping[str, Setting], name: str) -> str | None:
+    """The value that is set on the topic itself; None: it inherits one."""
+    found = configs.get(name)
+    return found.value if found is not None and found.is_set_on_topic else None
+
+
 def is_fence(name: str, setting: Setting) -> bool:
     """Whether this is drkit's fence on a cluster without ACLs: it must never reach the other cluster."""
     return name == MAX_MESSAGE_BYTES and setting.value is not None and int(setting.value) < FENCE_BELOW_BYTES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from drkit.cli.actions.failover_abort import check_lost, connected
@@ -47,9 +48,10 @@ def failover(
     repoint_others: bool,
     quiet: bool,
     verbose: bool,
+    acls_only_home: str | None = None,
 ) -> None:
     """Run ``drkit failover``."""
-    _check(quiet=quiet, dry_run=dry_run, clients_cut=clients_cut, planned=planned)
+    _check(quiet=quiet, dry_run=dry_run, clients_cut=clients_cut, planned=planned, acls=acls_only_home)
     check_lost(target_lost, abort=abort)
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
@@ -57,28 +59,32 @@ def failover(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
         keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum, clients_cut=clients_cut,
+        acls_only_home=acls_only_home or "",
     )  # fmt: skip
     chosen = settings.one_flow(flow)
     with connected(settings, chosen, target_lost, aborts=abort and not dry_run, yes=yes) as service:
-        if service is None:
-            return
-        if dry_run:
+        if service is not None and dry_run:
             show_rehearsal(chosen.name, service.rehearse(groups, request, topics), quiet=quiet)
-            return
+        elif service is not None:
 
-        def work() -> dict[str, Any]:
-            if resume:
-                return _found(settings, flow, lambda: service.resume(request, take_over=take_over))
-            if abort:
-                return _found(settings, flow, lambda: service.abort(_ASKED, take_over=take_over))
-            return service.begin(groups, request, asking(yes=yes), topics=topics)
+            def work() -> dict[str, Any]:
+                again = partial(service.resume, request) if resume else partial(service.abort, _ASKED)
+                if resume or abort:
+                    return _found(settings, flow, partial(again, take_over=take_over))
+                return service.begin(groups, request, asking(yes=yes), topics=topics)
 
-        reported(service, work, verbose=verbose)
+            reported(service, work, verbose=verbose)
 
 
-def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool) -> None:
+def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool, acls: str | None) -> None:
     if quiet and not dry_run:
         raise Usage("--quiet is for --dry-run", where=_PLACE, hint=f"{_PLACE} --all --dry-run --quiet")
+    if acls and not planned:
+        raise Usage(
+            "--acls-only-home is for --planned: only then both sides are compared",
+            where=_PLACE,
+            hint="drkit failover --all --planned --acls-only-home remove",
+        )
     if clients_cut and not planned:
         raise Usage(
             "--clients-cut is for --planned: only after a switchover the old primary becomes the standby",

@@ -48,6 +48,12 @@ from drkit.cli.loading import work
 )
 @click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
 @click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
+@click.option(
+    "--acls-only-home",
+    type=click.Choice(["remove", "keep"]),
+    default=None,
+    help="With --planned, back to a former primary: ACLs that give clients there what they may not do here.",
+)
 @click.option("--leave-behind", metavar="TOPIC", multiple=True, help="Has no copy, and remains. Repeatable.")
 @click.option("--verbose", is_flag=True, help="A report with each step's notes and seconds.")
 @click.option("--repoint-others", is_flag=True, help="Send clients to the standby that do not move, too.")

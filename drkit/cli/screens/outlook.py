@@ -3,47 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.config import FlowSettings
-from drkit.counted import counted, first_of
-from drkit.failover.core.choices import Disposition
+from drkit.counted import counted, first_of, size_text
+from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.machine import RETURN
-from drkit.failover.returning.outlook import TopicOutlook
+from drkit.failover.new_primary.costs import CopyRate, MethodCost
+from drkit.failover.returning.outlook import Outlook, TopicOutlook
+from drkit.status.pair.model import DeltaBound
+from drkit.status.pair.text import utc
 
 _SHOWN: Final = 10
 _UNKNOWN: Final = "unknown"
+_MINUTE: Final = 60
+_HOUR: Final = 3600
 
 
-def show_outlook(found: Sequence[TopicOutlook], flow: FlowSettings) -> None:
+def show_outlook(outlook: Outlook, flow: FlowSettings) -> None:
     """Print the plan of a return.
 
     :param flow: the flow that was failed over
     """
+    found, rate = outlook
     next_ = [to_type(line) for line in next_of(found, flow)]
     if session().as_json:
-        emit({"flow": flow.name, "topics": [t.to_json() for t in found], "next": next_})
+        topics = [t.to_json() for t in found]
+        emit({"flow": flow.name, "topics": topics, "rate": rate.to_json(), "next": next_})
         return
     emit([row_of(t) for t in found])
-    for line in (*notes_of(found, flow), *(f"{n}. {line}" for n, line in enumerate(next_, start=1))):
+    notes = (*notes_of(found, flow), *whole_until(found), rate_note(rate))
+    for line in (*notes, *(f"{n}. {line}" for n, line in enumerate(next_, start=1))):
         emit(line)
 
 
 def row_of(t: TopicOutlook) -> dict[str, Any]:
     """A topic of the plan, as a row."""
-    since = datetime.fromtimestamp(t.promoted_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "topic": t.topic,
-        "since": since + (" (planned)" if t.planned else ""),
+        "since": utc(t.promoted_ms) + (" (planned)" if t.planned else ""),
         "partitions": _kinds(t.found, t.partitions),
         "only on the old": _records(t),
-        "delta": f"{t.delta:,}",
-        "whole": f"{t.whole:,}",
+        "delta": _sent(t.delta, t.costs.get(Method.DELTA)),
+        "whole": _sent(t.whole, t.costs.get(Method.REBUILD)),
         "method": ", ".join(t.methods) or _UNKNOWN,
-        "copies": _UNKNOWN if t.copies is None else f"{t.copies:,}",
+        "copies": _UNKNOWN if t.copies is None else _sent(t.copies, t.chosen),
+        "delta whole until": _until(t.bound),
     }
 
 
@@ -67,11 +74,34 @@ def notes_of(found: Iterable[TopicOutlook], flow: FlowSettings) -> Iterator[str]
         yield f"unknown until contact: {why}"
 
 
+def whole_until(found: Iterable[TopicOutlook]) -> Iterator[str]:
+    """The topic whose delta ends first, and what keeps it longer."""
+    limited = [(t.bound.until_ms, t) for t in found if t.bound is not None and t.bound.until_ms is not None]
+    if not limited:
+        return
+    until_ms, first = min(limited, key=lambda x: x[0])
+    assert first.bound is not None  # noqa: S101  it has a bound
+    said = "may not be whole since" if first.bound.used >= 1 else "is whole until"
+    yield f"the delta {said} {utc(until_ms)} ({first.topic}: {first.bound.by})"
+
+
+def rate_note(rate: CopyRate) -> str:
+    """Where the seconds come from."""
+    speed = f"{size_text(rate.bytes_per_second)}/s"
+    if rate.is_estimate:
+        return f"seconds are an estimate, by {speed}: no epoch of this pair was measured while it was behind"
+    when = "" if rate.measured_ms is None else f" at {utc(rate.measured_ms)}"
+    return f"seconds by {speed}, which {rate.measured_by} has copied{when}, in its fastest epoch"
+
+
 def next_of(found: Sequence[TopicOutlook], flow: FlowSettings) -> list[str]:
     """What to type: one way through; the choices are named."""
     command = f"{RETURN.command} --flow '{flow.name}'"
+    keep = [f"to keep the delta whole until {flow.source} has it: {command} --hold"] * any(
+        t.bound is not None and t.bound.until_ms is not None for t in found
+    )
     if any(t.unknown for t in found):
-        return [f"when {flow.source} answers: {command} --plan"]
+        return [f"when {flow.source} answers: {command} --plan", *keep]
     tails = [t.topic for t in found if t.only_old]
     words = [f"--disposition {t}={'|'.join(Disposition)}" for t in tails[:_SHOWN]]
     if len(tails) > _SHOWN:
@@ -80,8 +110,34 @@ def next_of(found: Sequence[TopicOutlook], flow: FlowSettings) -> list[str]:
     words += ['--reason "WHY"'] if any(t.emptied for t in found) else []
     lines = [" ".join((command, *words))]
     if tails:
-        lines.append(f"to keep and export them now, and decide later: {command} --export-to PLACE --hold")
-    return lines
+        lines.append(
+            f"to keep and export them now, and decide later: {command} --export-to PLACE --until-export"
+        )
+    return [*lines, *keep]
+
+
+def _sent(offsets: int, cost: MethodCost | None) -> str:
+    """A number of offsets, with the bytes and the seconds that they take."""
+    if cost is None or cost.bytes is None or cost.seconds is None:
+        return f"{offsets:,}"
+    return f"{offsets:,} ({size_text(cost.bytes)}, {_duration(cost.seconds)})"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    minutes, hours = seconds / _MINUTE, seconds / _HOUR
+    return f"{minutes:.0f} min" if hours < 1 else f"{hours:.1f} h"
+
+
+def _until(bound: DeltaBound | None) -> str:
+    if bound is None or bound.unknown:
+        return _UNKNOWN
+    if bound.until_ms is not None:
+        return utc(bound.until_ms) if bound.used < 1 else f"since {utc(bound.until_ms)} perhaps not"
+    if bound.size_used is not None:
+        return f"by size: {bound.size_used:.0%} used"
+    return "held" if bound.held_ms is not None else "not limited"
 
 
 def _records(t: TopicOutlook) -> str:

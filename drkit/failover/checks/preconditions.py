@@ -13,6 +13,7 @@ from drkit.counted import counted, first_of
 from drkit.detect.reasons import Reason
 from drkit.errors import Refused
 from drkit.failover.checks.against import PreconditionInput, by_the_table
+from drkit.failover.checks.home_acls import refused
 from drkit.failover.checks.survey import ClusterIdentity
 from drkit.failover.checks.written import refusal
 from drkit.next_command import leave_behind
@@ -182,6 +183,10 @@ def _written(q: PreconditionInput) -> Iterator[Refused]:
         yield refusal(q.flow, q.survey.target.alias, q.survey.written)
 
 
+def _acls_only_home(q: PreconditionInput) -> Iterator[Refused]:
+    yield from refused(q.survey.home_acls, q.request, (q.survey.source.alias, q.survey.target.alias))
+
+
 def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
     if q.scope.whole_flow or q.request.repoint_others:
         return
@@ -246,6 +251,11 @@ GATES: Final = (
         "failover-written-standby",
         _written,
         "`--planned`, and somebody else wrote to the standby since a turn; no flag overrules it",
+    ),
+    Precondition(
+        "failover-acls-only-home",
+        _acls_only_home,
+        "`--planned`, and ACLs allow clients at home what they may not do where they are now",
     ),
     Precondition(
         "failover-repoint-others",

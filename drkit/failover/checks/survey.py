@@ -11,6 +11,7 @@ from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
 from drkit.detect.speakers import Speakers
 from drkit.errors import ClusterUnreachable
+from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
 from drkit.failover.checks.outside import Outside, look_outside
 from drkit.failover.checks.reach import Reach, look_reach
 from drkit.failover.checks.ready import unready_topics
@@ -94,6 +95,8 @@ class Survey:
     """Transactional ids that hang at brokers of the target, since it was fenced by size as a primary."""
     written: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions to which somebody else wrote on the target since a turn, and where."""
+    home_acls: HomeAcls = NOT_COMPARED
+    """What clients may do on the side to which they return, and not where they are now."""
 
     @property
     def risk(self) -> Risk:
@@ -117,6 +120,7 @@ class Survey:
             "facts": self.facts.to_json(),
             "outside": self.outside.to_json(),
             "reach": [r.in_words() for r in self.reach],
+            "acls_only_home": [str(a) for a in self.home_acls.only_home],
         }
 
 
@@ -173,6 +177,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
+        home_acls=look_home_acls(context, turned, answers=source is not None),
     )
 
 

@@ -49,6 +49,9 @@ class RunRequest(NamedTuple):
     give_up_history: tuple[str, ...] = ()
     """Topics whose earliest records the old primary alone still has, and may lose."""
 
+    acls_only_home: str = ""
+    """What becomes of ACLs that only the side has to which clients return: ``remove`` or ``keep``."""
+
     def to_json(self) -> dict[str, Any]:
         """Return the request as plain data, for the journal."""
         return {k: _plain(v) for k, v in self._asdict().items()}

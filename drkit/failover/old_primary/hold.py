@@ -14,14 +14,10 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import ConfigValue, alter_topic_configs, topic_configs
-from drkit.topology.topic_configs import WIDEST
+from drkit.topology.topic_configs import keeping_all, own_value
 
 HOLD: Final = "hold"
 """The effect of CONTACT; its details hold the values of before."""
-_POLICY: Final = "cleanup.policy"
-_FOREVER: Final = "-1"
-_DELETES: Final[Mapping[str, str]] = {"retention.ms": _FOREVER, "retention.bytes": _FOREVER}
-_COMPACTS: Final[Mapping[str, str]] = {"max.compaction.lag.ms": WIDEST, "min.compaction.lag.ms": WIDEST}
 Before = dict[str, dict[str, str | None]]
 """Topic → setting → its value on the topic before; None: the topic had none of its own."""
 
@@ -34,12 +30,12 @@ def hold(context: Context, topics: Collection[str]) -> int:
     """
     cluster = Cluster.connect(context.source_settings)
     existing = topic_configs(cluster, topics)
-    before = {t: {name: _own(c, name) for name in held_settings(c)} for t, c in existing.items()}
+    before = {t: {name: own_value(c, name) for name in keeping_all(c)} for t, c in existing.items()}
     before |= held(context)
     if not before:
         return 0
     with context.effect(StepName.CONTACT, HOLD, before=before) as outcome:
-        changes = {t: held_settings(c) for t, c in existing.items() if not _is_held(c)}
+        changes = {t: keeping_all(c) for t, c in existing.items() if not _is_held(c)}
         _judge(context, alter_topic_configs(cluster, changes), "held")
         outcome["held"] = sorted(before)
     return len(before)
@@ -62,26 +58,15 @@ def release(context: Context, topics: Collection[str]) -> list[str]:
         return []
     cluster = Cluster.connect(context.source_settings)
     changes = {
-        t: {n: v for n, v in before[t].items() if _own(c, n) == held_settings(c).get(n)}
+        t: {n: v for n, v in before[t].items() if own_value(c, n) == keeping_all(c).get(n)}
         for t, c in topic_configs(cluster, before).items()
     }
     _judge(context, alter_topic_configs(cluster, changes), "released")
     return sorted(before)
 
 
-def held_settings(configs: Mapping[str, ConfigValue]) -> dict[str, str]:
-    """The settings with which nothing is removed from a topic."""
-    policy = configs[_POLICY].value or ""
-    return (dict(_DELETES) if "delete" in policy else {}) | (dict(_COMPACTS) if "compact" in policy else {})
-
-
 def _is_held(configs: Mapping[str, ConfigValue]) -> bool:
-    return all(_own(configs, name) == value for name, value in held_settings(configs).items())
-
-
-def _own(configs: Mapping[str, ConfigValue], name: str) -> str | None:
-    found = configs.get(name)
-    return found.value if found is not None and found.is_set_on_topic else None
+    return all(own_value(configs, name) == value for name, value in keeping_all(configs).items())
 
 
 def _judge(context: Context, refused: Mapping[str, Exception], done: str) -> None:

@@ -16,15 +16,15 @@ from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDiv
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import unplanned
 from drkit.failover.returning.tails import Unsound, to_json, why_unsound
-from drkit.flow_state.records import IncompleteRecord, RoleRecord
+from drkit.flow_state.records import HeldSettingsRecord, IncompleteRecord, RoleRecord
 from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
+from drkit.status.pair.delta import DELETE_RETENTION_MS, tombstones_whole_until
 
 _DEPTH: Final = 100
 """Records of each partition that are compared by content after a switchover: it found both sides equal, under
 a proven fence, so every later loss or write shows in the last ones."""
-_TOMBSTONES: Final = "delete.retention.ms"
 
 
 class CompareStep:
@@ -173,11 +173,15 @@ def _forgotten_deletions(context: Context) -> dict[str, str]:
 
     :raises DrkitError: the new primary does not answer
     """
-    roles, now, found = context.state.all(RoleRecord), context.wall(), {}
+    roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
+    now, found = context.wall(), {}
     names = {target: name for name, target in context.scope.topics.items()}
     for target, configs in topic_configs(context.target_admin(), names).items():
-        kept, away = int(configs[_TOMBSTONES].value or 0), now - roles[names[target]].at_ms
-        if "compact" in (configs["cleanup.policy"].value or "") and away >= kept:
+        name, since = names[target], roles[names[target]].at_ms
+        values = {n: c.value for n, c in configs.items()}
+        until = tombstones_whole_until(values, since, held.get(name))
+        if until is not None and now >= until:
+            kept, away = int(values[DELETE_RETENTION_MS] or 0), now - since
             found[names[target]] = (
                 f"it was promoted {away // 1000} s ago, and the new primary keeps tombstones for"
                 f" {kept // 1000} s: keys that were deleted there would live on"

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from drkit.errors import DrkitError
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
+from drkit.failover.new_primary.costs import (
+    CopyRate,
+    MethodCost,
+    PartitionSize,
+    chosen_cost,
+    costs_of,
+    rate_of,
+)
 from drkit.failover.returning.compare import compared, cuts_of, unsound
 from drkit.failover.returning.contact import ends_now
 from drkit.failover.returning.deciding import methods_of
 from drkit.failover.returning.gates import early_groups, late_groups
 from drkit.failover.returning.tails import Unsound
-from drkit.flow_state.records import RoleRecord
+from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.kafka.raw import RawError
+from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends
+from drkit.status.pair.delta import PartitionDelta, bound_of
+from drkit.status.pair.model import DeltaBound
+from drkit.status.pair.reading import DeltaLook, retention_of, volumes
 
 
 @dataclass(frozen=True)
@@ -56,13 +69,31 @@ class TopicOutlook:
     """Groups that the method keep leaves without a position until they have read the appended tail."""
     unknown: str = ""
     """Why the old primary could not be compared; empty: it was."""
+    costs: Mapping[str, MethodCost] = field(default_factory=dict)
+    """Method → what it would send if it were walked for all partitions."""
+    chosen: MethodCost | None = None
+    """What these methods send; None: unknown until it answers."""
+    bound: DeltaBound | None = None
+    """Until when the new primary keeps the delta whole; None: it has none of the topic."""
 
     def to_json(self) -> dict[str, Any]:
         """The outlook as plain data."""
-        return asdict(self)
+        found = asdict(replace(self, costs={}, chosen=None, bound=None))
+        found["costs"] = {name: cost._asdict() for name, cost in self.costs.items()}
+        found["chosen"] = None if self.chosen is None else self.chosen._asdict()
+        found["bound"] = None if self.bound is None else self.bound._asdict()
+        return found
 
 
-def outlook(context: Context) -> list[TopicOutlook]:
+class Outlook(NamedTuple):
+    """What a return would do."""
+
+    topics: list[TopicOutlook]
+    rate: CopyRate
+    """By which seconds are computed."""
+
+
+def outlook(context: Context) -> Outlook:
     """What a return of the scope would do, by what is chosen. Changes nothing.
 
     :raises DrkitError: the new primary does not answer
@@ -70,8 +101,45 @@ def outlook(context: Context) -> list[TopicOutlook]:
     context.state.load()
     names = list(context.scope.topics.values())
     ends: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
+    sizes, bounds, rate = _sizes(context, ends), _bounds(context), rate_of(context)
     wrong, why = _looked_at(context)
-    return [_of(context, name, ends, wrong, why) for name in sorted(context.scope.topics)]
+    found = []
+    for name in sorted(context.scope.topics):
+        topic = _of(context, name, ends, wrong, why)
+        mine = {at.partition: size for at, size in sizes.items() if at.topic == name}
+        topic = replace(topic, costs=costs_of(mine.values(), rate), bound=bounds.get(name))
+        if wrong is not None:
+            methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
+            topic = replace(topic, chosen=chosen_cost(mine, methods, rate))
+        found.append(topic)
+    return Outlook(found, rate)
+
+
+def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicPartition, PartitionSize]:
+    """What the partitions of the new primary have, by their names on the old one."""
+    topics = context.run(metadata, context.target, sorted({at.topic for at in ends}))
+    bytes_of: dict[TopicPartition, int] = context.run(volumes, context.target, topics)
+    names, cuts = {target: name for name, target in context.scope.topics.items()}, cuts_of(context)
+    found = {}
+    for at, e in ends.items():
+        mine = TopicPartition(names[at.topic], at.partition)
+        delta = PartitionDelta(cuts.get(mine, e.start), e.start, e.end, size=bytes_of.get(at))
+        found[mine] = PartitionSize(delta.size, delta.bytes)
+    return found
+
+
+def _bounds(context: Context) -> dict[str, DeltaBound]:
+    """Until when the new primary keeps the delta, by names on the old one; as `drkit status` says it."""
+    roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
+    by_target = {target: roles[name] for name, target in context.scope.topics.items()}
+    settings = retention_of(context.target_settings, by_target)
+    look = partial(DeltaLook().partitions, sizes=True)
+    parts: dict[str, list[PartitionDelta]] = context.run(look, context.target, by_target)
+    return {
+        name: bound_of(settings[target], parts[target], roles[name].at_ms, context.wall(), held.get(name))
+        for name, target in context.scope.topics.items()
+        if target in settings and target in parts
+    }
 
 
 def _looked_at(context: Context) -> tuple[list[Unsound] | None, str]:

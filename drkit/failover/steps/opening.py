@@ -19,6 +19,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.guard import guards, lift_guard
 from drkit.failover.fencing.source_record import mark_opened, mark_opening, refuse_aborted
+from drkit.failover.steps.home_acls import planned_removals, remove_only_home
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -68,6 +69,7 @@ class OpenStep:
                 StepEffect(f"set {_shown(settings)}", f"{target}: {topic}", "as on the source")
                 for topic, settings in sorted(_configs(context).items())
             ),
+            *planned_removals(context),
             *(StepEffect(f"create acl {acl}", target, _HELD) for acl in sorted(given.grant)),
             *(StepEffect(f"delete acl {acl}", target, _GUARD) for acl in sorted(given.lift)),
             *(StepEffect(f"delete acl {acl}", target, _GUARD) for acl in sorted(guards(context))),
@@ -100,6 +102,7 @@ class OpenStep:
         if failed:
             raise _refused("settings of topics", context, failed)
         notes = [*again, f"{counted(len(scope.topics), 'topic')} of {context.flow.target} open for producers"]
+        notes += remove_only_home(context)
         given, left_out = _promotion(context)
         if given.grant or given.lift:
             notes.append(self._let_in(context, given))

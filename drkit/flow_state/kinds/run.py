@@ -180,6 +180,24 @@ class ClustersRecord(StateRecord):
 
 
 @record
+class SpeedRecord(StateRecord):
+    """The fastest epoch lately in which the flow was behind all the time: what it is able to copy."""
+
+    KEY: ClassVar[str] = "speed"
+    REQUIRED: ClassVar[bool] = False
+
+    at_ms: int = stored(whole())
+    bytes: int = stored(whole())
+    seconds: float = stored(seconds)
+    """For so long records arrived on the target."""
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Bytes of all tasks together, per second."""
+        return self.bytes / self.seconds if self.seconds > 0 else 0.0
+
+
+@record
 class SkipsRecord(StateRecord):
     """Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
 

@@ -30,6 +30,7 @@ _spans = mapping_of(digits, row(whole(), whole()))
 _crossings = mapping_of(digits, tuple_of(row(whole(), whole(), whole(), whole())))
 _kept = mapping_of(digits, row(whole(), tuple_of(whole())))
 _MAY_BE_EMPTY: Final = ("emptied", "rebuilt", "crossings", "kept")
+_STILL_SHOWN_MS: Final = 60_000
 
 
 @record
@@ -158,6 +159,35 @@ class IncompleteRecord(TopicRecord):
     since_ms: int = stored(whole())
     emptied: Mapping[int, int] = stored(_offsets)
     """By partition: the offset up to which it was emptied."""
+
+
+@record
+class HeldSettingsRecord(TopicRecord):
+    """A person had the new primary keep all of a topic until another cluster has it, too.
+
+    The record is written before the settings, and stays when they are put back.
+    """
+
+    KEY: ClassVar[str] = "held-settings/"
+
+    at_ms: int = stored(whole())
+    """When it last changed a setting; 0: it never did."""
+    by: str = stored(prose)
+    before: Mapping[str, str | None] = stored(mapping_of(name, optional(prose)))
+    """By setting: its value on the topic before; None: the topic had none of its own."""
+    held: Mapping[str, str] = stored(mapping_of(name, prose))
+    """By setting: the value that keeps everything."""
+    ended_ms: int | None = stored(optional(whole()), default=None, omit_none=True)
+    """When they were put back; None: they are held."""
+
+    def holds(self, settings: Mapping[str, str | None]) -> bool:
+        """Whether a topic's settings keep everything now, and this record is why."""
+        return self.ended_ms is None and all(settings.get(n) == value for n, value in self.held.items())
+
+    def not_its_own(self, now_ms: int) -> Mapping[str, str]:
+        """Values that are not the topic's own; a broker may show them still when they were just put back."""
+        is_over = self.ended_ms is not None and now_ms > self.ended_ms + _STILL_SHOWN_MS
+        return {} if is_over else self.held
 
 
 @record

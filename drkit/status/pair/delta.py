@@ -2,7 +2,7 @@
 
 The bounds are the earliest possible ones. A record goes by time when its segment's newest timestamp is older
 than ``retention.ms``, so never before its own timestamp is. A tombstone goes ``delete.retention.ms`` after it
-was cleaned, so never earlier than that after the promotion.
+was cleaned, so never earlier than that after the promotion; while the cleaner is held, none goes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from drkit.flow_state.records import HeldSettingsRecord
 from drkit.status.pair.model import DeltaBound
 
 RETENTION_MS: Final = "retention.ms"
@@ -32,19 +33,32 @@ class PartitionDelta(NamedTuple):
     size: int | None = None
     """Bytes of the whole partition; None: unknown."""
 
+    @property
+    def bytes(self) -> int | None:
+        """About how many bytes clients wrote since: by their part of the offsets; None: unknown."""
+        if self.size is None:
+            return None
+        return self.size * max(0, self.end - max(self.cut, self.start)) // max(1, self.end - self.start)
+
 
 def bound_of(
-    settings: Mapping[str, str | None], partitions: Iterable[PartitionDelta], since_ms: int, now_ms: int
+    settings: Mapping[str, str | None],
+    partitions: Iterable[PartitionDelta],
+    since_ms: int,
+    now_ms: int,
+    held: HeldSettingsRecord | None = None,
 ) -> DeltaBound:
     """The bound of a topic.
 
     :param settings: of the topic on the active side
     :param since_ms: when it was promoted
+    :param held: what a person has the active side keep
     """
     found = list(partitions)
     removed = [p for p in found if p.start > p.cut]
+    held_ms = held.at_ms if held is not None and held.holds(settings) else None
     if removed:
-        return DeltaBound(now_ms, "records since the promotion were removed", 1.0)
+        return DeltaBound(now_ms, "records since the promotion were removed", 1.0, held_ms=held_ms)
     written = [p for p in found if p.end > p.cut]
     policy = (settings.get(CLEANUP_POLICY) or "delete").replace(" ", "").split(",")
     limits: list[tuple[int, str]] = []
@@ -57,13 +71,28 @@ def bound_of(
         if keep != _UNLIMITED and len(oldest) < len(written):
             unknown = "the time of the first records is unknown"
         size = _filled(_number(settings, RETENTION_BYTES), written)
-    if "compact" in policy and written:
-        limits.append((since_ms + _number(settings, DELETE_RETENTION_MS), DELETE_RETENTION_MS))
+    tombstones = tombstones_whole_until(settings, since_ms, held) if written else None
+    if tombstones is not None:
+        limits.append((tombstones, DELETE_RETENTION_MS))
     until, by = min(limits, default=(None, ""))
     used = 0.0 if until is None else _share(since_ms, until, now_ms)
     if size is not None and size > used:
         used, by = size, RETENTION_BYTES if until is None else by
-    return DeltaBound(until, by, used, size, unknown)
+    return DeltaBound(until, by, used, size, unknown, held_ms)
+
+
+def tombstones_whole_until(
+    settings: Mapping[str, str | None], since_ms: int, held: HeldSettingsRecord | None = None
+) -> int | None:
+    """The earliest time at which a tombstone that was written since can be removed; None: none can.
+
+    The parameters are those of :func:`bound_of`.
+    """
+    if "compact" not in (settings.get(CLEANUP_POLICY) or ""):
+        return None
+    until = since_ms + _number(settings, DELETE_RETENTION_MS)
+    kept_in_time = held is not None and held.holds(settings) and held.at_ms < until
+    return None if kept_in_time else until
 
 
 def _number(settings: Mapping[str, str | None], name: str) -> int:
@@ -82,7 +111,4 @@ def _filled(limit: int, partitions: list[PartitionDelta]) -> float | None:
     """The largest share of ``retention.bytes`` that a partition's delta has, by its part of the offsets."""
     if limit <= 0:
         return None
-    shares = [
-        p.size * (p.end - p.cut) / max(1, p.end - p.start) / limit for p in partitions if p.size is not None
-    ]
-    return max(shares, default=None)
+    return max((p.bytes / limit for p in partitions if p.bytes is not None), default=None)

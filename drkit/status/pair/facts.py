@@ -13,6 +13,7 @@ from drkit.flow_state.records import (
     FenceAclsRecord,
     FenceSizesRecord,
     GenerationRecord,
+    HeldSettingsRecord,
     IncompleteRecord,
     LeaseRecord,
     PendingFence,
@@ -95,6 +96,8 @@ class DirectionFacts:
     """Run → how its step FENCE ended."""
     incomplete: Mapping[str, IncompleteRecord] = field(default_factory=dict)
     """Source topic → the return that has emptied it and was rolled back."""
+    held: Mapping[str, HeldSettingsRecord] = field(default_factory=dict)
+    """Source topic → how a person has its copy keep everything."""
 
     @property
     def name(self) -> str:
@@ -149,6 +152,7 @@ class DirectionFacts:
             runs_unknown=runs if isinstance(runs, str) else "",
             fenced_by={} if isinstance(runs, str) else dict(runs.fences),
             incomplete=state.all(IncompleteRecord),
+            held=state.all(HeldSettingsRecord),
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from drkit.flow_state.records import RoleRecord
+from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.next_command import typed
 from drkit.status.pair.alarms import alarms_of
 from drkit.status.pair.facts import DirectionFacts, TopicLag
@@ -44,6 +44,8 @@ class Delta(NamedTuple):
 
     topic: PairTopic
     role: RoleRecord
+    held: HeldSettingsRecord | None = None
+    """How a person has the active side keep everything; None: nobody ever has."""
 
 
 def deltas_of(pair: PairStatus, flow: DirectionFacts, *, is_first: bool) -> dict[str, Delta]:
@@ -57,7 +59,7 @@ def deltas_of(pair: PairStatus, flow: DirectionFacts, *, is_first: bool) -> dict
         role = flow.promoted.get(source_name)
         moved = t.since_ms is not None and t.active == flow.target
         if role is not None and moved and t.state in EXPOSED:
-            found[name] = Delta(t, role)
+            found[name] = Delta(t, role, flow.held.get(source_name))
     return found
 
 

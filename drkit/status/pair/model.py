@@ -70,6 +70,8 @@ class DeltaBound(NamedTuple):
     """Share of ``retention.bytes`` that they fill, about; None: the size is not limited."""
     unknown: str = ""
     """Why the bound is unknown; empty: it is known."""
+    held_ms: int | None = None
+    """Since when a person has the active side keep everything; None: nobody has, or it was changed since."""
 
     @property
     def is_due(self) -> bool:

@@ -45,7 +45,9 @@ _READ_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.05
 _ADOPTED: Final = b"adopted"
 """Key of records that are no entries."""
-_SETTINGS: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, DELETE_RETENTION_MS)
+_LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+"""With both as large as can be, the cleaner rests."""
+_SETTINGS: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, DELETE_RETENTION_MS, *_LAGS)
 
 
 class JournalTail:
@@ -146,7 +148,7 @@ class DeltaLook:
         :raises RawError: no answer
         """
         topics = await metadata(cluster, list(roles))
-        volume = await _volumes(cluster, topics) if sizes else {}
+        volume = await volumes(cluster, topics) if sizes else {}
         cuts = {
             TopicPartition(name, number): cut
             for name, role in roles.items()
@@ -192,7 +194,7 @@ async def _first_ms(
     return int(read_header(chunks[0].data).base_timestamp) if chunks else None
 
 
-async def _volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
+async def volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
     """The size of partitions: of the largest replica; none where brokers do not tell."""
     one = DescribeLogDirsRequest.DescribableLogDirTopic
     wanted = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]

@@ -71,15 +71,17 @@ def _delta(part: PairPart) -> str:
     if not known:
         return "delta whole until an unknown time"
     limited = [(t, d) for t, d in known if d.until_ms is not None]
+    held = [t for t, d in known if d.held_ms is not None]
+    more = f", {counted(len(held), 'topic', 'is')} held by drkit reprotect --hold" if held else ""
     fullest = max((d.size_used for _, d in known if d.size_used is not None), default=None)
     by_size = "" if fullest is None else f"by size: {fullest:.0%} used"
     if limited:
         topic, bound = min(limited, key=lambda x: x[1].until_ms or 0)
-        return ", ".join(filter(None, (delta_text(topic, bound), by_size)))
+        return ", ".join(filter(None, (delta_text(topic, bound), by_size))) + more
     unknown = next((d.unknown for _, d in known if d.unknown), "")
     if unknown:
         return f"delta whole until an unknown time: {unknown}"
-    return f"delta whole, {by_size}" if by_size else _NOT_LIMITED
+    return (f"delta whole, {by_size}" if by_size else _NOT_LIMITED) + more
 
 
 def delta_text(topic: PairTopic, bound: DeltaBound) -> str:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+import json
 from pathlib import Path
 
 import pytest
 
+from drkit.config import ClusterSettings
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import CUT, Pair
+from tests.support.failback.pair import CUT, Pair, Side
+from tests.support.failover.command import Said, drkit
+from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -33,7 +39,9 @@ def successor(pair: Pair, source: LocalCluster, target: LocalCluster, tmp_path: 
 
 
 @pytest.mark.wide
-def test_an_empty_cluster_takes_its_place(pair: Pair, successor: Pair) -> None:
+def test_an_empty_cluster_takes_its_place(
+    pair: Pair, successor: Pair, source: LocalCluster, tmp_path: Path
+) -> None:
     side = pair.now
     topic = side.name("orders")
     side.create(side.source, topic, 2, {"retention.ms": "-1"})
@@ -45,6 +53,7 @@ def test_an_empty_cluster_takes_its_place(pair: Pair, successor: Pair) -> None:
     with side.desk() as desk:
         assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
     fill(side.target, topic, 20, first=500)
+    _a_third_one_may_protect(side, source, topic, tmp_path)
 
     side, back = successor.now, successor.other
     with side.desk() as desk, pytest.raises(Refused, match="another cluster than the one that was copied"):
@@ -60,3 +69,60 @@ def test_an_empty_cluster_takes_its_place(pair: Pair, successor: Pair) -> None:
     theirs, ours = (back.records(c, topic) for c in (back.source, back.target))
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
     assert back.exact([topic]) > 60
+
+
+def _a_third_one_may_protect(side: Side, third: LocalCluster, topic: str, folder: Path) -> None:
+    """While the old primary is away: what the flow to a third cluster would do, and why it could not."""
+    file, ask = written(side, folder), ("reprotect", "--to", "third")
+    lines = file.read_text(encoding="utf-8")
+
+    def types(more: str, code: int) -> Said:
+        file.write_text(f"{lines}{more}\n", encoding="utf-8")
+        said = drkit(file, *ask)
+        assert said.code == code, (said.out, said.err)
+        return said
+
+    cluster = f'[clusters.third]\nbootstrap_servers = "{third.bootstrap()}"\n'
+    refused = types(cluster, 3)
+    assert "no flow leads from the new primary to that cluster" in refused.err
+    flow = refused.data["toml"]
+    found = types(cluster + flow, 0).data
+    assert (found["topics"], found["continues"], found["copied_by"]) == ([topic], False, "")
+    assert found["next"][0].startswith("drkit replicate ")
+    assert f"--flow '{side.target.alias}->third'" in found["next"][0]
+    narrow = flow.replace(json.dumps([f"{side.tag}-.*"]), '["none"]', 1)
+    assert "the flow's filters do not choose it" in types(cluster + narrow, 3).err
+    itself = cluster.replace(third.bootstrap(), side.target.bootstrap_servers)
+    assert "it is one of the two between which clients moved" in types(itself + flow, 3).err
+    there = Cluster.connect(ClusterSettings(alias="third", bootstrap_servers=third.bootstrap()))
+    create_topics(there, [TopicPlan(topic, 2)])
+    fill(there.settings, topic, 5)
+    assert "would not get all that was promoted" in types(cluster + flow, 3).err
+    delete_topics(there, [topic])
+    eventually(lambda: topic not in topic_names(there), what="an empty third cluster")
+
+
+@pytest.mark.soak
+def test_a_third_cluster_protects_and_takes_over(pair: Pair, source: LocalCluster, tmp_path: Path) -> None:
+    """What the command says is done: copied to the third cluster, and failed over to it."""
+    side, topic = pair.now, pair.now.name("orders")
+    side.create(side.source, topic, 2, {"retention.ms": "-1"})
+    fill(side.source, topic, 40)
+    side.replicate()
+    side.copied([topic])
+    side.stop_replicating()
+    side.brokers[0].kill()
+    with side.desk() as desk:
+        assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
+    fill(side.target, topic, 20, first=500)
+    ahead = Side(side.brokers[1], source, tmp_path / "ahead", tag=side.tag, sides="bc")
+    ahead.opposite = ahead
+    ahead.replicate()
+    try:
+        ahead.copied([topic])
+        with ahead.desk() as desk:
+            assert desk.begin([], RunRequest(planned=True))["state"] == "done"
+    finally:
+        ahead.close()
+    theirs, ours = (ahead.records(c, topic) for c in (ahead.source, ahead.target))
+    assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}

@@ -14,12 +14,18 @@ from confluent_kafka.admin import (
     AdminClient,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 import pytest
 
 from drkit.config import ClusterSettings
+from drkit.errors import Refused
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.access.acls import delete_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
@@ -112,10 +118,55 @@ def test_turns_with_a_guard(
         file = _endpoint(pair, tmp_path)
         for number in range(turns):
             _turned(pair, topic, apps, number, file)
+        of_clients = {a for a in rights.has(0) if a.name == topic and a.principal != "User:drkit"}
+        assert (of_clients == given) is (turns % 2 == 0), "only where it is active again"
+        if turns == 1:
+            _comes_home(pair, rights, topic)
     finally:
         pair.close()
-    of_clients = {a for a in rights.has(0) if a.name == topic and a.principal != "User:drkit"}
-    assert (of_clients == given) is (turns % 2 == 0), "only where it is active again"
+
+
+def _add_user(cluster: ClusterSettings, name: str) -> None:
+    """A user with a password that SCRAM checks."""
+    mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    change = UserScramCredentialUpsertion(name, mechanism, b"secret")
+    admin = AdminClient(confluent_config(cluster))  # its answers end with it
+    admin.alter_user_scram_credentials([change])[name].result(30)
+
+
+def _comes_home(pair: Pair, rights: Rights, topic: str) -> None:
+    """What was revoked while clients were away is allowed at home again only if a person says so."""
+    side, eve = pair.now, rights.acl(topic, "READ", "User:eve")
+    wider = rights.acl("", "DESCRIBE", "User:eve", prefixed=True)._replace(name=topic[:-1])
+    side.replicate()
+    side.copied([topic])
+    _add_user(rights.admins[0].settings, "eve")
+    rights.give(0, eve)
+    with side.desk() as desk:
+        seen = desk.rehearse([], RunRequest(planned=True))
+        assert [(gate, error.evidence) for gate, error in seen.refusals] == [
+            ("failover-acls-only-home", f"1 ACL: {eve}")
+        ]
+        assert not desk.rehearse([], RunRequest(planned=True, acls_only_home="keep")).refusals
+        removing = desk.rehearse([], RunRequest(planned=True, acls_only_home="remove"))
+        assert not removing.refusals
+        assert "not compared: SCRAM users that only" in " ".join(line.effect.why for line in removing.lines)
+        assert f"delete acl {eve}" in [line.effect.what for line in removing.lines]
+    side.create(side.target, f"{topic[:-1]}-local", 1, {})
+    rights.give(0, wider)
+    with side.desk() as desk:
+        [(_, error)] = desk.rehearse([], RunRequest(planned=True, acls_only_home="remove")).refusals
+    assert "also about topics that do not return" in error.what
+    assert delete_acls(rights.admins[0].settings, [wider]) == {}
+    rights.has(0)
+    with side.desk() as desk, pytest.raises(Refused, match="clients would be allowed at home"):
+        desk.begin([], RunRequest(planned=True))
+    assert eve in rights.has(0)
+    report = pair.switch(acls_only_home="remove")
+    [opened] = [s for s in report["steps"] if s["step"] == "OPEN"]
+    assert any(str(eve) in note for note in opened["notes"]), opened
+    assert {a for a in rights.has(0) if a.name == topic and a.principal == "User:eve"} == set()
+    assert rights.acl(topic) in rights.has(0)
 
 
 @pytest.mark.soak

@@ -21,7 +21,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
     primary = module_cluster("primary")
     pair = Pair(primary, target, tmp_path / "journal")
     found = DeadPrimary(pair, primary, {"thrown": Case("discard", tail=6), "clean": Case(tail=0)})
-    found.die()
+    found.fall()
     yield found
     found.close()
 
@@ -32,6 +32,10 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     file = written(home.side, tmp_path)
     flow = f"{home.side.source.alias}->{home.side.target.alias}"
     words = ["failback", "--flow", flow, "--clients-cut", CUT, "--export-to", str(tmp_path / "saved")]
+    held = drkit(file, "reprotect", "--flow", flow, "--hold", "--yes")
+    assert held.code == 0, held.err
+    assert {own["retention.bytes"] for own in home.own_settings(home.side.target).values()} == {"-1"}
+    home.rise()
 
     undecided = drkit(file, *words, "--yes")
     assert (undecided.code, "somebody has to decide" in undecided.err) == (3, True), undecided.err
@@ -52,6 +56,11 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     there = drkit(file, "failback", "--flow", flow, "--clients-cut", CUT, "--yes")
     assert there.code == 0, (there.out, there.err)
     assert [s["stage"] for s in there.data["stages"]] == ["switch", "turn"]
+    for cluster in (home.side.source, home.side.target):
+        own = home.own_settings(cluster)
+        assert not [t for t in own if "retention.bytes" in own[t]], (
+            "what was held is put back, and not copied"
+        )
     home.back.stop_replicating()
 
     side = home.side

@@ -13,10 +13,15 @@ from typing import Any
 import pytest
 
 from drkit.failover.core.machine import StepName
+from drkit.failover.hold_watch import HoldWatch
 from drkit.failover.journal.violations import violations
+from drkit.failover.new_primary.hold import HeldTopic
 from drkit.flow_state.records import FenceSizesRecord, IncompleteRecord, ReturnRecord, TailRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
+from drkit.topology.topic_configs import WIDEST
 from tests.support.failback.crossed import crossed
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failback.tail import REASON, Case, DeadPrimary
@@ -26,14 +31,18 @@ from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
+DAY_MS = "86400000"
 CASES = {
     "thrown": Case("discard"),
     "again": Case("replay", transactions=True),
     "short": Case("replay", "trim"),
     "keys": Case("quarantine", settings={"cleanup.policy": "compact"}),
-    "clean": Case(tail=0),
+    "clean": Case(tail=0, settings={"retention.ms": DAY_MS}),
     "both": Case("replay", "keep", transactions=True),
 }
+FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+LAGS = dict.fromkeys(("min.compaction.lag.ms", "max.compaction.lag.ms"), WIDEST)
+MINE = "1000000000000"
 MORE = {
     "apart": Case("quarantine", "rebuild"),
     "whole": Case(tail=0, method="rebuild"),
@@ -48,6 +57,8 @@ class Operator:
         self.home, self.folder = home, folder
         self.file = written(home.side, folder)
         self.export = folder / "saved"
+        self.own: dict[str, dict[str, str]] = {}
+        """What the new primary's topics have of their own, without a hold."""
 
     def types(self, *words: str, code: int = 0) -> Said:
         """Type a command."""
@@ -99,6 +110,7 @@ def test_what_was_decided_is_done(home: DeadPrimary, tmp_path: Path) -> None:
     assert home.same_on_both() > 200
     home.positions_are_right()
     assert home.reads_are_whole() >= 2 * len(home.groups)
+    _has_its_own_back(operator)
     assert report["state"] == "done"
     assert not violations(home.side.run_log())
     _goes_home(operator)
@@ -110,6 +122,62 @@ def _while_it_is_away(operator: Operator) -> None:
     assert all(t["only_old"] is None and t["delta"] > 0 and t["unknown"] for t in plan["topics"])
     assert "--plan" in plan["next"][0]
     assert "cannot use cluster" in operator.types("reprotect", "--yes", code=1).err
+    assert plan["rate"]["is_estimate"]
+    for t in plan["topics"]:
+        sent = {name: cost["bytes"] for name, cost in t["costs"].items()}
+        assert 0 < sent["delta"] == sent["trim"] < sent["rebuild"], t
+        assert all(cost["seconds"] > 0 for cost in t["costs"].values())
+    _keeps_the_delta(operator, plan)
+
+
+def _keeps_the_delta(operator: Operator, plan: dict[str, Any]) -> None:
+    """The new primary keeps everything while the old one is away; a person changes one of the settings."""
+    home = operator.home
+    limited = {t["topic"] for t in plan["topics"] if t["bound"]["until_ms"] is not None}
+    assert limited == {t for t, c in home.cases.items() if c.settings}
+    before = home.own_settings(home.side.target)
+    would = operator.types("reprotect", "--hold", "--dry-run").data
+    assert not would["held"]
+    assert home.own_settings(home.side.target) == before
+    held = operator.types("reprotect", "--hold", "--yes").data
+    assert held["held"]
+    now = home.own_settings(home.side.target)
+    for topic, case in home.cases.items():
+        wanted = LAGS if "cleanup.policy" in case.settings else FOREVER
+        assert wanted.items() <= now[topic].items(), topic
+    assert {t["topic"]: t["after"] for t in held["topics"]} == {
+        t["topic"]: t["after"] for t in would["topics"]
+    }
+    plan = operator.types("reprotect", "--plan").data
+    assert all(t["bound"]["until_ms"] is None and t["bound"]["held_ms"] for t in plan["topics"])
+    again = operator.types("reprotect", "--hold", "--yes").data
+    assert not any(t["changes"] for t in again["topics"])
+    [other, *_] = [t for t, c in home.cases.items() if not c.settings]
+    alter_topic_configs(Cluster.connect(home.side.target), {other: {"retention.bytes": MINE}})
+    operator.own = {**before, other: {**before[other], "retention.bytes": MINE}}
+
+
+def _has_its_own_back(operator: Operator) -> None:
+    """The flow back has not followed what was held; protected, the new primary has its settings back."""
+    home = operator.home
+    there = home.own_settings(home.side.source)
+    for topic, case in home.cases.items():
+        assert case.settings.items() <= there[topic].items(), topic
+        assert there[topic].get("retention.bytes") == operator.own[topic].get("retention.bytes"), topic
+        assert not LAGS.keys() & there[topic].keys(), topic
+    flows = home.back.settings.flows
+    watch = HoldWatch(home.back.settings, flows[1], flows[0])
+    done: list[HeldTopic] = []
+
+    def ended() -> bool:
+        done.extend(watch.look())
+        return len(done) == len(home.topics)
+
+    eventually(ended, 30, "the end of the hold")
+    assert home.own_settings(home.side.target) == operator.own
+    changed = {t.topic: dict(t.changed) for t in done if t.changed}
+    assert list(changed.values()) == [{"retention.bytes": MINE}]
+    assert watch.look() == []
 
 
 def _nothing_is_decided_by_itself(operator: Operator) -> None:
@@ -123,7 +191,7 @@ def _nothing_is_decided_by_itself(operator: Operator) -> None:
     refused = operator.types("reprotect", *export, "--yes", code=3)
     assert "somebody has to decide" in refused.err
     assert home.side.run_log().opening.get("table") != "return", "it has left no run"
-    held = operator.types("reprotect", *export, "--hold", "--yes", code=3)
+    held = operator.types("reprotect", *export, "--until-export", "--yes", code=3)
     assert (held.data["state"], held.data["held"]["step"]) == ("held", "DECIDE")
     exported = home.side.run_log().results[StepName.EXPORT]["evidence"]
     home.manifest_is_the_truth(exported["manifest"], exported["sha256"])
@@ -138,6 +206,8 @@ def _decided(operator: Operator) -> dict[str, Any]:
         "reprotect", "--resume", *operator.choices, "--reason", REASON, "--yes"
     ).data
     operator.home.turned()
+    there = operator.home.own_settings(operator.home.side.source)
+    assert not [t for t, own in there.items() if "retention.bytes" in own], "its own hold is over"
     return done
 
 

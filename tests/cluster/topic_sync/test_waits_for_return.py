@@ -12,12 +12,13 @@ import pytest
 from drkit.checkpoints.plan import FrameLook
 from drkit.config import Settings
 from drkit.failover.core.request import RunRequest
+from drkit.failover.new_primary.hold import hold, put_back
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import EventRecord, ReturnRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import alter_topic_configs
+from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.topic_sync.preview import topic_plan
@@ -49,7 +50,8 @@ class Turned:
         try:
             opposite.read_all()
             explained = partial(opposite.explain_records, both_ways=False)
-            sync = TopicSync(source, target, flow, self.state, claims=opposite.claims, explained=explained)
+            more = {"claims": opposite.claims, "explained": explained, "held": opposite.held}
+            sync = TopicSync(source, target, flow, self.state, **more)  # type: ignore[arg-type]
             return sync.look()
         finally:
             opposite.close()
@@ -123,3 +125,29 @@ def test_a_promoted_topic_is_copied_back_only_after_its_own_return(turned: Turne
     frame = FrameLook(both, lambda: frozenset({turned.topic})).look(flow_back, records)
     assert frame is not None
     assert frame.terms.known.topics.keys() == {fresh}, "its groups get no position"
+    _what_a_hold_has_set_is_never_followed(turned)
+
+
+def _what_a_hold_has_set_is_never_followed(turned: Turned) -> None:
+    """The new primary keeps everything; the old one, copied to, keeps its own settings meanwhile."""
+    active, passive = turned.clusters
+    there, topic = turned.settings.flows[0], turned.topic
+
+    def own(cluster: Cluster) -> dict[str, str | None]:
+        found = topic_configs(cluster, [topic])[topic]
+        return {n: found[n].value for n in ("retention.ms", "retention.bytes") if found[n].is_set_on_topic}
+
+    assert not alter_topic_configs(active, {topic: {"retention.ms": "3600000"}})
+    [held] = hold(turned.settings, there, by="a test")
+    assert own(active) == {"retention.ms": "-1", "retention.bytes": "-1"}
+    assert held.before == {"retention.ms": "3600000", "retention.bytes": None}
+    turned.look()
+    assert own(passive) == {}
+    assert not alter_topic_configs(active, {topic: {"retention.bytes": "5000000"}})
+    turned.look()
+    assert own(passive) == {"retention.bytes": "5000000"}, "that is its own"
+    [back] = put_back(turned.settings, there)
+    assert (back.after, back.changed) == ({"retention.ms": "3600000"}, {"retention.bytes": "5000000"})
+    turned.look()
+    assert own(passive) == own(active) == {"retention.ms": "3600000", "retention.bytes": "5000000"}
+    assert put_back(turned.settings, there) == []

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drkit.config import ClusterSettings
 from drkit.export.check import check_files, exported_records
 from drkit.failover.core.request import RunRequest
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failback.crossed import Content, contents, crossed
@@ -122,6 +125,14 @@ class DeadPrimary:
             copied = {p: len(records) for p, records in self.copy[topic].items()}
             found[topic] = {p: records[copied[p] :] for p, records in log.items() if records[copied[p] :]}
         return found
+
+    def own_settings(self, cluster: ClusterSettings) -> dict[str, dict[str, str]]:
+        """What is set on each topic of a cluster itself."""
+        found = topic_configs(Cluster.connect(cluster), self.topics)
+        return {
+            t: {n: str(v.value) for n, v in configs.items() if v.is_set_on_topic}
+            for t, configs in found.items()
+        }
 
     def request(self, folder: Path, topics: Collection[str] = (), **more: Any) -> RunRequest:
         """What is decided about each topic, or about some."""

@@ -34,6 +34,7 @@ from drkit.flow_state.records import (
     CutRecord,
     SourceSeenRecord,
 )
+from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import listed_groups
@@ -73,7 +74,10 @@ class Replicator:
         ensure_offset_map(self.target, self.flow, self.state)
         beats = HeartbeatEmitter(self.source.settings, self.flow)
         beats.start()
-        sync = TopicSync(self.source, self.target, self.flow, self.state)
+        opposite = OppositeFlows(self.source, self.target, self.flow, self.state, 0.0)
+        if self.flow.has_opposite_in(self.settings.flows):
+            opposite.find()
+        sync = TopicSync(self.source, self.target, self.flow, self.state, held=opposite.held)
         found = sync.look()
         while not any(self.flow.is_heartbeats(t) for t in found.copied):
             threading.Event().wait(0.05)

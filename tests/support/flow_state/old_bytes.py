@@ -21,6 +21,7 @@ RECORDS: Final[dict[str, bytes]] = {
     "offset-map": (b'{"topic_id": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"}'),
     "flow": (b'{"source": "kVt6uFmYSI2ZJqO4Rk0FSg", "target": "MkU3OEVBNTcwNTJENDM2Qg"}'),
     "skips": (b'{"ids": [11, 12], "writes_for_ms": 315000}'),
+    "speed": (b'{"at_ms": 1763826448123, "bytes": 734003200, "seconds": 12.5}'),
     "takeover/orders": (
         b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'
         b'5c6d7e8f9", "partitions": {"0": {"mm2_offset": null, "resumed_at": 120, "target_end": 100, "fou'
@@ -45,6 +46,10 @@ RECORDS: Final[dict[str, bytes]] = {
     ),
     "incomplete/orders": (
         b'{"run_id": "f00d00000001", "since_ms": 1763826448123, "emptied": {"0": 104, "1": 95}}'
+    ),
+    "held-settings/orders": (
+        b'{"at_ms": 1763826448123, "by": "ada on desk", "before": {"retention.ms": "3600000", "retention.'
+        b'bytes": null}, "held": {"retention.ms": "-1", "retention.bytes": "-1"}, "ended_ms": 1763826449000}'
     ),
     "written/orders/0": (
         b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'

@@ -128,7 +128,7 @@ def test_what_is_asked_is_kept_and_exported_before(
     desk: Any = Desk()
 
     def begin() -> dict[str, Any]:
-        return reprotect.begun(desk, RunRequest(), PLACE, topics=(), yes=yes, hold=hold)
+        return reprotect.begun(desk, RunRequest(), PLACE, topics=(), yes=yes, until_export=hold)
 
     if terminal and not yes and not hold:
         assert begin() == {"state": "done"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit.flow_state.records import HeldSettingsRecord
 from drkit.status.pair.delta import PartitionDelta, bound_of
 from drkit.status.pair.model import DeltaBound
 
@@ -61,6 +64,40 @@ def test_by_size():
     found = bound({**DELETE, "retention.ms": "-1", "retention.bytes": "1000"}, WRITTEN)
     assert (found.until_ms, found.by, found.size_used) == (None, "retention.bytes", 0.5)
     assert found.is_due
+
+
+LAGS = {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "9"}
+REST = HeldSettingsRecord(SINCE + HOUR // 2, "ada", dict.fromkeys(LAGS), LAGS)
+"""A hold that began while no tombstone could be gone."""
+
+
+def test_no_tombstone_goes_while_the_cleaner_is_held():
+    held = bound_of({**COMPACT, **LAGS}, [WRITTEN], SINCE, SINCE + 9 * HOUR, REST)
+    assert held == DeltaBound(held_ms=REST.at_ms)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "record"),
+    [
+        ({**COMPACT, **LAGS}, replace(REST, at_ms=SINCE + HOUR)),
+        ({**COMPACT, **LAGS, "min.compaction.lag.ms": "0"}, REST),
+        ({**COMPACT, **LAGS}, replace(REST, ended_ms=SINCE + HOUR)),
+        ({**COMPACT, **LAGS}, None),
+    ],
+    ids=["began too late", "somebody has changed it", "it was put back", "nobody knows since when"],
+)
+def test_a_hold_that_may_have_come_too_late_counts_for_nothing(
+    settings_: dict[str, str], record: HeldSettingsRecord | None
+):
+    found = bound_of(settings_, [WRITTEN], SINCE, SINCE + 9 * HOUR, record)
+    assert (found.until_ms, found.by, found.used) == (SINCE + HOUR, "delete.retention.ms", 1.0)
+
+
+def test_the_bytes_of_a_delta_are_its_part_of_the_partition():
+    assert WRITTEN.bytes == 500
+    assert WRITTEN._replace(start=15).bytes == 1000, "all that is left of it"
+    assert WRITTEN._replace(end=10).bytes == 0
+    assert WRITTEN._replace(size=None).bytes is None
 
 
 parts = st.builds(

@@ -22,6 +22,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import RunLocked
+from drkit.failover.new_primary.hold import put_back
 from drkit.failover.service import FailoverService
 from drkit.failover.way_home import HomeStage, Situation, Ways, not_in_step, nothing_to_do, situation, ways_of
 from drkit.status.paired import PairedCollector
@@ -36,6 +37,7 @@ class _Given(Decisions):
     flow: str | None
     wait_seconds: float
     evict_members: bool
+    acls_only_home: str | None
     dry_run: bool
     take_over: bool
     yes: bool
@@ -167,7 +169,8 @@ class _WayHome:
 
     def _switch_request(self) -> RunRequest:
         cut, evict = self._request.clients_cut, self._given["evict_members"]
-        return RunRequest(planned=True, clients_cut=cut, evict_members=evict)
+        acls = self._given["acls_only_home"] or ""
+        return RunRequest(planned=True, clients_cut=cut, evict_members=evict, acls_only_home=acls)
 
     def _typed(self, report: dict[str, Any]) -> dict[str, Any]:
         return report | {"next": [to_type(line) for line in report["next"]]}
@@ -187,6 +190,7 @@ class _WayHome:
                 pair = collector.look().pair
                 left = not_in_step(pair.topics, back) if pair is not None else []
                 if pair is not None and pair.topics and not left:
+                    put_back(self._settings, self._ways.there)
                     return
                 told.show(pair, left)
                 if monotonic() >= deadline or self._stop.wait(_LOOK_SECONDS):

@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 from drkit.cli.actions.back.choices import Decisions, decided_on_terminal, request_of, said_of
+from drkit.cli.actions.back.holding import gives_up_hold, hold_topics, with_hold
+from drkit.cli.actions.back.third import show_third
 from drkit.cli.actions.failover import reported
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask, can_ask
@@ -23,6 +25,7 @@ from drkit.failover.core.reverse import state_of
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained
+from drkit.failover.new_primary.hold import held_now
 from drkit.failover.proposal import ConfirmReturn, ReturnProposal
 from drkit.failover.returning.deciding import Undecided
 from drkit.failover.returning.waiting import may_wait, pairs_of_flows
@@ -35,9 +38,11 @@ class _Given(Decisions):
     """The options of the command."""
 
     flow: str | None
+    to: str | None
     plan: bool
     dry_run: bool
     hold: bool
+    until_export: bool
     resume: bool
     abort: bool
     take_over: bool
@@ -50,14 +55,22 @@ def reprotect(**given: Unpack[_Given]) -> None:
     request = request_of(given, _PLACE)
     _check(given)
     settings = configuration().settings
+    if given["to"] is not None:
+        show_third(settings, given["flow"], given["to"])
+        return
     chosen = chosen_flow(settings, given["flow"], is_under_way=given["resume"] or given["abort"])
     if len(settings.flows) > 1:
         session().flow = chosen.name  # printed commands are of this flow, too
+    if given["hold"]:
+        hold_topics(settings, chosen, given["topics"], dry_run=given["dry_run"], yes=given["yes"])
+        return
     with FailoverService(settings, chosen, Progressing()) as service:
         if given["plan"]:
             show_outlook(service.outlook(request, given["topics"]), chosen)
         elif given["dry_run"]:
             show_rehearsal(service.rehearse_return(request, given["topics"]))
+        elif given["abort"] and service.under_way is None and gives_up_hold(settings, chosen):
+            return
         else:
             work = partial(_worked, settings, service, request, given)
             reported(service, work, verbose=given["verbose"])
@@ -69,7 +82,9 @@ def _worked(
     """Begin a return, continue it, or roll it back; asks what is not decided."""
     if given["abort"] or given["resume"]:
         return _again(settings, service, request, given)
-    return begun(service, request, _PLACE, topics=given["topics"], hold=given["hold"], yes=given["yes"])
+    return begun(
+        service, request, _PLACE, topics=given["topics"], until_export=given["until_export"], yes=given["yes"]
+    )
 
 
 def _again(
@@ -78,7 +93,8 @@ def _again(
     _refuse_failover(service)
     try:
         if given["abort"]:
-            return service.abort("asked for by --abort", take_over=given["take_over"])
+            report = service.abort("asked for by --abort", take_over=given["take_over"])
+            return with_hold(settings, service.flow, report)
         resume = partial(service.resume, take_over=given["take_over"])
         return decided_with(resume, request, _PLACE, yes=given["yes"])
     except NoRun as error:
@@ -95,20 +111,20 @@ def begun(
     *,
     topics: tuple[str, ...],
     yes: bool,
-    hold: bool = False,
+    until_export: bool = False,
 ) -> dict[str, Any]:
     """Begin a return. On a terminal what is not decided is asked when it is kept and exported: that can wait.
 
     :param place: the command, for errors
     :param yes: do not ask
-    :param hold: begin also what is not decided, and leave it held
+    :param until_export: begin also what is not decided, and leave it held
     :raises Undecided: nobody can be asked
     :raises DrkitError: it is refused, held or failed
     """
-    asks = can_ask() and not yes and not hold
+    asks = can_ask() and not yes and not until_export
     confirm = asking(place, yes=yes)
     try:
-        return service.begin_return(request, confirm, topics=topics, decides_later=hold or asks)
+        return service.begin_return(request, confirm, topics=topics, decides_later=until_export or asks)
     except Undecided as error:
         if not asks:
             raise
@@ -140,6 +156,12 @@ def _check(given: _Given) -> None:
     :raises Usage: some do
     """
     again = [f"--{name}" for name in ("resume", "abort") if given[name]]
+    if wrong := _contradiction(given, again) or _not_with(given, again):
+        raise Usage(wrong, where=_PLACE, hint=f"{_PLACE} --help")
+
+
+def _contradiction(given: _Given, again: list[str]) -> str:
+    """What contradicts in the options of a return; empty: nothing."""
     looks = [f"--{name}" for name in ("plan", "dry-run") if given[name.replace("-", "_")]]  # type: ignore[literal-required]
     wrong = ""
     if len(again) > 1:
@@ -154,10 +176,27 @@ def _check(given: _Given) -> None:
         wrong = f"{said[0]} is not for --abort"
     elif given["resume"] and given["topics"]:
         wrong = "--topic is not for --resume: a return that is under way has its topics"
-    elif given["hold"] and (again or given["dispositions"]):
-        wrong = f"--hold is for a return that is decided later, not {(again or ['--disposition'])[0]}"
-    if wrong:
-        raise Usage(wrong, where=_PLACE, hint=f"{_PLACE} --help")
+    return wrong
+
+
+def _not_with(given: _Given, again: list[str]) -> str:
+    """Which option means nothing beside one that begins no return, or none to its end; empty: none."""
+    if given["until_export"] and (again or given["dispositions"]):
+        other = (again or ["--disposition"])[0]
+        return f"--until-export is for a return that is decided later, not {other}"
+    if given["to"] is not None and (other := _beside(given, again, "hold", "plan", "until-export")):
+        return f"--to begins no return, so {other} is not for it"
+    if given["hold"] and (other := _beside(given, again, "plan", "until-export", without="--topic")):
+        later = "to export now and decide later: --until-export"
+        return f"--hold begins no return, so {other} is not for it; {later}"
+    return ""
+
+
+def _beside(given: _Given, again: list[str], *names: str, without: str = "") -> str:
+    """The first option of a return that was given, but for one; empty: none."""
+    others = [o for o in said_of(given) if o != without]
+    others += [f"--{name}" for name in names if given[name.replace("-", "_")]]  # type: ignore[literal-required]
+    return next(iter(again + others), "")
 
 
 def chosen_flow(settings: Settings, name: str | None, *, is_under_way: bool) -> FlowSettings:
@@ -194,6 +233,8 @@ def _is_open(settings: Settings, there: FlowSettings, _back: FlowSettings) -> bo
     with state_of(settings, there) as state:
         if state is None:
             return False
+    if held_now(settings, there):
+        return True  # --abort ends that
     with FailoverService(settings, there) as service:
         return service.under_way is not None and service.under_way.table is RETURN
 

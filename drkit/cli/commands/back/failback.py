@@ -15,6 +15,12 @@ from drkit.cli.loading import work
 @decisions
 @click.option("--wait-seconds", type=click.FloatRange(min=0.0), default=3600.0, show_default=True,
     help="How long to wait until home is in step; then run it again.")  # fmt: skip
+@click.option(
+    "--acls-only-home",
+    type=click.Choice(["remove", "keep"]),
+    default=None,
+    help="ACLs that give clients at home what they may not do where they are now.",
+)
 @click.option("--evict-members", is_flag=True, help="Remove members from groups at home before the switch.")
 @click.option("--dry-run", is_flag=True, help="Show what the next stage would do; change nothing.")
 @click.option("--take-over", is_flag=True, help="The process of a run under way is dead, do not wait.")

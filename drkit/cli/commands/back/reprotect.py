@@ -13,11 +13,26 @@ from drkit.cli.loading import work
 @click.command()
 @click.option("--flow", help="The flow that was failed over.  [default: the only one that waits for it]")
 @decisions
+@click.option(
+    "--to",
+    metavar="CLUSTER",
+    help="A third cluster instead of the old primary, which stays as it is: checks the flow to it.",
+)
 @click.option("--plan", is_flag=True, help="Sizes, choices and commands, topic by topic; change nothing.")
 @click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
-@click.option("--hold", is_flag=True, help="Stop after the export: decide later, with --resume.")
+@click.option(
+    "--hold",
+    is_flag=True,
+    help="Only let the new primary keep all that clients write, also while the old one is away; put back when"
+    " it is protected.",
+)
+@click.option("--until-export", is_flag=True, help="Stop after the export: decide later, with --resume.")
 @click.option("--resume", is_flag=True, help="Continue the return that is under way.")
-@click.option("--abort", is_flag=True, help="Roll back; what has begun is copied on.")
+@click.option(
+    "--abort",
+    is_flag=True,
+    help="Roll back; what has begun is copied on. With no return under way: end what --hold began.",
+)
 @click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--verbose", is_flag=True, help="A report with each step's notes and seconds.")

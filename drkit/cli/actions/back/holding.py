@@ -1,0 +1,60 @@
+"""``drkit reprotect --hold``: have the new primary keep everything, show that, and put it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from drkit.cli.questions import ask
+from drkit.cli.screens.holding import show_held, show_put_back
+from drkit.config import FlowSettings, Settings
+from drkit.counted import counted
+from drkit.failover.checks.decision import person
+from drkit.failover.core.machine import RETURN
+from drkit.failover.new_primary.hold import held_now, hold, put_back
+
+_PLACE: Final = f"{RETURN.command} --hold"
+
+
+def hold_topics(
+    settings: Settings, flow: FlowSettings, topics: Sequence[str], *, dry_run: bool, yes: bool
+) -> None:
+    """Have the new primary keep everything of promoted topics, after a question.
+
+    :param flow: the flow that was failed over
+    :raises DrkitError: nothing was promoted, or the new primary does not answer, or refuses
+    """
+    planned = hold(settings, flow, topics, by=person(), effects=False)
+    changes = sum(bool(t.changes) for t in planned)
+    if dry_run or not changes:
+        show_held(planned, flow, done=False)
+        return
+    if not yes:
+        show_held(planned, flow, done=False, asks=True)
+        ask(f"Let {flow.target} keep everything of {counted(changes, 'topic')}?", command=_PLACE)
+    show_held(hold(settings, flow, topics, by=person()), flow, done=True)
+
+
+def gives_up_hold(settings: Settings, flow: FlowSettings) -> bool:
+    """Put back what is held, and show it; False: nothing is.
+
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    if not held_now(settings, flow):
+        return False
+    show_put_back(put_back(settings, flow), flow)
+    return True
+
+
+def with_hold(settings: Settings, flow: FlowSettings, report: dict[str, Any]) -> dict[str, Any]:
+    """The report of a return that was rolled back, with what is held still.
+
+    :raises DrkitError: the new primary does not answer
+    """
+    held = held_now(settings, flow)
+    if not held:
+        return report
+    some = counted(len(held), "topic")
+    again = f"{RETURN.command} --flow '{flow.name}' --abort"
+    line = f"{flow.target} keeps everything of {some} still; to end that: {again}"
+    return report | {"next": [*report["next"], line]}

@@ -1,0 +1,153 @@
+"""ACLs of a side to which clients return, that the side where they are now does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
+
+from drkit.counted import counted, first_of
+from drkit.errors import DrkitError, Refused
+from drkit.failover.core.context import Context
+from drkit.failover.core.request import RunRequest
+from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
+from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principal
+from drkit.kafka.access.scram_users import scram_users
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_names
+from drkit.topology.acls import ANY_NAME, Acl, PatternKind, ResourceKind
+from drkit.topology.acls_only_home import HomeScope, OnlyHome, only_home
+
+REMOVE: Final = "remove"
+KEEP: Final = "keep"
+_INTERNAL: Final = ("__", "drkit-")
+
+
+class HomeAcls(NamedTuple):
+    """What was found."""
+
+    only_home: tuple[OnlyHome, ...] = ()
+    unknown: str = ""
+    """Why they could not be compared; empty: they were, or there is nothing to compare."""
+    own_unknown: bool = False
+    """Whether a principal of drkit's own is not known at home: it cannot be told from a client's."""
+    not_compared: tuple[str, ...] = ()
+    """What a person has to look at: drkit does not compare it, or only home has it and it stays."""
+
+
+NOT_COMPARED: Final = HomeAcls()
+
+
+def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Iterator[Refused]:
+    """Yield why a switchover home is refused for its ACLs. Pure.
+
+    :param sides: aliases of the source, where clients are now, and of home
+    """
+    here, home = sides
+    if request.acls_only_home == KEEP:
+        return
+    if found.unknown:
+        yield Refused(
+            "what clients may do at home, and not where they are now, is unknown",
+            where=home,
+            evidence=found.unknown,
+            hint="grant drkit's principal DESCRIBE on both clusters; or return without a comparison:"
+            " --acls-only-home keep",
+        )
+    elif found.only_home and request.acls_only_home != REMOVE:
+        some = counted(len(found.only_home), "ACL")
+        yield Refused(
+            "clients would be allowed at home what they may not do where they are now",
+            where=home,
+            evidence=f"{some}: {first_of(found.only_home)}",
+            hint=f"revoked on {here} since? --acls-only-home remove removes these before clients return; if"
+            f" they are right, --acls-only-home keep, or grant them on {here}, too",
+        )
+    elif wider := [o for o in found.only_home if o.others]:
+        yield Refused(
+            "ACLs that only home has are also about topics that do not return",
+            where=home,
+            evidence=first_of(wider),
+            hint="replace these by hand by ACLs of those topics; or keep them: --acls-only-home keep",
+        )
+    elif found.only_home and found.own_unknown:
+        yield Refused(
+            "of ACLs that only home has, drkit's own cannot be told from those of clients",
+            where=home,
+            evidence="drkit's principal there is not known",
+            hint=f'set own_principal = "User:…" in [clusters.{home}]; or keep them: --acls-only-home keep',
+        )
+
+
+def look_home_acls(context: Context, returning: Collection[str], *, answers: bool) -> HomeAcls:
+    """Compare the ACLs of both sides; nothing unless topics come home in a switchover.
+
+    :param returning: topics of the target whose copying began with a turn
+    :param answers: whether the source answers
+    """
+    if not (context.request.planned and returning and answers):
+        return HomeAcls()
+    try:
+        return _compared(context, frozenset(returning))
+    except NoAuthorizer:
+        return HomeAcls()
+    except DrkitError as error:
+        return HomeAcls(unknown=f"{error.where}: {error.what}: {error.evidence}")
+
+
+def _compared(context: Context, returning: frozenset[str]) -> HomeAcls:
+    home, active = list_acls(context.target_settings).acls, list_acls(context.source_settings).acls
+    own = _own(context)
+    scope = HomeScope(
+        returning,
+        _groups(context, home),
+        frozenset(p for p in own if p is not None),
+        frozenset(_others(context, returning)),
+        is_open=bool(is_open(Cluster.connect(context.source_settings))),
+    )
+    found = only_home(home - _acls(context, GuardAclsRecord), active - _acls(context, FenceAclsRecord), scope)
+    return HomeAcls(tuple(found), own_unknown=None in own, not_compared=tuple(_not_compared(context)))
+
+
+def _not_compared(context: Context) -> Iterator[str]:
+    """Users that only home knows, and what is not looked at."""
+    try:
+        users = scram_users(context.target_settings) - scram_users(context.source_settings)
+    except DrkitError as error:
+        yield f"SCRAM users: {error.what}: {error.evidence}"
+    else:
+        if users:
+            yield f"SCRAM users that only {context.flow.target} has: {first_of(sorted(users))}"
+    yield "quotas, delegation tokens and ACLs of the cluster itself"
+
+
+def _acls(context: Context, kind: type[FenceAclsRecord]) -> frozenset[Acl]:
+    """Return drkit's own fence on the source, or guard on the target."""
+    known = context.state.get(kind)
+    return known.acls if known is not None else frozenset()
+
+
+def _groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
+    """The groups that return, also those that have not committed but have ACLs."""
+    if not context.scope.whole_flow:
+        return frozenset(context.scope.groups)
+    named = {
+        a.name for a in home
+        if a.resource is ResourceKind.GROUP and a.pattern is PatternKind.LITERAL and a.name != ANY_NAME
+    }  # fmt: skip
+    return frozenset(context.scope.groups) | {g for g in named if context.flow.group_filter.accepts(g)}
+
+
+def _others(context: Context, returning: Collection[str]) -> list[str]:
+    """Topics of the target that do not return, without internal ones."""
+    names = topic_names(context.target_admin())
+    return [n for n in names if n not in returning and not n.startswith(_INTERNAL)]
+
+
+def _own(context: Context) -> set[str | None]:
+    """The principals of all of drkit's clients at home; with None where one is not known."""
+    cluster, alias = context.settings.cluster(context.flow.target), context.flow.target
+    clients = [context.flow.target_admin]
+    for flow in context.settings.flows:
+        clients += [flow.source_admin, flow.source_consumer] if flow.source == alias else []
+        clients += [flow.target_admin, flow.target_producer] if flow.target == alias else []
+    return {own_principal(cluster.with_client(properties)) for properties in clients}

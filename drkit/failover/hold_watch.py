@@ -1,0 +1,100 @@
+"""Puts the new primary's settings back as soon as another cluster protects it.
+
+It runs in the process that copies, beside the watch for returns. `drkit failback` does the same before it
+switches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+import threading
+from typing import Final
+
+from drkit import observe
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.failover.new_primary.hold import HeldTopic, held_now, put_back
+from drkit.kafka.raw import RawError
+from drkit.status.pair.model import PairState, PairTopic
+from drkit.status.paired import PairedCollector
+
+_LOOK_SECONDS: Final = 30.0
+
+
+def watch_holds(settings: Settings, flows: Iterable[FlowSettings], stop: threading.Event) -> None:
+    """Start a thread for each of the flows that has an opposite one in the configuration.
+
+    :param flows: those that this process copies
+    """
+    for flow in flows:
+        for other in settings.flows:
+            if (other.source, other.target) == (flow.target, flow.source):
+                watch = HoldWatch(settings, other, flow)
+                threading.Thread(
+                    target=watch.run, args=(stop,), name=f"holds of {flow.name}", daemon=True
+                ).start()
+
+
+class HoldWatch:
+    """Looks for holds of a pair whose topics are protected, and puts the settings back.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction, which this process copies
+    """
+
+    def __init__(self, settings: Settings, there: FlowSettings, back: FlowSettings) -> None:
+        self._settings, self._there, self._back = settings, there, back
+        self._told = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until `stop` is set; nothing that goes wrong ends this."""
+        while not stop.wait(_LOOK_SECONDS):
+            try:
+                self.look()
+            except DrkitError as error:
+                self._tell(error)
+            except RawError:
+                continue  # the flow's own copy tells that a cluster does not answer
+
+    def look(self) -> list[HeldTopic]:
+        """Put back what is not needed any more; return it.
+
+        :raises DrkitError: a cluster does not answer, or refuses
+        """
+        found = []
+        for flow in (self._there, self._back):
+            if not held_now(self._settings, flow):
+                continue
+            with closing(PairedCollector(self._settings, flow, groups=False)) as collector:
+                pair = collector.look().pair
+            if pair is not None:
+                found += put_back_protected(self._settings, flow, pair.topics)
+        return found
+
+    def _tell(self, error: DrkitError) -> None:
+        said = f"{error.what} {error.evidence}"
+        if said != self._told:
+            self._told = said
+            observe.error(error, flow=self._back.name)
+
+
+def put_back_protected(
+    settings: Settings, flow: FlowSettings, topics: Iterable[PairTopic]
+) -> list[HeldTopic]:
+    """Put the settings of those topics back that are protected, with a lag that is known.
+
+    :param flow: the flow that was failed over, by which the pair was looked at
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    safe = [t.topic for t in topics if t.state is PairState.PROTECTED and t.records is not None]
+    found = put_back(settings, flow, safe)
+    for topic in found:
+        observe.event(
+            "hold_ended",
+            flow=flow.name,
+            topic=topic.topic,
+            settings=dict(topic.after),
+            changed=dict(topic.changed),
+        )
+    return found

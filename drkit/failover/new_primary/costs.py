@@ -1,0 +1,104 @@
+"""What each method of a return sends, and how long that takes at a rate that was measured.
+
+Sizes are those on the new primary's disks: batches travel as they are there. Part of a partition counts by
+its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from drkit.errors import DrkitError
+from drkit.failover.core.choices import Method
+from drkit.failover.core.context import Context
+from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.flow_state.records import SpeedRecord
+from drkit.kafka.raw import RawError
+
+ESTIMATE_BYTES_PER_SECOND: Final = 10 * 1024 * 1024
+"""Where nothing was measured; it is always said that it is an estimate."""
+
+
+class CopyRate(NamedTuple):
+    """How fast records are copied to the old primary."""
+
+    bytes_per_second: float
+    measured_by: str = ""
+    """The flow whose epoch was measured; empty: nothing was, this is an estimate."""
+    measured_ms: int | None = None
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether nothing was measured."""
+        return not self.measured_by
+
+    def to_json(self) -> dict[str, Any]:
+        """The rate as plain data."""
+        return {**self._asdict(), "is_estimate": self.is_estimate}
+
+
+class MethodCost(NamedTuple):
+    """What a method sends to the old primary."""
+
+    bytes: int | None
+    """None: the new primary does not tell its sizes."""
+    seconds: float | None
+
+
+class PartitionSize(NamedTuple):
+    """What a partition of the new primary has, in bytes."""
+
+    whole: int | None
+    since: int | None
+    """About what clients wrote since the failover."""
+
+
+def rate_of(context: Context) -> CopyRate:
+    """The rate of the flow back; else that of the flow there, over the same link; else an estimate.
+
+    :raises DrkitError: the new primary does not answer
+    """
+    try:
+        with state_of(context.settings, reverse_flow(context)) as state:
+            back = state.records.readable(SpeedRecord).get("") if state is not None else None
+    except (DrkitError, RawError):
+        back = None  # the old primary is away, and its state with it
+    there = context.state.records.readable(SpeedRecord).get("")
+    for flow, found in ((f"{context.flow.target}->{context.flow.source}", back), (context.flow.name, there)):
+        if found is not None and found.bytes_per_second > 0:
+            return CopyRate(found.bytes_per_second, flow, found.at_ms)
+    return CopyRate(ESTIMATE_BYTES_PER_SECOND)
+
+
+def costs_of(sizes: Iterable[PartitionSize], rate: CopyRate) -> dict[str, MethodCost]:
+    """What each method would send of a topic, were it walked for all of its partitions. Pure."""
+    found = list(sizes)
+    since, whole = _sum(s.since for s in found), _sum(s.whole for s in found)
+    return {m.value: cost(whole if m is Method.REBUILD else since, rate) for m in Method}
+
+
+def chosen_cost(
+    sizes: Mapping[int, PartitionSize], methods: Mapping[int, Method], rate: CopyRate
+) -> MethodCost:
+    """What the chosen methods send of a topic. Pure.
+
+    :param methods: by partition; one that is missing continues
+    """
+    each = (s.whole if methods.get(p) is Method.REBUILD else s.since for p, s in sizes.items())
+    return cost(_sum(each), rate)
+
+
+def cost(size: int | None, rate: CopyRate) -> MethodCost:
+    """What it takes to send some bytes. Pure."""
+    return MethodCost(size, None if size is None else size / rate.bytes_per_second)
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    """The sum; None: one of them is unknown."""
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total

@@ -1,0 +1,154 @@
+"""`drkit reprotect --hold`: the new primary keeps what clients write until another cluster has it, too.
+
+The values of before are on record in the flow's state, on the new primary, before the first setting changes:
+whoever is killed in between, the next one continues or puts back, on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from drkit.clock import Millis, wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.counted import counted, first_of
+from drkit.errors import Failed, Refused
+from drkit.failover.core.reverse import state_of
+from drkit.failover.new_primary.held_settings import Held, Values, to_hold, to_put_back
+from drkit.flow_state.records import GenerationRecord, HeldSettingsRecord, RoleRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+
+
+class HeldTopic(NamedTuple):
+    """A topic of the new primary whose settings were changed, or put back, or would be."""
+
+    topic: str
+    before: Values
+    """By setting: its value on the topic; None: it had none of its own."""
+    after: Values
+    changed: Values
+    """What a person has set meanwhile."""
+    changes: Values
+    """What is not set so yet, or was not before this."""
+
+
+def held_now(settings: Settings, flow: FlowSettings) -> dict[str, HeldSettingsRecord]:
+    """The holds that were not put back, by the topics' names on the flow's source.
+
+    :raises DrkitError: the new primary does not answer
+    """
+    with state_of(settings, flow) as state:
+        return _active(state) if state is not None else {}
+
+
+def hold(
+    settings: Settings,
+    flow: FlowSettings,
+    topics: Collection[str] = (),
+    *,
+    by: str,
+    effects: bool = True,
+    clock: Millis = wall_ms,
+) -> list[HeldTopic]:
+    """Have the new primary remove nothing from promoted topics; return what changes. It may be repeated.
+
+    :param flow: the flow that was failed over
+    :param topics: by their names on its source; empty: all that were promoted
+    :param by: who asks for it
+    :param effects: False: only return it
+    :raises Refused: no topic was promoted
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    with state_of(settings, flow) as state:
+        names = _promoted(flow, state, topics)
+        cluster = _new_primary(settings, flow)
+        configs = topic_configs(cluster, names.values())
+        known = state.all(HeldSettingsRecord) if state is not None else {}
+        plans: dict[str, Held] = {
+            name: to_hold(configs[target], known.get(name), by, clock())
+            for name, target in names.items()
+            if target in configs
+        }
+        if effects and state is not None:
+            records = ((n, p.record) for n, p in plans.items() if p.record != known.get(n))
+            state.put_all((n, record) for n, record in records if record is not None)
+            changes = {names[n]: p.changes for n, p in plans.items() if p.changes}
+            _judge(flow, alter_topic_configs(cluster, changes), "held")
+    return [_shown(names[n], p) for n, p in sorted(plans.items())]
+
+
+def put_back(
+    settings: Settings, flow: FlowSettings, topics: Collection[str] | None = None, *, clock: Millis = wall_ms
+) -> list[HeldTopic]:
+    """Give topics of the new primary their settings of before :func:`hold` back; return what changed.
+
+    What somebody has set meanwhile stays.
+
+    :param flow: the flow that was failed over
+    :param topics: by their names on its source; None: all that are held
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    with state_of(settings, flow) as state:
+        active = _active(state) if state is not None else {}
+        mine = {n: r for n, r in active.items() if topics is None or n in topics}
+        if state is None or not mine:
+            return []
+        copies = state.all(GenerationRecord)
+        names = {n: copies[n].target if n in copies else n for n in mine}
+        cluster = _new_primary(settings, flow)
+        configs = topic_configs(cluster, names.values())
+        plans = {n: to_put_back(configs.get(names[n]), r, clock()) for n, r in mine.items()}
+        refused = alter_topic_configs(cluster, {names[n]: p.changes for n, p in plans.items() if p.changes})
+        # On record after that: a broker may show them for a moment, and they are nobody's own.
+        state.put_all((n, p.record) for n, p in plans.items() if names[n] not in refused)
+        _judge(flow, refused, "put back")
+    return [
+        HeldTopic(names[n], {s: mine[n].held[s] for s in p.changes}, p.changes, p.changed, p.changes)
+        for n, p in sorted(plans.items())
+    ]
+
+
+def _shown(topic: str, plan: Held) -> HeldTopic:
+    before, held = (plan.record.before, plan.record.held) if plan.record is not None else ({}, {})
+    return HeldTopic(topic, before, held, plan.changed, plan.changes)
+
+
+def _active(state: StateTopic) -> dict[str, HeldSettingsRecord]:
+    return {n: r for n, r in state.all(HeldSettingsRecord).items() if r.ended_ms is None}
+
+
+def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[str]) -> dict[str, str]:
+    """The promoted topics: their names on the old primary → on the new one.
+
+    :raises Refused: there is none, or one that was named is not promoted
+    """
+    roles = state.all(RoleRecord) if state is not None else {}
+    copies = state.all(GenerationRecord) if state is not None else {}
+    found = {n: copies[n].target for n, role in roles.items() if role.is_promoted and n in copies}
+    if not found or not found.keys() >= set(topics):
+        others = sorted(set(topics) - found.keys())
+        raise Refused(
+            "only what a failover has promoted can be held",
+            where=f"flow {flow.name}",
+            evidence=f"not promoted: {first_of(others)}"
+            if found
+            else f"no failover has promoted a topic on {flow.target}",
+            hint="drkit status says who is active and what protects it",
+        )
+    return {n: t for n, t in found.items() if not topics or n in topics}
+
+
+def _new_primary(settings: Settings, flow: FlowSettings) -> Cluster:
+    return Cluster.connect(settings.cluster(flow.target).with_client(flow.target_admin))
+
+
+def _judge(flow: FlowSettings, refused: Mapping[str, Exception], done: str) -> None:
+    if refused:
+        raise Failed(
+            f"the retention of {counted(len(refused), 'topic')} of the new primary could not be {done}",
+            where=flow.target,
+            evidence=first_of(f"{topic}: {error}" for topic, error in sorted(refused.items())),
+            hint="grant drkit's principal ALTER_CONFIGS on topics there, then type it again",
+        )
