@@ -31,9 +31,9 @@ _WHILE_EMPTIED: Final[Mapping[str, str | None]] = {
 }  # fmt: skip
 """With a policy of compaction alone brokers refuse DeleteRecords; with these nothing expires meanwhile."""
 _COMPACT: Final = "compact"
-_REFUSED: Final = frozenset(
-    {codes.POLICY_VIOLATION, codes.OFFSET_OUT_OF_RANGE, codes.TOPIC_AUTHORIZATION_FAILED}
-)
+_REFUSED: Final = frozenset({codes.OFFSET_OUT_OF_RANGE, codes.TOPIC_AUTHORIZATION_FAILED})
+_POLICY_SECONDS: Final = 5.0
+"""A changed policy reaches each leader with the metadata, a moment after the answer to the change."""
 _PATIENCE_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.2
 _UNKNOWN: Final = -1
@@ -73,7 +73,7 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
     :raises Failed: a leader or a replica does not do it in time; a part may be empty
     :raises RawError: the cluster does not answer
     """
-    deadline = boottime() + _PATIENCE_SECONDS
+    began = boottime()
     while True:
         topics = await metadata(cluster, sorted({at.topic for at in wanted}))
         starts = await listed(cluster, topics, wanted, EARLIEST)
@@ -82,9 +82,11 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
             return
         answers = await delete_records(cluster, topics, left)
         failed = {at: answer for at, answer in answers.items() if answer.error}
-        if refused := {at: a for at, a in failed.items() if a.error in _REFUSED}:
+        waited = boottime() - began
+        final = _REFUSED if waited < _POLICY_SECONDS else _REFUSED | {codes.POLICY_VIOLATION}
+        if refused := {at: a for at, a in failed.items() if a.error in final}:
             raise _why_refused(cluster.alias, wanted, refused)
-        if boottime() > deadline:
+        if waited > _PATIENCE_SECONDS:
             raise Failed(
                 "partitions could not be emptied",
                 where=cluster.alias,

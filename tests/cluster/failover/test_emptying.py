@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+import threading
 
 import pytest
 
@@ -77,6 +78,17 @@ def test_a_topic_that_is_only_compacted(here: Clusters, topic_name: str, own: di
     for _ in range(2):
         put_back(admin, before)
         eventually(lambda: _own(admin, topic_name) == {"cleanup.policy": "compact", **own})
+    assert here.starts(here.source, topic_name) == {0: 30}
+
+
+def test_a_policy_that_reaches_the_leader_a_moment_later(here: Clusters, topic_name: str) -> None:
+    here.create(here.source, topic_name, 1, {"cleanup.policy": "compact"})
+    fill(here.source, topic_name, 30)
+    admin = Cluster.connect(here.source)
+    later = threading.Timer(0.5, allow_deletion, (admin, compact_only(admin, [topic_name])))
+    later.start()
+    here.ask(here.source, empty, {TopicPartition(topic_name, 0): 30})
+    later.join()
     assert here.starts(here.source, topic_name) == {0: 30}
 
 
