@@ -105,8 +105,10 @@ def _a_group_inside_holds_the_switch(home: DeadPrimary) -> None:
 def _goes_home(home: DeadPrimary) -> None:
     """The next turns know the crossing, in the other direction."""
     back, side = home.back, home.side
+    back.stop_replicating()  # its brokers were killed under it
     back.replicate()
-    eventually(lambda: back._synced(f"{home.topics[0]}-inside"), 60, what="the group's position")
+    group = f"{home.topics[0]}-inside"
+    eventually(lambda: back._synced(group), 90, lambda: f"the group's position: {back.said()}")
     report = home.pair.switch(clients_cut=CUT)
     assert report["state"] == "done", report
     assert home.pair.reprotect()["state"] == "done"
