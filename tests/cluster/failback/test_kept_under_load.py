@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drkit.checkpoints.shard import Shard
-from drkit.checkpoints.task import CheckpointTask
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
-from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import TailRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
@@ -62,8 +59,8 @@ def test_tails_are_kept_while_clients_write(home: DeadPrimary, tmp_path: Path) -
     assert found.counts.equal > 100
     _restarted(home)
     eventually(lambda: sum(crossed(back, t) for t in home.topics) > 500, what="all is as it was")
-    _a_group_inside_holds_the_switch(home)
-    _goes_home(home)
+    _a_group_inside_holds_the_way_home(home)
+    _is_home(home)
     _dies_again(home, tmp_path)
 
 
@@ -92,40 +89,33 @@ def _restarted(home: DeadPrimary) -> None:
     eventually(lambda: home.back.offsets(home.back.target, home.topics[0]), what="the old primary is back")
 
 
-def _a_group_inside_holds_the_switch(home: DeadPrimary) -> None:
-    """It has read a record that clients wrote after the failover, and not the tail."""
+def _a_group_inside_holds_the_way_home(home: DeadPrimary) -> None:
+    """It has read a record that clients wrote after the failover, and not the tail; then it reads on."""
     back, topic = home.back, home.topics[0]
     group, copied = f"{topic}-inside", home.copy[topic]
     log = back.records(back.source, topic)
     inside = {TopicPartition(topic, p): r[len(copied[p])].offset + 1 for p, r in log.items()}
-    back.commit(back.source, group, inside)
-    with back.desk() as desk, pytest.raises(Refused) as refused:
-        desk.begin([], RunRequest(planned=True, clients_cut=CUT))
-    assert group in f"{refused.value.what} {refused.value.evidence}"
-    back.commit(back.source, group, {TopicPartition(topic, p): r[-1].offset + 1 for p, r in log.items()})
-
-
-def _moved(home: DeadPrimary, group: str) -> None:
-    """A checkpoint round moves a group that has read on, past the tail."""
-    back = home.back
-    with StateTopic(back.target, back.source.alias) as state:
-        state.load()
-        known = known_of(state.records)
-    task = CheckpointTask(back.source, back.target, back.settings.flows[0])
-    found = task.run(Shard(0, back.source.alias, (group,), known, sync=True))
-    assert set(found.verdicts) <= {"WRITE", "UNCHANGED"}, found
-
-
-def _goes_home(home: DeadPrimary) -> None:
-    """The next turns know the crossing, in the other direction."""
-    back, side = home.back, home.side
     back.stop_replicating()  # its brokers were killed under it
     back.replicate()
-    group = f"{home.topics[0]}-inside"
-    _moved(home, group)
-    back.copied(home.topics, [group])
-    report = home.pair.switch(clients_cut=CUT)
+    back.copied(home.topics)
+    back.commit(back.source, group, inside)
+    with back.desk() as desk:
+        with pytest.raises(Refused) as held:
+            desk.begin([], RunRequest(planned=True, clients_cut=CUT))
+        assert group in f"{held.value.what} {held.value.evidence}"
+        read = {TopicPartition(topic, p): r[-1].offset + 1 for p, r in log.items()}
+        back.commit(back.source, group, read)
+        report = desk.resume(RunRequest())
     assert report["state"] == "done", report
+    stands = back.all_committed(group)
+    for p, records in back.records(back.target, topic).items():
+        assert not [s for s in records if s.offset >= stands[TopicPartition(topic, p)]], "it has read all"
+    back.stop_replicating()
+
+
+def _is_home(home: DeadPrimary) -> None:
+    """The next turns know the crossing, in the other direction."""
+    side = home.side
     assert home.pair.reprotect()["state"] == "done"
     side.replicate()
     side.copied(home.topics)
