@@ -45,6 +45,7 @@ from drkit.flow_state.kinds.turns import (
     IncompleteRecord,
     ReturnRecord,
     TailRecord,
+    UnreplayedRecord,
     WrittenRecord,
 )
 
@@ -84,6 +85,7 @@ __all__ = [
     "TailRecord",
     "TakenOverPartition",
     "TakeoverRecord",
+    "UnreplayedRecord",
     "VerifiedRecord",
     "WrittenRecord",
     "kind_of",
@@ -92,8 +94,8 @@ __all__ = [
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord, ConfigsRecord,
-    TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord, WrittenRecord, VerifiedRecord,
-    EventRecord, PromotionRecord,
+    TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord, UnreplayedRecord,
+    WrittenRecord, VerifiedRecord, EventRecord, PromotionRecord,
     PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift,
     ControlKeyRecord, StandbyRecord,
 )  # fmt: skip

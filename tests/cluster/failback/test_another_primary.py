@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.failover.returning.deciding import Undecided
+from drkit.flow_state.records import (
+    ClustersRecord,
+    FenceAclsRecord,
+    FenceSizesRecord,
+    PendingFence,
+    SkipsRecord,
+)
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import CUT, Pair
+from tests.support.failback.pair import CUT, Pair, Side
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
@@ -50,6 +59,7 @@ def test_an_empty_cluster_takes_its_place(pair: Pair, successor: Pair) -> None:
     with side.desk() as desk, pytest.raises(Refused, match="another cluster than the one that was copied"):
         desk.begin_return(RunRequest(clients_cut=CUT, reason="a test"))
     cluster_id = Cluster.connect(side.source).cluster_id
+    _is_rolled_back(side, cluster_id)
     with side.desk() as desk:
         request = RunRequest(clients_cut=CUT, reason="a test", new_primary=cluster_id)
         report = desk.begin_return(request)
@@ -60,3 +70,22 @@ def test_an_empty_cluster_takes_its_place(pair: Pair, successor: Pair) -> None:
     theirs, ours = (back.records(c, topic) for c in (back.source, back.target))
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
     assert back.exact([topic]) > 60
+
+
+def _is_rolled_back(side: Side, cluster_id: str) -> None:
+    """After an abort all is known of the old cluster that was known of it before."""
+    before = _known(side)
+    with side.desk() as desk:
+        with pytest.raises(Undecided):
+            desk.begin_return(RunRequest(clients_cut=CUT, new_primary=cluster_id), decides_later=True)
+        assert _known(side) != before
+        assert desk.abort("for the test")["state"] == "aborted"
+    assert _known(side) == before
+    with side.desk() as desk, pytest.raises(Refused, match="another cluster than the one that was copied"):
+        desk.begin_return(RunRequest(clients_cut=CUT, reason="a test"))
+
+
+def _known(side: Side) -> dict[str, Any]:
+    """What the flow's state says of the old primary, but for what ended runs note."""
+    kinds = (ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord, PendingFence)
+    return {kind.KEY: side.state().get(kind.KEY) for kind in kinds}
