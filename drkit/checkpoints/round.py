@@ -7,7 +7,7 @@ One that it has not passed waits; meanwhile the newest one seen before that it h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.memory import Memory, Remembered
@@ -72,7 +72,7 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
             report.deleted = await follow_deleted(shard, links.target_groups)
     if links.topic is not None:
         try:
-            changed = _emit(links.topic, positions, memory)
+            changed = _emit(links.topic, positions, memory, shard.known.cuts)
             report.emitted, report.emitted_groups = changed.total(), sorted(changed)
             report.latency_ms = round(1000 * (monotonic() - started))
         except Failed as error:  # the groups' positions are there nevertheless
@@ -140,16 +140,26 @@ def _newest(
     return stored, place.forward(stored.offset)
 
 
-def _emit(topic: CheckpointTopic, positions: Mapping[str, Positions], memory: Memory) -> Counter[str]:
-    """Write the checkpoints that changed; returns how many, by group."""
+def _emit(
+    topic: CheckpointTopic,
+    positions: Mapping[str, Positions],
+    memory: Memory,
+    turned: Container[TopicPartition],
+) -> Counter[str]:
+    """Write the checkpoints that changed; returns how many, by group.
+
+    :param turned: partitions whose copying began with a turn: there a position that came from the other side
+        is the group's, and an older checkpoint is of a log of before
+    """
     changed: list[tuple[TopicPartition, Checkpoint]] = []
     for group, of_group in positions.items():
         emitted = memory.groups[group].emitted
         for at, p in of_group.items():
-            if isinstance(p.found, Unavailable) or p.on_source.mark is not None:
+            if isinstance(p.found, Unavailable) or (p.on_source.mark is not None and at not in turned):
                 continue
             if emitted.get(at) != (p.on_source.offset, p.found.offset):
-                found = Checkpoint(group, *p.at, p.on_source.offset, p.found.offset, p.on_source.metadata)
+                metadata = p.on_source.metadata if p.on_source.mark is None else ""
+                found = Checkpoint(group, *p.at, p.on_source.offset, p.found.offset, metadata)
                 changed.append((at, found))
     topic.write(found for _, found in changed)
     for at, found in changed:

@@ -58,7 +58,8 @@ def export_by_spark(
     with new_folder(run):
         partitions, peak = _written(run, settings, flow, request, tails, skip)
         manifest = Manifest(
-            version=1, cluster_id=_cluster_id(source), flow=flow.name, run=request.run_id, term=request.term,
+            version=1, cluster_id=_cluster_id(source), flow=flow.name, run=request.run_id,
+            term=max((p.term for p in partitions if p.term is not None), default=0),
             format=run.format, written_at_ms=wall_ms(), partitions=partitions,
         )  # fmt: skip
         publish(run, manifest)
@@ -113,8 +114,9 @@ def _written(
     skip: CopiedBack,
 ) -> tuple[tuple[PartitionExport, ...], int]:
     """The partitions, written and read back, and the memory of the largest task in bytes."""
+    terms = request.terms
     if not any(tail.end > tail.first for tail in tails):
-        return tuple(partition_export(tail, ()) for tail in tails), _NOTHING_PEAK
+        return tuple(partition_export(tail, (), terms.get(tail.topic)) for tail in tails), _NOTHING_PEAK
     offsets = sum(tail.end - tail.first for tail in tails)
     run.progress(
         f"exporting {counted(offsets, 'offset')} of {counted(len(tails), 'partition')} to {run.folder}"
@@ -126,7 +128,8 @@ def _written(
         for wanted, parts in found:
             by_partition.setdefault((wanted.topic, wanted.partition), []).extend(parts)
         partitions = tuple(
-            partition_export(tail, by_partition.get((tail.topic, tail.partition), ())) for tail in tails
+            partition_export(tail, by_partition.get((tail.topic, tail.partition), ()), terms.get(tail.topic))
+            for tail in tails
         )
         return partitions, max(peak, _read_back(run, workshop, partitions))
 

@@ -137,6 +137,8 @@ class PartitionExport(Body):
     parts: tuple[ExportPart, ...] = stored(tuple_of(ExportPart.of))
     chain: str = stored(digest)
     """Over the chains of its parts."""
+    term: int | None = stored(optional(whole()), default=None, omit_none=True)
+    """Of the failover that left these records out; None: see the manifest, as of an earlier version."""
 
     @property
     def range(self) -> TailRange:
@@ -165,7 +167,7 @@ class Manifest(Body):
     """The flow that had copied from it: ``source->target``."""
     run: str = stored(run_name)
     term: int = stored(whole())
-    """Of the newest failover of the flow; 0 without one."""
+    """The newest of the partitions' terms; 0 without one. It is that of partitions without their own."""
     format: ExportFormat = stored(member(ExportFormat))
     written_at_ms: int = stored(whole())
     partitions: tuple[PartitionExport, ...] = stored(tuple_of(PartitionExport.of))
@@ -184,6 +186,10 @@ class Manifest(Body):
     def files(self) -> Iterator[tuple[str, ExportedFile]]:
         """The folder of each file, and the file."""
         return ((each.folder, file) for each in self.partitions for part in each.parts for file in part.files)
+
+    def term_of(self, each: PartitionExport) -> int:
+        """The term of the failover that left a partition's records out."""
+        return self.term if each.term is None else each.term
 
     def partition(self, topic: str, number: int) -> PartitionExport | None:
         """One partition; None: it was not exported."""
@@ -242,14 +248,16 @@ class ExportTotals(NamedTuple):
     last_time: int | None
 
 
-def partition_export(wanted: TailRange, parts: Iterable[ExportPart]) -> PartitionExport:
+def partition_export(
+    wanted: TailRange, parts: Iterable[ExportPart], term: int | None = None
+) -> PartitionExport:
     """A partition of these parts, with the chain over theirs."""
     ordered = tuple(sorted(parts, key=lambda part: (part.first, part.end)))
     chain = chain_of_parts(
         wanted.topic_id, wanted.partition, wanted.first, wanted.end,
         ((part.first, part.end, part.chain) for part in ordered),
     )  # fmt: skip
-    return PartitionExport(**wanted._asdict(), parts=ordered, chain=chain)
+    return PartitionExport(**wanted._asdict(), parts=ordered, chain=chain, term=term)
 
 
 def _fault(found: Manifest) -> str:

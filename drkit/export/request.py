@@ -10,6 +10,7 @@ from drkit.export.manifest import Manifest
 Progress = Callable[[str], None]
 """Gets a sentence from time to time."""
 NO_CONF: Final[Mapping[str, str]] = {}
+NO_TERMS: Final[Mapping[str, int]] = {}
 
 
 class ExportRequest(NamedTuple):
@@ -25,8 +26,8 @@ class ExportRequest(NamedTuple):
     """Of Spark; None: this machine."""
     conf: Mapping[str, str] = NO_CONF
     """Settings of Spark."""
-    term: int = 0
-    """The newest term of the flow's roles, for the manifest."""
+    terms: Mapping[str, int] = NO_TERMS
+    """Topic → term of the failover that left its records out, for the manifest."""
 
 
 class Exported(NamedTuple):

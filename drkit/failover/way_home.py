@@ -12,11 +12,13 @@ from typing import NamedTuple
 from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import ConfigError, Refused
+from drkit.failover.checks.unreplayed import not_replayed
 from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.reverse import state_of
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.returning.waiting import returned, waiting
 from drkit.failover.service import FailoverService
+from drkit.flow_state.unreplayed import unreplayed
 from drkit.status.pair.model import PairState, PairTopic
 
 
@@ -85,6 +87,18 @@ def situation(settings: Settings, ways: Ways) -> Situation | None:
     if returned(settings, there, back):
         return Situation(HomeStage.SWITCH, is_under_way=False)
     return None
+
+
+def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
+    """Refuse to bring clients home without records that a return was to append where they are now.
+
+    :raises Refused: there are some
+    :raises DrkitError: the cluster does not answer
+    """
+    with state_of(settings, ways.there) as state:
+        found = unreplayed(state.records) if state is not None else []
+    if found:
+        raise not_replayed(ways.there.name, found)
 
 
 def nothing_to_do(there: FlowSettings) -> Refused:

@@ -47,6 +47,7 @@ from drkit.flow_state.kinds.turns import (
     IncompleteRecord,
     ReturnRecord,
     TailRecord,
+    UnreplayedRecord,
     WrittenRecord,
 )
 
@@ -88,6 +89,7 @@ __all__ = [
     "TailRecord",
     "TakenOverPartition",
     "TakeoverRecord",
+    "UnreplayedRecord",
     "VerifiedRecord",
     "WrittenRecord",
     "kind_of",
@@ -97,7 +99,7 @@ KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     SkipsRecord, SpeedRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord,
     ConfigsRecord, TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord,
-    HeldSettingsRecord, WrittenRecord, VerifiedRecord, EventRecord, PromotionRecord,
+    HeldSettingsRecord, UnreplayedRecord, WrittenRecord, VerifiedRecord, EventRecord, PromotionRecord,
     PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift,
     ControlKeyRecord, StandbyRecord,
 )  # fmt: skip

@@ -14,7 +14,7 @@ PAIR_ROWS: Final = (
     ("drkit_pair_topics", "gauge", (*_FLOW, "state"),
      "Topics of both directions, by state; the states are those of drkit status."),
     ("drkit_pair_alarm_topics", "gauge", (*_FLOW, "fault"),
-     "Topics with an alarm: both_open, both_closed, incomplete (see drkit status)."),
+     "Topics with an alarm: both_open, both_closed, incomplete, unreplayed (see drkit status)."),
     ("drkit_returning_partitions", "gauge", (*_FLOW, "in_step"),
      "Partitions of topics that are copied to an old primary after an unplanned failover: in step, or not."),
     ("drkit_unprotected_seconds", "gauge", _FLOW,

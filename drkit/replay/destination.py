@@ -21,6 +21,10 @@ CLEANUP_POLICY: Final = "cleanup.policy"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _DELETE_RETENTION: Final = "delete.retention.ms"
 _TIMESTAMP_TYPE: Final = "message.timestamp.type"
+BEFORE: Final = "message.timestamp.before.max.ms"
+AFTER: Final = "message.timestamp.after.max.ms"
+_ANY_AGE: Final = (1 << 63) - 1
+_DEFAULT_AFTER: Final = 3_600_000
 _DEFAULT_BYTES: Final = 1_048_588
 _DEFAULT_TOMBSTONES: Final = 86_400_000
 Configs = Mapping[str, ConfigValue]
@@ -38,6 +42,10 @@ class Destination(NamedTuple):
     """The largest batch that the topic takes."""
     own_times: bool = False
     """The topic gives every record the time of its arrival: the original time is lost."""
+    before_ms: int = _ANY_AGE
+    """How much older than now a record may be."""
+    after_ms: int = _ANY_AGE
+    """How much later than now a record may be."""
 
 
 class Promoted(NamedTuple):
@@ -92,11 +100,11 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
                 evidence=f"its role is {role.role if role else 'passive'}",
                 hint="replay to the side that takes writes, before a return ends; see drkit status",
             )
-        if role.term > export.term:
+        if role.term > tail.term:
             raise Refused(
                 "the export is of an earlier failover of this topic",
                 where=f"{generation.target} on {cluster.alias}",
-                evidence=f"it is of term {export.term}, the topic was promoted in term {role.term}",
+                evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term}",
                 hint=f"what was replayed before that cannot be told from what was not; {_QUARANTINE}",
             )
         wanted[name] = generation, role
@@ -192,7 +200,14 @@ def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms)
     if to.compacted:
         _refuse_lost_tombstones(to, at, alias, wall())
     own_times = setting(to.configs, _TIMESTAMP_TYPE, "") == "LogAppendTime"
-    return Destination(at, to.topic.topic_id, cut, to.compacted, to.max_bytes, own_times)
+    found = Destination(at, to.topic.topic_id, cut, to.compacted, to.max_bytes, own_times)
+    if own_times:
+        return found
+    before, after = (
+        setting(to.configs, BEFORE, str(_ANY_AGE)),
+        setting(to.configs, AFTER, str(_DEFAULT_AFTER)),
+    )
+    return found._replace(before_ms=int(before), after_ms=int(after))
 
 
 def _refuse_lost_tombstones(to: Promoted, at: TopicPartition, alias: str, now: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from drkit.clock import wall_ms
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.model import TopicPartition
@@ -14,7 +15,7 @@ from drkit.replay.destination import Destination
 from drkit.replay.kept import refuse_other_way, refuse_repeats
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
-from drkit.replay.refusals import too_large
+from drkit.replay.refusals import too_large, wrong_time
 from drkit.replay.side import ActiveSide
 from drkit.replay.tail import Export, Tail
 from drkit.wire import Record
@@ -22,6 +23,8 @@ from drkit.wire import Record
 Commits = Mapping[TopicPartition, Mapping[str, int]]
 """Partition of the old primary → group → the offset that it has committed there."""
 _NO_COMMITS: Final[Mapping[str, int]] = {}
+_NO_TIME: Final = -1
+"""A record without a timestamp: every topic takes it."""
 
 
 class PartitionPlan(NamedTuple):
@@ -148,11 +151,15 @@ async def _compared(
 def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) -> Iterator[Record]:
     """The records of a tail, of which the topic takes each that is to be sent.
 
-    :raises Refused: one is larger
+    :raises Refused: one is larger, or older or later
     """
+    now = wall_ms()
     for number, record in enumerate(tail.read()):
         if fate_of(flags[number], same=same, compacted=to.compacted) is TailFate.SEND:
             size = batch_bytes(tail.origin.stamped(record), to.max_bytes)
             if size > to.max_bytes:
                 raise too_large(to.at, alias, record.offset, size, to.max_bytes)
+            in_time = now - to.before_ms <= record.timestamp <= now + to.after_ms
+            if not in_time and record.timestamp != _NO_TIME:
+                raise wrong_time(to.at, alias, record, now)
         yield record

@@ -18,12 +18,14 @@ from drkit.replay.destination import CLEANUP_POLICY, MAX_MESSAGE_BYTES, Destinat
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import QuarantineRecord, ReplayBook
 from drkit.replay.tail import Export
+from drkit.topology.topic_configs import PASSIVE
 
 _HEADER_ROOM: Final = 4096
 """Bytes that drkit's header may add to a record that just fitted its topic."""
 MISSING: Final = UUID(int=0)
 _LONGEST_NAME: Final = 249
-_RETENTION: Final = {CLEANUP_POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_SETTINGS: Final = {**PASSIVE, CLEANUP_POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Records keep their times, whatever they are, and stay."""
 
 
 class Quarantine:
@@ -41,7 +43,8 @@ class Quarantine:
 
         :raises Refused: a name would be too long
         """
-        found = {n: quarantine_topic(p.name, self._export.term) for n, p in self._topics.items()}
+        terms = {tail.source.topic: tail.term for tail in self._export.tails}
+        found = {n: quarantine_topic(p.name, terms[n]) for n, p in self._topics.items()}
         for name in found.values():
             if len(name) > _LONGEST_NAME:
                 raise Refused(
@@ -86,7 +89,7 @@ class Quarantine:
         """
         like = self._topics[source]
         most = 1 + max(t.source.partition for t in self._export.tails if t.source.topic == source)
-        configs = {**_RETENTION, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
+        configs = {**_SETTINGS, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
         create_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
         return appeared(self._log.cluster, name)
 

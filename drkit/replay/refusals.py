@@ -8,6 +8,7 @@ from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
 from drkit.model import TopicPartition
+from drkit.wire import Record
 
 AGAIN: Final = "run the same command again: what was appended is not appended again"
 _TOO_LARGE: Final = frozenset({codes.MESSAGE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE})
@@ -48,6 +49,23 @@ def too_large(at: TopicPartition, alias: str, offset: int, size: int, limit: int
     )
 
 
+def wrong_time(at: TopicPartition, alias: str, record: Record, now: int) -> Refused:
+    """The error for a record that is older, or later, than the topic takes."""
+    age = now - record.timestamp
+    evidence = f"offset {record.offset}: it is {abs(age):,} ms {'old' if age >= 0 else 'ahead of the clock'}"
+    return _of_an_age(f"{at} on {alias}", evidence)
+
+
+def _of_an_age(where: str, evidence: str) -> Refused:
+    return Refused(
+        "the topic does not take records of this age",
+        where=where,
+        evidence=evidence,
+        hint="raise message.timestamp.before.max.ms of the topic, or message.timestamp.after.max.ms for times"
+        " ahead of the clock: a replay keeps the original times",
+    )
+
+
 def refused_append(at: TopicPartition, alias: str, code: int, message: str | None) -> DrkitError:
     """The error for a batch that a leader did not take."""
     evidence = error_name(code) + (f": {message}" if message else "")
@@ -70,12 +88,7 @@ def _not_taken(where: str, code: int, evidence: str) -> DrkitError:
             hint="see max.message.bytes of the topic: a fence sets it to 0; then run the same command again",
         )
     if code == codes.INVALID_TIMESTAMP:
-        return Refused(
-            "the topic does not take records of this age",
-            where=where,
-            evidence=evidence,
-            hint="raise message.timestamp.before.max.ms of the topic: a replay keeps the original times",
-        )
+        return _of_an_age(where, evidence)
     if code == codes.INVALID_RECORD:
         return Refused(
             "the topic does not take a record",

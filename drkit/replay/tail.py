@@ -28,6 +28,8 @@ class Tail(NamedTuple):
     """Offsets on the old primary, half open."""
     records: int
     reading: Read
+    term: int
+    """Of the failover that left the records out."""
 
     @property
     def source(self) -> TopicPartition:
@@ -49,8 +51,6 @@ class Export(NamedTuple):
     """Of the old primary."""
     flow: str
     """``source->target``."""
-    term: int
-    """Of the failover that left the records out."""
     tails: tuple[Tail, ...]
     """Of partitions with records, by topic and partition."""
 
@@ -89,7 +89,7 @@ def export_at(path: str, sha256: str | None = None) -> Export:
         return (Record(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found)
 
     return Export(
-        manifest.run, manifest.sha256, manifest.cluster_id, manifest.flow, manifest.term,
+        manifest.run, manifest.sha256, manifest.cluster_id, manifest.flow,
         tuple(_tails(manifest, read)),
     )  # fmt: skip
 
@@ -98,4 +98,4 @@ def _tails(manifest: Manifest, read: Read) -> Iterator[Tail]:
     for p in manifest.partitions:
         if p.records:
             origin = Origin(manifest.cluster_id, TopicPartition(p.topic, p.partition), manifest.run)
-            yield Tail(origin, p.topic_id, p.first, p.end, p.records, read)
+            yield Tail(origin, p.topic_id, p.first, p.end, p.records, reading=read, term=manifest.term_of(p))

@@ -110,6 +110,7 @@ _ALARM_TEXTS: Final = {
     PairAlarm.BOTH_OPEN: "clients may write on both sides",
     PairAlarm.BOTH_CLOSED: "clients can write on neither side",
     PairAlarm.INCOMPLETE: "the old primary is incomplete",
+    PairAlarm.UNREPLAYED: "a decided replay was not carried out",
 }
 
 

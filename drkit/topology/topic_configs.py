@@ -166,6 +166,8 @@ class ConfigRules:
 _FOREVER: Final = "-1"
 _DELETES: Final[Mapping[str, str]] = {"retention.ms": _FOREVER, "retention.bytes": _FOREVER}
 _COMPACTS: Final[Mapping[str, str]] = {"max.compaction.lag.ms": WIDEST, "min.compaction.lag.ms": WIDEST}
+KEEPING_ALL: Final[Mapping[str, str]] = {**_DELETES, **_COMPACTS}
+"""Each setting that :func:`keeping_all` may name, with its value."""
 
 
 def keeping_all(configs: Mapping[str, Setting]) -> dict[str, str]:

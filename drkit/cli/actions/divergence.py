@@ -23,11 +23,10 @@ from drkit.export.run import Exported, ExportRequest, export_tails, read_back
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import CommitKind, CopyFate, Divergence, PartitionDivergence
 from drkit.failover.loss.tail import Take
-from drkit.failover.loss.tails import copied_back, tails_of
+from drkit.failover.loss.tails import copied_back, tails_of, terms_of
 from drkit.failover.service import FailoverService
 from drkit.model import TopicPartition
 from drkit.spark.conf import given_conf
-from drkit.status.facts import term_of
 from drkit.wire import Record
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -61,11 +60,11 @@ def export(
         say(f"{chosen.name}: looking at the old primary")
         found = divergence(context)
         tails, skip = tails_of(context, found, topics), copied_back(context, found.tails)
-        term = term_of(context.state.records)
+        terms = terms_of(context, {tail.topic for tail in tails})
     if not tails:
         emit({"exported": "nothing", "divergence": found.statement()})
         return 0
-    request = ExportRequest(to, f"export-{uuid4().hex[:12]}", how, master, spark, term)
+    request = ExportRequest(to, f"export-{uuid4().hex[:12]}", how, master, spark, terms)
     done = export_tails(settings, chosen, request, tails, skip, lambda line: say(f"{chosen.name}: {line}"))
     emit(_answer(done, found))
     return 0
@@ -168,6 +167,7 @@ def _row(tail: PartitionDivergence) -> dict[str, Any]:
     return {
         "partition": f"{tail.topic}-{tail.partition}", "found": tail.found.value, "from": tail.lost_from,
         "end": tail.end, "records": tail.records, "bytes": tail.bytes, "removed": tail.removed,
+        "emptied": tail.emptied,
         "only on the new": tail.only_new, "proven": tail.proven,
         "why": "; ".join(filter(None, (is_open, copy, tail.why))),
     }  # fmt: skip

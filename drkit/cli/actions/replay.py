@@ -11,15 +11,20 @@ from drkit.cli.screens.replay import ReplayTicker, answer, show_plan
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.errors import Failed, Refused
+from drkit.errors import Failed, Refused, Usage
+from drkit.failover.checks.decision import person
+from drkit.failover.core.reverse import state_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
+from drkit.flow_state.unreplayed import UnreplayedEnd, unreplayed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
 from drkit.replay.compare import Same
 from drkit.replay.run import Replayer, ReplayRequest, total
 from drkit.replay.tail import export_at
+from drkit.replay.unreplayed import give_up as given_up
+from drkit.replay.unreplayed import note_replayed
 
 _COMMAND: Final = "drkit replay"
 
@@ -31,12 +36,21 @@ def replay(
     same: str | None,
     sha256: str | None,
     *,
+    give_up: str,
     to_quarantine: bool,
     dry_run: bool,
     yes: bool,
 ) -> int:
     """Run ``drkit replay``."""
     settings = configuration().settings
+    if give_up:
+        if dry_run or to_quarantine or same or sha256:
+            raise Usage(
+                "--give-up replays nothing",
+                where=_COMMAND,
+                hint="leave out --dry-run, --to-quarantine, --same and --sha256",
+            )
+        return _give_up(settings, flow, manifest, topics, give_up, yes=yes)
     export = export_at(manifest, sha256)
     chosen = _flow(settings, flow, export.flow)
     if topics:
@@ -57,8 +71,38 @@ def replay(
             if not yes:
                 ask(f"Append to {target.alias}?", command=_COMMAND)
         results = replayer.run(plan, ReplayTicker(plan), until_signalled().is_set)
+    if unreplayed(state):
+        how = UnreplayedEnd.QUARANTINED if to_quarantine else UnreplayedEnd.REPLAYED
+        with StateTopic(target, chosen.source) as topic:
+            topic.load()
+            note_replayed(topic, export, results, how, person())
     emit(answer(plan, results, whole=session().as_json))
     return 0 if total(results).is_done else Failed.exit_code
+
+
+def _give_up(
+    settings: Settings, name: str | None, manifest: str, topics: tuple[str, ...], reason: str, *, yes: bool
+) -> int:
+    """Give up what was to be replayed; the export is not read."""
+    chosen = settings.one_flow(name) if name is not None else _waiting(settings, manifest)
+    target = settings.cluster(chosen.target).with_client(chosen.target_admin)
+    if not yes:
+        ask(f"Never replay it to {target.alias}?", command=_COMMAND)
+    with StateTopic(target, chosen.source) as state:
+        state.load()
+        given = given_up(state, manifest, topics, reason, person())
+    emit({"given_up": [each.in_words for each in given], "manifest": manifest, "reason": reason})
+    return 0
+
+
+def _waiting(settings: Settings, manifest: str) -> FlowSettings:
+    """The flow with a return that was to replay an export; else the only one."""
+    for flow in settings.flows:
+        with state_of(settings, flow) as state:
+            left = unreplayed(state.records) if state is not None else []
+        if any(each.record.manifest == manifest for each in left):
+            return flow
+    return settings.one_flow(None)
 
 
 def _flow(settings: Settings, name: str | None, exported: str) -> FlowSettings:

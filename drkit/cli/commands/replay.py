@@ -25,6 +25,12 @@ from drkit.cli.loading import work
     help="Records with equal content on the new primary: the same, sent again; or none is the same.",
 )
 @click.option("--sha256", metavar="HEX", help="What the manifest's SHA-256 must be.")
+@click.option(
+    "--give-up",
+    metavar="WHY",
+    default="",
+    help="Do not replay what an aborted return was to replay; on record.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be sent; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def replay(**given: Any) -> int:

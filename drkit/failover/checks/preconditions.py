@@ -15,6 +15,7 @@ from drkit.errors import Refused
 from drkit.failover.checks.against import PreconditionInput, by_the_table
 from drkit.failover.checks.home_acls import refused
 from drkit.failover.checks.survey import ClusterIdentity
+from drkit.failover.checks.unreplayed import not_replayed
 from drkit.failover.checks.written import refusal
 from drkit.next_command import leave_behind
 
@@ -187,6 +188,11 @@ def _acls_only_home(q: PreconditionInput) -> Iterator[Refused]:
     yield from refused(q.survey.home_acls, q.request, (q.survey.source.alias, q.survey.target.alias))
 
 
+def _unreplayed(q: PreconditionInput) -> Iterator[Refused]:
+    if q.request.planned and q.survey.unreplayed:
+        yield not_replayed(q.flow, q.survey.unreplayed)
+
+
 def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
     if q.scope.whole_flow or q.request.repoint_others:
         return
@@ -235,6 +241,11 @@ GATES: Final = (
         "failover-data-loss",
         by_the_table(Reason.BEATS_UNKNOWN, Reason.CLOCKS_DISAGREE, Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO),
         "more would be lost than `rpo_seconds`, or how much is not known",
+    ),
+    Precondition(
+        "failover-not-replayed",
+        _unreplayed,
+        "`--planned`, and records that a return was to replay are in an export alone",
     ),
     Precondition(
         "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"

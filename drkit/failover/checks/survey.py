@@ -16,6 +16,7 @@ from drkit.failover.checks.outside import Outside, look_outside
 from drkit.failover.checks.reach import Reach, look_reach
 from drkit.failover.checks.ready import unready_topics
 from drkit.failover.checks.signs import facts_of
+from drkit.failover.checks.unreplayed import unreplayed_on_source
 from drkit.failover.checks.written import places_of, written
 from drkit.failover.core.asking import asked
 from drkit.failover.core.context import Context
@@ -39,6 +40,7 @@ from drkit.flow_state.records import (
     SourceSeenRecord,
 )
 from drkit.flow_state.returns import begun_by_turn
+from drkit.flow_state.unreplayed import Unreplayed
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import MetadataRequest, metadata
 from drkit.kafka.transactions.open_transactions import hanging
@@ -97,6 +99,8 @@ class Survey:
     """Partitions to which somebody else wrote on the target since a turn, and where."""
     home_acls: HomeAcls = NOT_COMPARED
     """What clients may do on the side to which they return, and not where they are now."""
+    unreplayed: tuple[Unreplayed, ...] = ()
+    """What a return has left to append to the source; asked for a switchover alone."""
 
     @property
     def risk(self) -> Risk:
@@ -178,7 +182,14 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
         home_acls=look_home_acls(context, turned, answers=source is not None),
+        unreplayed=_unreplayed(context, source) if turned else (),
     )
+
+
+def _unreplayed(context: Context, source: RawCluster | None) -> tuple[Unreplayed, ...]:
+    """Only a side that was promoted before, and copied back since, can have some."""
+    is_asked = context.request.planned and source is not None
+    return tuple(unreplayed_on_source(context)) if is_asked else ()
 
 
 def positions_of(

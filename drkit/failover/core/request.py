@@ -47,7 +47,8 @@ class RunRequest(NamedTuple):
     evict_readers: bool = False
     """Remove members from groups on the old primary instead of refusing."""
     give_up_history: tuple[str, ...] = ()
-    """Topics whose earliest records the old primary alone still has, and may lose."""
+    """Topics whose earliest records the old primary alone still has, and may lose; or of which the new
+    primary has removed what clients wrote there first."""
 
     acls_only_home: str = ""
     """What becomes of ACLs that only the side has to which clients return: ``remove`` or ``keep``."""

@@ -20,21 +20,16 @@ from drkit.failover.loss.new_primary import Copy, NewPrimary, look_at_new_primar
 from drkit.failover.loss.old_commits import BeyondCounter, Commits, commits_in, translated_by
 from drkit.failover.loss.pairing import MayLack, Side
 from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, check_of
+from drkit.failover.loss.reverse_side import ReverseSide, emptied_in_vain, reverse_side
 from drkit.failover.loss.tail import Take
 from drkit.flow_state.left_out import kept_ids
-from drkit.flow_state.names import state_topic
-from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import (
-    GenerationRecord,
     PendingFence,
     PromotionRecord,
-    ReturnRecord,
     RoleRecord,
 )
-from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.epochs import epoch_ends
 from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.kafka.topics import topic_configs
@@ -85,7 +80,7 @@ def divergence(
     source = context.source()
     if source is None:
         return Divergence(context.flow.name, (), context.source_error or "no answer", owed)
-    back = _back(context, roles)
+    back = reverse_side(context, roles)
     mine = {t: r for t, r in roles.items() if (not topics or t in topics) and t not in back.returned}
     on_record = [name for name in sorted(mine) if name in context.known.topics]
     new = look_at_new_primary(context, mine, on_record)
@@ -98,28 +93,6 @@ def divergence(
     return replace(found, owed=owed, returned=tuple(sorted(back.returned & roles.keys())))
 
 
-class _Back(NamedTuple):
-    """What the old primary has on record of the reverse flow."""
-
-    ids: frozenset[int]
-    """Its producers: their records came from the new primary."""
-    returned: frozenset[str]
-    """Topics of the old primary that it copies back since the last promotion."""
-    copies: frozenset[str]
-    """Its copies on the old primary."""
-
-
-def _back(context: Context, roles: Mapping[str, RoleRecord]) -> _Back:
-    name, known = state_topic(context.flow.target), context.known.topics
-    cluster = Cluster.connect(context.source_settings)
-    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    state = FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
-    begun = {topic: record.promoted_by for topic, record in state.all(ReturnRecord).items()}
-    returned = [t for t, role in roles.items() if t in known and begun.get(known[t][0]) == role.run_id]
-    copies = [record.target for record in state.all(GenerationRecord).values()]
-    return _Back(frozenset(on_record(state)), frozenset(returned), frozenset(copies))
-
-
 @dataclass
 class _Comparison:
     """One comparison of promoted topics."""
@@ -129,7 +102,7 @@ class _Comparison:
     new: NewPrimary
     roles: Mapping[str, RoleRecord]
     """Of the topics to compare."""
-    back: _Back
+    back: ReverseSide
 
     def run(self, depth: int, take: Take, *, others: bool) -> Divergence:
         """Compare everything.
@@ -148,6 +121,7 @@ class _Comparison:
             context.run(ends_of, self.source, existing, existing),
             context.run(epoch_ends, self.source, existing, self._epochs(existing)),
             known.producers.left_out | self.back.ids | kept_ids(known.kept),
+            {**self.back.emptied, **emptied_in_vain(context)},
         )
         committed, unknown = self._commits({*self.roles, *uncopied}) if others else ({}, "")
         counter = BeyondCounter(committed)

@@ -86,12 +86,14 @@ class PartitionDivergence(NamedTuple):
     exact_to: int | None = None
     """Before this offset a record belongs to the tail whoever wrote it; from it on, drkit's own were copied
     there from the new primary. None: the tail was not read."""
+    emptied: int = 0
+    """Offsets from `lost_from` on that a return has deleted there: they are in its export."""
 
     @property
     def is_clean(self) -> bool:
         """Whether both sides have the same records from before the promotion."""
         same = self.found is DivergenceState.CLEAN and self.copy is CopyFate.KEPT
-        return same and not self.open_transaction and not self.only_new
+        return same and not (self.open_transaction or self.only_new or self.emptied)
 
     @property
     def in_words(self) -> str:
@@ -173,6 +175,7 @@ class Divergence:
             "records": sum(t.records for t in self._all) if known else None,
             "bytes": sum(t.bytes for t in self._all) if known else None,
             "removed": sum(t.removed for t in self._all) if known else None,
+            "emptied": sum(t.emptied for t in self._all) if known else None,
             "only_new": sum(t.only_new for t in self._all) if known else None,
             "proven": known and all(t.proven for t in self.tails),
             "unanswered": self.unanswered,

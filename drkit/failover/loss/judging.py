@@ -40,6 +40,25 @@ def judged(tail_from: int | None, log: Ends | None, *, same: bool) -> Judged:
     return Judged(found, first, first - start)
 
 
+class Emptied(NamedTuple):
+    """A partition of the old primary that a return has emptied."""
+
+    up_to: int
+    run_id: str = ""
+    """Of the return, if it was aborted since; empty: it was not, or is not known."""
+
+    @property
+    def why(self) -> str:
+        """The reason why records are not there, in words."""
+        who = f"the return {self.run_id}, which was aborted," if self.run_id else "a return"
+        return f"{who} has emptied it up to {self.up_to}"
+
+    def share(self, found: Judged) -> int:
+        """How many of the offsets that are gone it has deleted, at most: retention may have been faster."""
+        begins = found.first - found.removed
+        return max(0, min(found.first, self.up_to) - begins)
+
+
 class EpochWord(NamedTuple):
     """What the old primary's leader epochs say of the copied records."""
 

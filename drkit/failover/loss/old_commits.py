@@ -86,7 +86,7 @@ class BeyondCounter:
         for (group, at), offset in sorted(self._commits.items()):
             index = bisect_right(self._offsets[at], offset)
             beyond, tail = sum(self._counts[at][:index]), by_place.get(at)
-            gone = tail is not None and tail.removed > 0 and offset > tail.lost_from
+            gone = tail is not None and tail.removed + tail.emptied > 0 and offset > tail.lost_from
             known = translated.get((group, at))
             kind = CommitKind.SUPERSEDED if known == offset else CommitKind.OTHER
             kind = CommitKind.BEYOND if beyond or gone else kind

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from drkit.failover.loss.content import Answers, ContentCheck, ContentResult, Copies
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
-from drkit.failover.loss.judging import NO_WORD, epoch_word, judged
+from drkit.failover.loss.judging import NO_WORD, Emptied, epoch_word, judged
 from drkit.failover.loss.log_cursor import NO_IDS, LogSide, Unreadable, count_visible
 from drkit.failover.loss.new_primary import Copy, NewPrimary
 from drkit.failover.loss.pairing import MayLack
@@ -45,6 +45,8 @@ class OldPrimary:
     """Where the leader epoch of the last copied record ends."""
     skip: frozenset[int]
     """Producers whose records came from the new primary."""
+    emptied: Mapping[TopicPartition, Emptied]
+    """What returns have emptied there."""
 
     def is_same(self, topic: str) -> bool:
         """Whether it is the topic that was copied."""
@@ -131,7 +133,11 @@ class PartitionCheck:
         begins = (self.frontier, differs, mapped.lost_from if mapped else None)
         is_kept = self.copy.state in {CopyFate.KEPT, CopyFate.REGRESSED} and not self.is_more
         tail_from = min((o for o in begins if o is not None), default=None) if is_kept else None
-        found, first, removed = judged(tail_from, log, same=is_same)
+        offsets = judged(tail_from, log, same=is_same)
+        found, first, removed = offsets
+        by_return = self.old.emptied.get(self.at) if is_same else None
+        deleted = by_return.share(offsets) if by_return is not None else 0
+        doubts = epoch.doubt or (by_return.why if by_return is not None and deleted else "")
         if log is not None and is_same:
             found = DivergenceState.REGROWN if differs is not None else found
             found = DivergenceState.MORE if self.is_more else found
@@ -144,9 +150,10 @@ class PartitionCheck:
             found,
             first - removed,
             log.end if log is not None else None,
-            removed=removed,
+            removed=removed - deleted,
+            emptied=deleted,
             open_transaction=held > 0,
-            why=doubt if found is DivergenceState.UNKNOWN else epoch.doubt,
+            why=doubt if found is DivergenceState.UNKNOWN else doubts,
             held_back=held,
             differs_from=differs,
             proven=agrees and self.copy.state is CopyFate.KEPT and not self.is_more,
@@ -201,7 +208,7 @@ class PartitionCheck:
     async def _read(self, tail: PartitionDivergence, take: Take) -> PartitionDivergence:
         """Pass the tail to `take`, and count it."""
         assert tail.end is not None  # noqa: S101  it has a log
-        first, end = tail.lost_from + tail.removed, tail.end
+        first, end = tail.lost_from + tail.removed + tail.emptied, tail.end
         # Before the frontier the new primary has lost what it had, whoever wrote it. An old primary that came
         # back from an older disk gives its clients producer ids that drkit had.
         copied_to = min(end, max(first, self.frontier or first))
@@ -219,7 +226,8 @@ class PartitionCheck:
                     found=DivergenceState.UNKNOWN, why=why, records=records, bytes=size, proven=False
                 )
         # Markers, aborted records and records that drkit copied there do not diverge.
-        is_clean = not records and not tail.removed and tail.found is DivergenceState.DIVERGED
+        is_gone = tail.removed + tail.emptied > 0
+        is_clean = not records and not is_gone and tail.found is DivergenceState.DIVERGED
         found = DivergenceState.CLEAN if is_clean else tail.found
         return tail._replace(found=found, records=records, bytes=size, exact_to=copied_to)
 

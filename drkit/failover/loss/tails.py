@@ -13,6 +13,7 @@ from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionD
 from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
@@ -71,6 +72,15 @@ def _ranges(
         if tail.end is not None and tail.end > tail.lost_from:
             topic_id = topics[tail.topic].topic_id
             yield TailRange(tail.topic, topic_id, tail.partition, tail.lost_from, tail.end)
+
+
+def terms_of(context: Context, topics: Iterable[str]) -> dict[str, int]:
+    """Return the term of the failover that promoted each topic: it left out what only the old primary has.
+
+    :param topics: by their names on the old primary
+    """
+    roles = context.state.all(RoleRecord)
+    return {topic: roles[topic].term for topic in topics if topic in roles}
 
 
 def copied_back(context: Context, tails: Iterable[PartitionDivergence]) -> CopiedBack:

@@ -6,7 +6,7 @@ Both run as soon as the old primary is up, and would remove records that only it
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
@@ -14,12 +14,27 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import ConfigValue, alter_topic_configs, topic_configs
-from drkit.topology.topic_configs import keeping_all, own_value
+from drkit.topology.topic_configs import KEEPING_ALL, keeping_all, own_value
 
 HOLD: Final = "hold"
 """The effect of CONTACT; its details hold the values of before."""
 Before = dict[str, dict[str, str | None]]
 """Topic → setting → its value on the topic before; None: the topic had none of its own."""
+
+
+class Released(NamedTuple):
+    """Topics that have their settings of before HOLD again."""
+
+    topics: tuple[str, ...]
+    kept: tuple[str, ...]
+    """Settings that somebody has changed since HOLD, with their values: they stay."""
+
+    def notes(self) -> list[str]:
+        """What a person has to know."""
+        return [f"set since it was held, and left so: {first_of(self.kept)}"] if self.kept else []
+
+
+_NOTHING: Final = Released((), ())
 
 
 def hold(context: Context, topics: Collection[str]) -> int:
@@ -30,8 +45,13 @@ def hold(context: Context, topics: Collection[str]) -> int:
     """
     cluster = Cluster.connect(context.source_settings)
     existing = topic_configs(cluster, topics)
-    before = {t: {name: own_value(c, name) for name in keeping_all(c)} for t, c in existing.items()}
-    before |= held(context)
+    known = held(context)
+    # A topic whose policy was changed meanwhile has other settings to hold: each counts by itself.
+    before = {
+        t: {name: own_value(c, name) for name in keeping_all(c)} | known.get(t, {})
+        for t, c in existing.items()
+    }
+    before = known | before
     if not before:
         return 0
     with context.effect(StepName.CONTACT, HOLD, before=before) as outcome:
@@ -48,21 +68,24 @@ def held(context: Context) -> Before:
     return found
 
 
-def release(context: Context, topics: Collection[str]) -> list[str]:
-    """Give topics their settings of before HOLD back; return the topics. What was set since stays.
+def release(context: Context, topics: Collection[str]) -> Released:
+    """Give topics their settings of before HOLD back, each by itself. What was set since stays.
 
     :raises DrkitError: the old primary does not answer, or refuses
     """
     before = {t: v for t, v in held(context).items() if t in topics}
     if not before:
-        return []
+        return _NOTHING
     cluster = Cluster.connect(context.source_settings)
-    changes = {
-        t: {n: v for n, v in before[t].items() if own_value(c, n) == keeping_all(c).get(n)}
-        for t, c in topic_configs(cluster, before).items()
-    }
+    changes: Before = {}
+    kept: list[str] = []
+    for t, configs in sorted(topic_configs(cluster, before).items()):
+        now = {name: own_value(configs, name) for name in before[t]}
+        changes[t] = {name: value for name, value in before[t].items() if now[name] == KEEPING_ALL[name]}
+        others = before[t].keys() - changes[t].keys()
+        kept += [f"{t}: {n}={now[n]}" for n in sorted(others) if now[n] != before[t][n]]
     _judge(context, alter_topic_configs(cluster, changes), "released")
-    return sorted(before)
+    return Released(tuple(sorted(before)), tuple(kept))
 
 
 def _is_held(configs: Mapping[str, ConfigValue]) -> bool:

@@ -14,7 +14,13 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.flow_state.codec.record import StateRecord
-from drkit.flow_state.records import ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord
+from drkit.flow_state.records import (
+    ClustersRecord,
+    FenceAclsRecord,
+    FenceSizesRecord,
+    PendingFence,
+    SkipsRecord,
+)
 from drkit.kafka.admin import Cluster
 
 ANOTHER: Final = "another cluster"
@@ -22,6 +28,8 @@ ANOTHER: Final = "another cluster"
 _OF_THE_OLD_ONE: Final[tuple[type[StateRecord], ...]] = (
     ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord,
 )  # fmt: skip
+_GIVEN_BACK: Final[tuple[type[StateRecord], ...]] = (*_OF_THE_OLD_ONE, PendingFence)
+"""By an abort: these, and the pending fence, which another cluster got."""
 
 
 def is_another(context: Context) -> bool:
@@ -64,7 +72,7 @@ def identify(context: Context) -> list[str]:
     if ANOTHER in effects:
         before: dict[str, Any] = effects[ANOTHER]["intent"]["before"]
     else:
-        found = {kind.KEY: state.get(kind) for kind in _OF_THE_OLD_ONE}
+        found = {kind.KEY: state.get(kind) for kind in _GIVEN_BACK}
         before = {key: None if r is None else r.to_json() for key, r in found.items()}
     old = (before[ClustersRecord.KEY] or {}).get("source")
     lost = f"what only the cluster {old} had is unknown"
@@ -72,7 +80,8 @@ def identify(context: Context) -> list[str]:
     if ANOTHER in effects and effects[ANOTHER]["result"] is not None:
         return notes  # the fences on record are those of the new one by now
     with context.effect(StepName.CONTACT, ANOTHER, before=before, cluster_id=cluster_id) as outcome:
-        outcome["forgotten"] = [key for key, r in before.items() if r is not None]
+        forgotten = {kind.KEY for kind in _OF_THE_OLD_ONE}
+        outcome["forgotten"] = [key for key, r in before.items() if r is not None and key in forgotten]
         for kind in _OF_THE_OLD_ONE:
             known = state.get(kind)
             if isinstance(known, ClustersRecord):
@@ -86,13 +95,15 @@ def identify(context: Context) -> list[str]:
 def forget_another(context: Context) -> None:
     """Put back what :func:`identify` replaced, where nothing has been written since.
 
+    So is a fence of the old cluster that is pending: only another cluster was fenced meanwhile.
+
     :raises DrkitError: the state cannot be written
     """
     effect = context.effects(StepName.CONTACT).get(ANOTHER)
     if effect is None:
         return
-    for kind in _OF_THE_OLD_ONE:
-        before, known = effect["intent"]["before"][kind.KEY], context.state.get(kind)
+    for kind in _GIVEN_BACK:
+        before, known = effect["intent"]["before"].get(kind.KEY), context.state.get(kind)
         if before is not None and (known is None or isinstance(known, ClustersRecord)):
             context.state.put(kind.of(before))
 

@@ -27,9 +27,9 @@ from drkit.failover.returning.contact import clients_cut, ends_now
 from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.keeping import APPEND, AppendedTail, append_kept
 from drkit.failover.returning.last_look import LastLook
-from drkit.failover.returning.replays import unreplayed
+from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
-from drkit.failover.returning.seeds import Methods, seed
+from drkit.failover.returning.seeds import Methods, refuse_removed, seed
 from drkit.flow_state.creation import ensure_offset_map
 from drkit.flow_state.records import ClustersRecord, IncompleteRecord, ReturnRecord, RoleRecord
 from drkit.kafka.admin import Cluster
@@ -83,16 +83,16 @@ class BeginStep:
             self._introduce(context, back)
             left = not_returned(context)
             # A process that was killed may have let the last of these be copied, and done nothing more.
-            self._ended(context, [t for t in context.scope.topics if t not in left])
+            others = self._ended(context, [t for t in context.scope.topics if t not in left])
             if together := [t for t in left if t not in emptied | keeps]:
-                self._begin(context, back, look, together, methods, "")
+                others += self._begin(context, back, look, together, methods, "")
             alone = _smallest_first(context, [t for t in left if t in emptied])
             for topic in [*(t for t in left if t in keeps), *alone]:
                 context.tell(StepProgress(self.name, f"{topic} begins"))
-                self._begin(context, back, look, [topic], methods, f" {topic}")
+                others += self._begin(context, back, look, [topic], methods, f" {topic}")
         some = counted(len(pairs(context)), "partition")
         back_flow = f"{context.flow.target}->{context.flow.source}"
-        notes = [f"{back_flow} begins at the end of {some}", *self._fence_notes(context)]
+        notes = [f"{back_flow} begins at the end of {some}", *self._fence_notes(context), *others]
         if kept := sum(m is Method.KEEP for m in methods.values()):
             ends = context.flow.source, context.flow.target
             notes.append(
@@ -127,20 +127,21 @@ class BeginStep:
         context.state.load()
         if not context.effects(self.name):
             return StepResult()
-        left = not_returned(context)
+        left, others = not_returned(context), list[str]()
         if not context.result(self.name):
-            self._ended(context, [t for t in context.scope.topics if t not in left])
+            others = self._ended(context, [t for t in context.scope.topics if t not in left])
         incomplete = [t for t in left if note_incomplete(context, t)]
         fenced = self._fence_again(context, left)
         begun = len(context.scope.topics) - len(left)
         notes = [f"{counted(begun, 'topic')} begun, and copied on"] if begun else []
+        notes += others
         notes += [f"fenced again: {first_of(fenced)}"] if fenced else []
         if incomplete:
             notes.append(
                 f"{context.flow.source} is incomplete: emptied, and nothing is copied to"
                 f" {first_of(incomplete)}; only {context.flow.target} has their records"
             )
-        notes += [*unreplayed(context), *self._appended(context, left)]
+        notes += [*note_unreplayed(context), *self._appended(context, left)]
         evidence: dict[str, Any] = {"incomplete": incomplete, "begun": begun}
         if len(notes) > bool(fenced):
             evidence["pending"] = "; ".join(notes)
@@ -169,8 +170,8 @@ class BeginStep:
     def _begin(
         self, context: Context, back: Reverse, look: LastLook, topics: Collection[str], methods: Methods,
         which: str,
-    ) -> None:  # fmt: skip
-        """Begin some topics.
+    ) -> list[str]:  # fmt: skip
+        """Begin some topics; returns notes.
 
         :param which: what follows the names of the effects: nothing, or which topic it is
         """
@@ -180,6 +181,7 @@ class BeginStep:
         if not {GUARD + which, LIFT + which} & context.effects(self.name).keys():
             # From here to the seeds nothing can be written: the fence stands.
             look.standing(topics)
+            refuse_removed(context, topics)
             if any(at.topic in topics and m.empties for at, m in methods.items()):
                 [topic] = topics
                 look.destroyable(topic)
@@ -197,14 +199,20 @@ class BeginStep:
         keep_guard(context, back, topics, GUARD + which)
         self._lift(context, topics, LIFT + which)
         self._may_copy(context, back, topics)
-        self._ended(context, topics)
+        return self._ended(context, topics)
 
-    def _ended(self, context: Context, topics: Collection[str]) -> None:
-        """Give topics that have begun their settings back: they are whole again. It may be repeated."""
-        release(context, topics)
+    def _ended(self, context: Context, topics: Collection[str]) -> list[str]:
+        """Give topics that have begun their settings back: they are whole again. It may be repeated.
+
+        :returns: what a person has to know of these settings
+        """
+        if not topics:
+            return []
+        released = release(context, topics)
         for topic in topics:
             if context.state.get(IncompleteRecord, topic) is not None:
                 context.state.delete(IncompleteRecord, topic)
+        return released.notes()
 
     def _lift(self, context: Context, topics: Collection[str], effect: str) -> None:
         """Let drkit's records pass; how clients are kept off is on record."""

@@ -99,7 +99,9 @@ class ContactStep:
             return StepResult()
         freed = release(context, not_returned(context))
         forget_another(context)
-        return StepResult({}, (f"{counted(len(freed), 'topic')} of {context.flow.source} no longer held",))
+        note = f"{counted(len(freed.topics), 'topic')} of {context.flow.source} no longer held"
+        evidence = {"pending": "; ".join(freed.notes())} if freed.kept else {}
+        return StepResult(evidence, (note, *freed.notes()))
 
     def _names(self, context: Context) -> None:
         """Refuse names that the reverse flow would not give back."""

@@ -20,6 +20,7 @@ from drkit.failover.returning.gates import refuse_methods
 from drkit.failover.returning.keep_gates import refuse_copied_back
 from drkit.failover.returning.replays import planned_replay, to_replay
 from drkit.failover.returning.scope import pairs
+from drkit.failover.returning.seeds import refuse_removed
 from drkit.failover.returning.tails import Unsound, method_of, of_json
 from drkit.flow_state.records import IncompleteRecord, TailRecord
 from drkit.model import TopicPartition
@@ -68,6 +69,7 @@ class DecideStep:
         _refuse_unknown(context)
         methods = methods_of(context, found)
         refuse_methods(context, found, methods)
+        refuse_removed(context, context.scope.topics)
         open_ = undecided(context, found, methods)
         context.journal.found[self.name] = {"topics": _chosen(context, found, methods)}
         lines = [
@@ -89,6 +91,7 @@ class DecideStep:
         _refuse_unknown(context)
         methods = methods_of(context, found)
         refuse_methods(context, found, methods)
+        refuse_removed(context, context.scope.topics)
         if (error := undecided(context, found, methods)) is not None:
             raise error
         chosen = _chosen(context, found, methods)

@@ -2,7 +2,9 @@
 
 Under the proven fence, with no member in any group: nobody commits there any more. What the groups committed
 in their time there would count as their own work, and keep them from being moved. So each position is written
-again as it is, with the mark that drkit gives to what it writes. Before that it is journalled.
+again as it is, with the mark that drkit gives to what it writes. Before that it is journalled. In a partition
+that is about to be emptied this holds for every position: also for that of a group which had processed
+records that only the old primary has, as each group had that was at work when its primary died.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.groups.look import partition_of, positions_from_json, positions_to_json
 from drkit.failover.groups.writes import Writes, restore, write
 from drkit.failover.loss.positions import scope_positions
+from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.contact import refuse_open
+from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
@@ -28,6 +32,7 @@ from drkit.kafka.groups.requests import Groups
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.transactions.producer import new_producer_id
+from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition
 
@@ -170,6 +175,7 @@ class DemoteStep:
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
         """What is written, what was there before, and what has no place on the new primary."""
         places = scope_positions(context, context.source())
+        emptied, cuts = _emptied(context), cuts_of(context)
 
         async def stored(cluster: RawCluster) -> dict[str, dict[Any, StoredOffset]]:
             asked = Groups(cluster)
@@ -196,11 +202,15 @@ class DemoteStep:
                 if mark is not None and mark.source == back.flow.source:
                     continue
                 there = place.forward(offset.offset) if isinstance(place, PartitionPosition) else None
-                if not isinstance(there, Exact):
+                if isinstance(there, Exact):
+                    upstream = there.offset
+                elif at in emptied:
+                    upstream = _of_void(place, offset.offset, cuts.get(at, 0))
+                else:
                     left.append(f"{group} {at} at {offset.offset}")
                     kept.setdefault(group, {})[str(at)] = offset.offset
                     continue
-                text = OffsetMark(back.flow.source, there.offset, offset.offset, now).text()
+                text = OffsetMark(back.flow.source, upstream, offset.offset, now).text()
                 wanted.setdefault(group, {})[at] = StoredOffset(offset.offset, text)
                 before.setdefault(group, {})[at] = offset
         return {
@@ -212,6 +222,27 @@ class DemoteStep:
         """The details of an effect that an earlier process began."""
         found = context.effects(self.name).get(name)
         return found["intent"] if found is not None else None
+
+
+def _emptied(context: Context) -> set[TopicPartition]:
+    """The partitions that BEGIN is going to empty."""
+    return {
+        TopicPartition(topic, p)
+        for topic, decision in decided(context).items()
+        for p, method in decision.methods.items()
+        if method.empties
+    }
+
+
+def _of_void(place: object, offset: int, cut: int) -> int:
+    """Where a group reads on, on the new primary, whose position on the old one has no place there.
+
+    :param place: of the partition
+    :param cut: where clients began to write on the new primary: the group has read all that was copied
+    """
+    if not isinstance(place, PartitionPosition) or place.frontier is None:
+        return 0
+    return cut if offset >= place.frontier else 0
 
 
 def _within(positions: dict[str, Any], topics: Collection[str]) -> dict[str, Any]:

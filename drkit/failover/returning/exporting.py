@@ -18,7 +18,7 @@ from drkit.export.run import Exported, ExportRequest, export_tails
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.loss.tails import copied_back
+from drkit.failover.loss.tails import copied_back, terms_of
 from drkit.failover.returning.tails import Unsound, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
@@ -60,7 +60,7 @@ class ExportStep:
         request = context.request
         wanted = ExportRequest(
             to, _export_id(context, tails), request.export_format or ExportFormat.PARQUET.value,
-            term=context.term,
+            terms=terms_of(context, {u.at.topic for u in found}),
         )  # fmt: skip
         spans = {str(u.at): list(u.span) for u in found}
         with context.effect(self.name, EXPORT, to=to, run=wanted.run_id, spans=spans) as outcome:

@@ -12,6 +12,8 @@ from drkit.failover.core.choices import Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.old_primary.emptied import effect_of
+from drkit.failover.returning.exporting import EXPORT
+from drkit.flow_state.records import TailRecord, UnreplayedRecord
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
@@ -45,21 +47,44 @@ def planned_replay(
         yield replayer, plan
 
 
-def unreplayed(context: Context) -> list[str]:
-    """What is left to do, by command, for records that a run has destroyed, and was to append and has not."""
-    if context.result(StepName.REPLAY):
-        return []
-    emptied, found = context.effects(StepName.BEGIN), []
+def note_unreplayed(context: Context) -> list[str]:
+    """Note records that an aborted run has destroyed, and was to append and has not.
+
+    Repeated, it notes the same.
+
+    :returns: what is left to do, by command
+    :raises DrkitError: the state cannot be written
+    """
+    emptied, replayed, found = context.effects(StepName.BEGIN), context.effects(StepName.REPLAY), []
     chosen: dict[str, dict[str, str]] = context.result(StepName.DECIDE).get("topics", {})
     for disposition, option in OPTION.items():
+        if (replayed.get(disposition.value) or {}).get("result") is not None:
+            continue
         names = [
             t
             for t, d in sorted(chosen.items())
             if d["disposition"] == disposition and effect_of(t) in emptied
         ]
+        for topic in names:
+            _note(context, topic, disposition)
         if names:
             found.append(to_replay(context.result(StepName.EXPORT)["manifest"], names, option))
     return found
+
+
+def _note(context: Context, topic: str, disposition: Disposition) -> None:
+    exported, tail = context.result(StepName.EXPORT), context.state.get(TailRecord, topic)
+    name = UnreplayedRecord.name_of(topic, context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"])
+    if context.state.get(UnreplayedRecord, name) is None:
+        record = UnreplayedRecord(
+            run_id=context.run_id,
+            at_ms=context.wall(),
+            records=tail.records if tail is not None else 0,
+            manifest=exported["manifest"],
+            sha256=exported["sha256"],
+            disposition=disposition.value,
+        )
+        context.state.put(record, name)
 
 
 def to_replay(manifest: str, topics: Collection[str], option: str = "") -> str:

@@ -7,16 +7,16 @@ from typing import Final
 from uuid import UUID
 
 from drkit.counted import first_of
-from drkit.errors import Failed
-from drkit.failover.core.choices import Method
+from drkit.errors import Failed, Refused
+from drkit.failover.core.choices import EVERY_TOPIC, Method
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import Reverse
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.keeping import AppendedTail
-from drkit.failover.returning.scope import pairs, turned
+from drkit.failover.returning.scope import pairs, turned, unplanned
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.partition_offsets import listed
@@ -63,20 +63,20 @@ def seed(
 def _seeds(
     context: Context, topics: Collection[str], methods: Methods, kept: Mapping[TopicPartition, AppendedTail]
 ) -> list[SeededPartition]:
-    ends, cuts = context.result(StepName.COMPARE)["ends"], cuts_of(context)
+    ends = context.result(StepName.COMPARE)["ends"]
     wanted = [p for p in pairs(context) if p.source.topic in topics]
     younger = {at for at in methods if at.topic in topics} - {p.source for p in wanted}
     wanted += [context.known.pair(*at) for at in sorted(younger)]
     emptied = [p for p in wanted if methods.get(p.source, Method.DELTA).empties]
-    starts = _starts(context, emptied) if emptied else {}
+    starts = _starts(context, wanted)
+    cuts = _begins(context, wanted, starts)
     ids = _ids(context, topics) if emptied else {}
     places = scope_positions(context, None)
     found = []
     for pair in wanted:
         at, end = pair.source, ends.get(str(pair.source), 0)
         by_now = turned(pair)._replace(target_id=ids.get(at.topic, pair.source_id))
-        # Whatever the new primary has of a partition that is younger than the failover, clients wrote since.
-        cut, method = cuts.get(at, 0), methods.get(at, Method.DELTA)
+        cut, method = cuts[at], methods.get(at, Method.DELTA)
         if method.empties:
             rebuilt = method is Method.REBUILD
             upstream = min(starts[pair.target], cut) if rebuilt else cut
@@ -105,12 +105,54 @@ def _seeds(
     return found
 
 
+def refuse_removed(context: Context, topics: Collection[str]) -> None:
+    """Refuse topics of which the new primary has removed what clients wrote there first.
+
+    Topics that a switchover promoted are passed over: nothing is decided about them, and where their copy
+    continues is reported by it.
+
+    :param topics: by their names on the old primary
+    :raises Refused: there are some, and nobody has given that up
+    :raises DrkitError: the new primary does not answer
+    """
+    accepted = set(context.request.give_up_history)
+    asked = unplanned(context).keys() & set(topics)
+    asked = asked if EVERY_TOPIC not in accepted else set()
+    wanted = [p for p in pairs(context) if p.source.topic in asked - accepted]
+    starts, cuts = _starts(context, wanted), cuts_of(context)
+    gone = [
+        f"{p.target}: clients began at {cuts[p.source]}, it begins at {starts[p.target]}" for p in wanted
+        if starts[p.target] > cuts[p.source]
+    ]  # fmt: skip
+    if gone:
+        raise Refused(
+            "the new primary has removed what clients wrote there first since the failover",
+            where=context.flow.target,
+            evidence=first_of(gone),
+            hint="raise the retention of these topics there; give up by name what is gone:"
+            f" {RETURN.command} --resume --give-up-history TOPIC",
+        )
+
+
+def _begins(
+    context: Context, wanted: Collection[CopiedPartition], starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Where copying what clients wrote begins on the new primary, by partition of the old one.
+
+    Whatever the new primary has of a partition that is younger than the failover, clients wrote since.
+    """
+    cuts = cuts_of(context)
+    return {p.source: max(cuts.get(p.source, 0), starts[p.target]) for p in wanted}
+
+
 def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[TopicPartition, int]:
     """Where the logs of partitions of the new primary begin.
 
     :raises Failed: a leader does not answer
     """
     targets = [w.target for w in wanted]
+    if not targets:
+        return {}
     topics = context.run(metadata, context.target, sorted({at.topic for at in targets}))
     found: dict[TopicPartition, int] = context.run(listed, context.target, topics, targets, EARLIEST)
     if silent := sorted(set(targets) - found.keys()):

@@ -16,6 +16,8 @@ from drkit.flow_state.codec.fields import (
     partition_of,
     prose,
     row,
+    text,
+    topic_name,
     tuple_of,
     uuid,
     whole,
@@ -27,6 +29,7 @@ from drkit.offsets.crossing import Crossing
 T = TypeVar("T")
 _offsets = mapping_of(digits, whole())
 _spans = mapping_of(digits, row(whole(), whole()))
+_export_run = text(100, least=1)
 _crossings = mapping_of(digits, tuple_of(row(whole(), whole(), whole(), whole())))
 _kept = mapping_of(digits, row(whole(), tuple_of(whole())))
 _MAY_BE_EMPTY: Final = ("emptied", "rebuilt", "crossings", "kept")
@@ -188,6 +191,51 @@ class HeldSettingsRecord(TopicRecord):
         """Values that are not the topic's own; a broker may show them still when they were just put back."""
         is_over = self.ended_ms is not None and now_ms > self.ended_ms + _STILL_SHOWN_MS
         return {} if is_over else self.held
+
+
+@record
+class UnreplayedRecord(StateRecord):
+    """Records that only an export has: a return was to append them to the new primary, and was aborted.
+
+    See :mod:`drkit.flow_state.unreplayed`.
+    """
+
+    KEY: ClassVar[str] = "unreplayed/"
+
+    run_id: str = stored(name)
+    """Of the return."""
+    at_ms: int = stored(whole())
+    """When it was aborted."""
+    records: int = stored(whole())
+    manifest: str = stored(prose)
+    """Where the export's manifest is."""
+    sha256: str = stored(name)
+    """Of that manifest."""
+    disposition: str = stored(name)
+    """What was decided."""
+    ended: str | None = stored(optional(name), default=None, omit_none=True)
+    """What became of them; None: nothing yet."""
+    ended_ms: int | None = stored(optional(whole()), default=None, omit_none=True)
+    reason: str | None = stored(optional(prose), default=None, omit_none=True)
+    """Why they were given up."""
+    by: str | None = stored(optional(prose), default=None, omit_none=True)
+    """Who ended it: user and host."""
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """See :class:`StateRecord`."""
+        topic, _, run = name.rpartition("/")
+        topic_name(topic)
+        _export_run(run)
+
+    @staticmethod
+    def name_of(topic: str, run: str) -> str:
+        """The name in the key.
+
+        :param topic: on the old primary
+        :param run: of the export
+        """
+        return f"{topic}/{run}"
 
 
 @record

@@ -1,10 +1,11 @@
-"""What is wrong with a topic of a pair: both sides open, both closed, or one incomplete. Pure."""
+"""What is wrong with a topic of a pair: both open or closed, one incomplete, a replay not done. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from drkit.counted import counted
+from drkit.flow_state.unreplayed import Unreplayed
 from drkit.next_command import typed
 from drkit.status.pair.facts import FENCED_HERE, FenceSeen
 from drkit.status.pair.journal import RETURN
@@ -18,16 +19,30 @@ def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[Pair
         yield PairAlarm.BOTH_OPEN, why
     if promoted is not None and (why := _incomplete(sides, promoted)):
         yield PairAlarm.INCOMPLETE, why
+    if why := _both_closed(sides, promoted):
+        yield PairAlarm.BOTH_CLOSED, why
+    for side in sorted(sides, key=lambda s: s.flow.source):
+        for each in side.flow.unreplayed.get(side.name, ()):
+            yield PairAlarm.UNREPLAYED, _not_replayed(side, each)
+
+
+def _not_replayed(side: OneWay, each: Unreplayed) -> str:
+    """What only an export has, and what to type."""
+    return (
+        f"{each.in_words}, not carried out, and {side.flow.target} lacks them: {each.command}; or give them"
+        f" up by name: {each.to_give_up}"
+    )
+
+
+def _both_closed(sides: TopicSides, promoted: OneWay | None) -> str:
+    """Which fence keeps clients off while no other side takes writes; empty: none does, or it is unknown."""
     closing = sides.other(promoted) if promoted is not None else _home(sides)
     if closing is None or closing.fence is not FenceSeen.STANDS or next(runs_of(sides), None) is not None:
-        return
+        return ""
     passive = sides.other(closing).flow.source
     if any(s.flow.unread or s.flow.runs_unknown for s in sides):
-        return  # the other side may have been promoted, or a run may be under way
-    yield (
-        PairAlarm.BOTH_CLOSED,
-        f"the fence of {closing.flow.name} stands on {closing.flow.source}, and {passive} is not promoted",
-    )
+        return ""  # the other side may have been promoted, or a run may be under way
+    return f"the fence of {closing.flow.name} stands on {closing.flow.source}, and {passive} is not promoted"
 
 
 def _home(sides: TopicSides) -> OneWay | None:

@@ -21,6 +21,7 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.flow_state.state import FlowState
+from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
 
 _LEFT_OUT: Final = "topic_left_out"
@@ -98,6 +99,8 @@ class DirectionFacts:
     """Source topic → the return that has emptied it and was rolled back."""
     held: Mapping[str, HeldSettingsRecord] = field(default_factory=dict)
     """Source topic → how a person has its copy keep everything."""
+    unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
+    """Source topic → what a return was to append to its copy, and has not."""
 
     @property
     def name(self) -> str:
@@ -153,7 +156,15 @@ class DirectionFacts:
             fenced_by={} if isinstance(runs, str) else dict(runs.fences),
             incomplete=state.all(IncompleteRecord),
             held=state.all(HeldSettingsRecord),
+            unreplayed=_unreplayed(state),
         )
+
+
+def _unreplayed(state: FlowState) -> dict[str, tuple[Unreplayed, ...]]:
+    found: dict[str, tuple[Unreplayed, ...]] = {}
+    for each in unreplayed(state):
+        found[each.topic] = (*found.get(each.topic, ()), each)
+    return found
 
 
 def fenced_topics(state: FlowState) -> frozenset[str]:

@@ -44,6 +44,8 @@ class PairAlarm(StrEnum):
     """Clients can write on neither side, and no run is under way."""
     INCOMPLETE = "incomplete"
     """The old primary was emptied in a return that was rolled back: the active side alone has the records."""
+    UNREPLAYED = "unreplayed"
+    """Records that a return was to append to the active side are in an export alone."""
 
 
 ALARMS: Final = tuple(a.value for a in PairAlarm)

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.failover.returning.deciding import Undecided
+from drkit.flow_state.records import (
+    ClustersRecord,
+    FenceAclsRecord,
+    FenceSizesRecord,
+    PendingFence,
+    SkipsRecord,
+)
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
@@ -59,6 +68,7 @@ def test_an_empty_cluster_takes_its_place(
     with side.desk() as desk, pytest.raises(Refused, match="another cluster than the one that was copied"):
         desk.begin_return(RunRequest(clients_cut=CUT, reason="a test"))
     cluster_id = Cluster.connect(side.source).cluster_id
+    _is_rolled_back(side, cluster_id)
     with side.desk() as desk:
         request = RunRequest(clients_cut=CUT, reason="a test", new_primary=cluster_id)
         report = desk.begin_return(request)
@@ -126,3 +136,22 @@ def test_a_third_cluster_protects_and_takes_over(pair: Pair, source: LocalCluste
         ahead.close()
     theirs, ours = (ahead.records(c, topic) for c in (ahead.source, ahead.target))
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
+
+
+def _is_rolled_back(side: Side, cluster_id: str) -> None:
+    """After an abort all is known of the old cluster that was known of it before."""
+    before = _known(side)
+    with side.desk() as desk:
+        with pytest.raises(Undecided):
+            desk.begin_return(RunRequest(clients_cut=CUT, new_primary=cluster_id), decides_later=True)
+        assert _known(side) != before
+        assert desk.abort("for the test")["state"] == "aborted"
+    assert _known(side) == before
+    with side.desk() as desk, pytest.raises(Refused, match="another cluster than the one that was copied"):
+        desk.begin_return(RunRequest(clients_cut=CUT, reason="a test"))
+
+
+def _known(side: Side) -> dict[str, Any]:
+    """What the flow's state says of the old primary, but for what ended runs note."""
+    kinds = (ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord, PendingFence)
+    return {kind.KEY: side.state().get(kind.KEY) for kind in kinds}

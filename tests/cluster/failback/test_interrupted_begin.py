@@ -10,14 +10,17 @@ import pytest
 
 from drkit.errors import Failed
 from drkit.failover.core.machine import StepName
+from drkit.failover.loss.divergence import divergence
 from drkit.failover.returning import begin
-from drkit.flow_state.records import IncompleteRecord, TailRecord
+from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failover.command import drkit
+from tests.support.failover.settings_file import written
 from tests.support.shared_clusters import ModuleClusters
 
 DAY = "86400000"
@@ -63,6 +66,8 @@ def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary,
     report = _aborted(home)
     assert "is incomplete: emptied" in report["next"][0]
     assert f"not replayed: drkit replay --from {saved['manifest']} --topic {emptied}" in report["next"][0]
+    _says_who_deleted(home, emptied)
+    _is_given_up(home, tmp_path, emptied, saved["manifest"])
     _broken_off(home, tmp_path / "again", emptied, "release")
     with home.side.desk() as desk:
         done = desk.resume(home.request(tmp_path / "again", [emptied]))
@@ -75,6 +80,34 @@ def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary,
     home.turned()
     home.copied_back()
     assert home.same_on_both() > 100
+
+
+def _says_who_deleted(home: DeadPrimary, topic: str) -> None:
+    """What a return has emptied is not said to be removed by retention."""
+    with home.side.desk() as desk:
+        found = divergence(desk.context_outside_run(), topics=[topic])
+    gone = [t for t in found.tails if t.emptied]
+    assert sum(t.emptied for t in gone) == sum(map(len, home.tails[topic].values()))
+    assert not any(t.removed for t in found.tails)
+    assert all("which was aborted, has emptied it up to" in t.why for t in gone)
+    assert not found.is_clean
+
+
+def _is_given_up(home: DeadPrimary, folder: Path, topic: str, manifest: str) -> None:
+    """What was to be replayed is given up by name and reason; that is on record."""
+    file = written(home.side, folder)
+    flow = home.side.settings.flows[0].name
+    other = ("--from", "/other/manifest.json", "--flow", flow)
+    refused = drkit(file, "replay", *other, "--give-up", "why", "--yes")
+    assert refused.code == 3, refused
+    assert manifest in refused.err
+    said = drkit(file, "replay", "--from", manifest, "--give-up", "ticket 4711", "--yes")
+    assert said.code == 0, said
+    with StateTopic(home.side.target, home.side.source.alias) as state:
+        state.load()
+        [record] = state.all(UnreplayedRecord).values()
+    assert (record.ended, record.reason, record.disposition) == ("given up", "ticket 4711", "replay")
+    assert record.records == sum(map(len, home.tails[topic].values()))
 
 
 def _broken_off(home: DeadPrimary, folder: Path, topic: str, before: str) -> None:

@@ -53,6 +53,8 @@ def test_nothing_is_emptied_that_is_not_as_it_was_decided(home: DeadPrimary, tmp
         assert not alter_topic_configs(admin, {grows: {FENCE: "0"}})
 
     def a_commit() -> None:
+        changed = {"cleanup.policy": "compact", "retention.bytes": "123456789"}
+        assert not alter_topic_configs(Cluster.connect(side.source), {commits: changed})
         side.commit(side.source, f"{commits}-lags", {TopicPartition(commits, 0): 1})
 
     def another_byte() -> None:
@@ -64,13 +66,19 @@ def test_nothing_is_emptied_that_is_not_as_it_was_decided(home: DeadPrimary, tmp
         file.write_bytes(content)
 
     _held(home, tmp_path, grows, a_record_more, "has changed since it was compared")
-    _held(home, tmp_path, commits, a_commit, "has committed on the old primary since")
+    left = _held(home, tmp_path, commits, a_commit, "has committed on the old primary since")
+    assert left == [f"set since it was held, and left so: {commits}: retention.bytes=123456789"]
+    again = {"cleanup.policy": "delete", "retention.bytes": None}
+    assert not alter_topic_configs(Cluster.connect(side.source), {commits: again})
     _held(home, tmp_path, altered, another_byte, "not what was written")
     _comes_home(home, tmp_path)
 
 
-def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], None], why: str) -> None:
-    """A return that is disturbed right before it empties a topic; then it is rolled back."""
+def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], None], why: str) -> list[str]:
+    """A return that is disturbed right before it empties a topic; then it is rolled back.
+
+    :returns: what the roll back has left, as its report says
+    """
     side = home.side
     before = {p: values(r) for p, r in side.records(side.source, topic).items()}
     seen: list[str | None] = []
@@ -85,10 +93,13 @@ def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], Non
             desk.begin_return(home.request(folder / "saved", [topic]), topics=[topic])
         assert seen == ["-1"], "its retention rests while somebody thinks"
         assert side.run_log().state is RunState.HELD
-        assert desk.abort("for the test")["state"] == "aborted"
+        report = desk.abort("for the test")
+        assert report["state"] == "aborted"
     now = {p: values(r) for p, r in side.records(side.source, topic).items()}
     assert all(now[p][: len(r)] == r for p, r in before.items()), "nothing was emptied"
     assert _retention(home, topic) == DAY
+    left: list[str] = report["next"]
+    return left
 
 
 def _comes_home(home: DeadPrimary, folder: Path) -> None:

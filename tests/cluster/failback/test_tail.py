@@ -230,6 +230,7 @@ def _is_apart(home: DeadPrimary) -> None:
     for topic, case in home.cases.items():
         if case.disposition == "quarantine":
             [name] = [t for t in home.side.topics_of_target() if t.startswith(f"{topic}.divergent.")]
+            assert name == f"{topic}.divergent.{home.term}", "the failover's term, not the return's"
             there = Counter(v for r in home.side.records(home.side.target, name).values() for v in values(r))
             assert there == Counter(v for r in home.tails[topic].values() for v in values(r)), topic
 

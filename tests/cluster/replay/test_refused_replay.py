@@ -16,7 +16,7 @@ from drkit.replay.compare import Same
 from drkit.replay.writer import ReplayResult
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.produce import producer
-from tests.support.replay.world import ReplayWorld, own, run_of, tail
+from tests.support.replay.world import YEAR_MS, ReplayWorld, own, run_of, tail
 
 
 def refused(world: ReplayWorld, manifest: str, same: Same | None = None, **more: bool) -> DrkitError:
@@ -96,6 +96,21 @@ def test_a_topic_that_does_not_take_old_records(world: ReplayWorld, topic_name: 
     assert "message.timestamp.before.max.ms" in error.hint
     world.configure(world.target, mine, "message.timestamp.before.max.ms", str((1 << 63) - 1))
     assert world.replay(manifest) == {str(at): ReplayResult(3, 0, 0)}
+
+
+def test_a_topic_that_does_not_take_times_ahead(world: ReplayWorld, topic_name: str) -> None:
+    """The clock of the old primary's clients was a year ahead; quarantine takes them."""
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    ahead = [r._replace(timestamp=r.timestamp + 2 * YEAR_MS) for r in tail(3)]
+    manifest = world.export({at: ahead})
+    error = refused(world, manifest)
+    assert "records of this age" in error.what
+    assert "ahead of the clock" in error.evidence
+    assert not own(world.seen(mine)), "seen before the first record is sent"
+    assert world.replay(manifest, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
+    world.configure(world.target, mine, "message.timestamp.after.max.ms", str((1 << 63) - 1))
+    assert world.replay(manifest) == {str(at): ReplayResult(3, 0, 0)}
+    assert [s.timestamp for s in own(world.seen(mine))] == [r.timestamp for r in ahead]
 
 
 def test_what_it_would_be_compared_with_is_removed(world: ReplayWorld, topic_name: str) -> None:

@@ -5,14 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from drkit.errors import Refused
 from drkit.failover.core.machine import RETURN, RunState
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.violations import violations
-from drkit.flow_state.records import FenceSizesRecord, IncompleteRecord, ReturnRecord, RoleRecord, TailRecord
+from drkit.flow_state.records import (
+    FenceSizesRecord,
+    IncompleteRecord,
+    ReturnRecord,
+    RoleRecord,
+    TailRecord,
+    UnreplayedRecord,
+)
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from tests.support.failback.tail import DeadPrimary
-from tests.support.failover.command import drkit
+from tests.support.failover.command import Said, drkit
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.settings_file import written
 
@@ -101,6 +112,28 @@ class KilledReturns:
             "positions": {g: back.committed(back.target, g) for g in groups},
         }  # fmt: skip
 
+    def alarms(self) -> list[str]:
+        """The alarms of the pair."""
+        found = self._types("status", "--flow", self.home.side.settings.flows[0].name, code=None).data
+        alarms: list[str] = found["flows"][0]["pair"]["alarms"]
+        return alarms
+
+    def is_alarmed(self, topic: str) -> None:
+        """What was to be replayed and is in an export alone is an alarm, and clients do not move home."""
+        assert self.alarms() == ["unreplayed"]
+        refused = self._types("failback", "--flow", self.home.side.settings.flows[0].name, "--yes", code=3)
+        assert "records that were to be replayed are in an export alone" in refused.err
+        assert f"--topic {topic}" in refused.err
+        back = self.home.back
+        with back.desk() as desk, pytest.raises(Refused, match="were to be replayed are in an export alone"):
+            desk.begin([], RunRequest(planned=True))
+
+    def _types(self, *words: str, code: int | None = 0) -> Said:
+        side = self.home.side
+        said = drkit(written(side, side.folder), *words)
+        assert code is None or said.code == code, (words, said)
+        return said
+
     def replayed(self, topic: str) -> None:
         """Append from the export what a rolled back return had emptied: the old primary has it no more."""
         side = self.home.side
@@ -109,8 +142,11 @@ class KilledReturns:
             tail = state.get(TailRecord, topic)
         assert tail is not None
         assert tail.manifest
-        said = drkit(written(side, side.folder), "replay", "--from", tail.manifest, "--topic", topic, "--yes")
-        assert said.code == 0, said.err
+        self._types("replay", "--from", tail.manifest, "--topic", topic, "--yes")
+        with StateTopic(side.target, side.source.alias) as state:
+            state.load()
+            ended = {r.ended for n, r in state.all(UnreplayedRecord).items() if n.startswith(f"{topic}/")}
+        assert ended == {"replayed"}
 
     def is_fenced(self, topic: str) -> bool:
         """Whether the old primary's fence stands, as the failover wanted it."""

@@ -60,7 +60,8 @@ class Standing:
             for at, read in wanted.items():
                 assert at in stands, f"{group} {at} has no position"
                 records = log[at.topic][at.partition]
-                assert sum(s.offset < stands[at] for s in records) == read, f"{group} {at} at {stands[at]}"
+                found = sum(s.offset < stands[at] for s in records)
+                assert found == read, f"{group} {at} at {stands[at]}: {found} records, it had read {read}"
                 number += 1
         return number
 

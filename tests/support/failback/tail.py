@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ TAIL = 24
 DELTA = 30
 REASON = "a test"
 Log = dict[int, list[Seen]]
+Write = Callable[[ClusterSettings, str], None]
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,17 @@ class Case:
     """Records that only the old primary gets."""
     transactions: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    write: Write | None = None
+    """Writes the tail; None: plain records."""
+
+    def write_tail(self, cluster: ClusterSettings, topic: str) -> None:
+        """What the primary gets that is not copied."""
+        if self.write is not None:
+            self.write(cluster, topic)
+        elif self.transactions:
+            fill_transactions(cluster, [topic], self.tail, most=5, seed=2)
+        else:
+            fill(cluster, topic, self.tail, first=1000)
 
 
 class DeadPrimary:
@@ -61,6 +73,8 @@ class DeadPrimary:
         """The old primary's log at its death."""
         self.copy: dict[str, Log] = {}
         """The new primary's log when clients began to write there."""
+        self.term = 0
+        """Of the failover."""
 
     def die(self) -> None:
         """Copy, write a tail, kill the primary, fail over, write on the new one, start the old one."""
@@ -82,17 +96,15 @@ class DeadPrimary:
         side.copied(self.topics, dict.fromkeys(self.groups))
         side.stop_replicating()
         for topic, case in self.cases.items():
-            if not case.tail:
-                continue
-            if case.transactions:
-                fill_transactions(side.source, [topic], case.tail, most=5, seed=2)
-            else:
-                fill(side.source, topic, case.tail, first=1000)
+            if case.tail:
+                case.write_tail(side.source, topic)
+        self._process_tails()
         self.before = {t: side.records(side.source, t) for t in self.topics}
         self.primary.kill()
         with side.desk() as desk:
             report = desk.begin([], RunRequest(accept_data_loss="for the test"))
         assert report["state"] == "done", report
+        self.term = report["term"]
         self.copy = {t: side.records(side.target, t) for t in self.topics}
         for topic in self.topics:
             fill(side.target, topic, DELTA, first=5000)
@@ -101,6 +113,16 @@ class DeadPrimary:
             if self.cases[topic].method == "trim":
                 ends = side.offsets(side.target, topic)
                 side.commit(side.target, group, {TopicPartition(topic, p): e for p, e in ends.items()})
+
+    def _process_tails(self) -> None:
+        """Let one group of each topic process what only the old primary has."""
+        for group in self.groups:
+            topic = group.rpartition("-")[0]
+            if self.cases[topic].tail and group.endswith("-near"):
+                ends = self.side.offsets(self.side.source, topic)
+                self.side.commit(
+                    self.side.source, group, {TopicPartition(topic, p): e for p, e in ends.items()}
+                )
 
     def rise(self) -> None:
         """Start the old primary."""

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from drkit.client import FailoverConsumer, FailoverProducer, NotSent, Switch, TransactionCut
+from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, NotSent, Switch, TransactionCut
+from tests.support.flows.produce import now_ms
 from tests.support.kafka.commits import COORDINATOR_MOVES
 
 _TICK_SECONDS = 0.01
@@ -28,12 +29,34 @@ class _Application:
     def __init__(self) -> None:
         self.switches: list[Switch] = []
         self.trouble: list[BaseException] = []
-        self._stop = threading.Event()
+        self._stop, self._paused, self._rests = (threading.Event() for _ in range(3))
         self._thread = threading.Thread(target=self._guarded, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
+
+    def pause(self) -> None:
+        """Begin nothing more until :meth:`resume`; returns when what was begun has ended."""
+        self._rests.clear()
+        self._paused.set()
+        assert self._rests.wait(60), f"{self} goes on: {self.trouble}"
+
+    def resume(self) -> None:
+        """Go on."""
+        self._paused.clear()
+
+    def _is_resting(self) -> bool:
+        """Whether it is paused; then what was begun ends first."""
+        if not self._paused.is_set():
+            return False
+        if not self._rests.is_set():
+            self._settle()
+            self._rests.set()
+        return True
+
+    def _settle(self) -> None:
+        """End what was begun."""
 
     def finish(self) -> None:
         """Begin nothing more; wait for what was begun."""
@@ -59,11 +82,14 @@ class _Application:
 
 
 class Writer(_Application):
-    """Unique values, numbered; each is acknowledged once, wherever."""
+    """Unique values, numbered; each is acknowledged once, wherever.
 
-    def __init__(self, name: str, topic: str, endpoint: Path, **config: Any) -> None:
+    :param age_ms: of the records' timestamps; 0: the client gives them
+    """
+
+    def __init__(self, name: str, topic: str, endpoint: Path, *, age_ms: int = 0, **config: Any) -> None:
         super().__init__()
-        self.name, self._topic = name, topic
+        self.name, self._topic, self._age_ms = name, topic, age_ms
         self.acked: list[bytes] = []
         self.failed: list[KafkaError] = []
         self.written = 0
@@ -75,6 +101,8 @@ class Writer(_Application):
 
     def _run(self) -> None:
         while not self._stop.wait(self.tick):
+            if self._is_resting():
+                continue
             for _ in range(2):
                 value = b"%s %d" % (self.name.encode(), self.written)
                 self._out.produce(
@@ -82,9 +110,13 @@ class Writer(_Application):
                     value,
                     b"%s%d" % (self.name.encode(), self.written % 7),
                     on_delivery=self._told,
+                    timestamp=now_ms() - self._age_ms if self._age_ms else 0,
                 )
                 self.written += 1
             self._out.poll(0)
+        self._out.flush(30)
+
+    def _settle(self) -> None:
         self._out.flush(30)
 
     def _told(self, error: KafkaError | None, message: Message | None) -> None:
@@ -99,11 +131,14 @@ class Writer(_Application):
 
 
 class Transactor(_Application):
-    """Transactions of five records; one that is cut is repeated with the same records."""
+    """Transactions of five records; one that is cut is repeated with the same records.
 
-    def __init__(self, name: str, topic: str, endpoint: Path, **config: Any) -> None:
+    :param aborts: every so many transactions one is aborted, with records of its own; 0: none
+    """
+
+    def __init__(self, name: str, topic: str, endpoint: Path, *, aborts: int = 0, **config: Any) -> None:
         super().__init__()
-        self.name, self._topic = name, topic
+        self.name, self._topic, self._aborts = name, topic, aborts
         self.committed: list[bytes] = []
         self.again = 0
         self._out = FailoverProducer(
@@ -116,6 +151,10 @@ class Transactor(_Application):
         self._out.init_transactions(20)
         number = 0
         while not self._stop.wait(self.tick):
+            if self._is_resting():
+                continue
+            if self._aborts and not number // 5 % self._aborts:
+                self._written([b"aborted %d" % i for i in range(number, number + 3)], commit=False)
             values = [b"%s %d" % (self.name.encode(), i) for i in range(number, number + 5)]
             while not self._written(values):
                 self.again += 1
@@ -123,12 +162,16 @@ class Transactor(_Application):
             self.committed += values
             number += 5
 
-    def _written(self, values: list[bytes]) -> bool:
+    def _written(self, values: list[bytes], *, commit: bool = True) -> bool:
         try:
             self._out.begin_transaction()
             for value in values:
                 self._out.produce(self._topic, value, value)
-            self._out.commit_transaction(20)
+            if commit:
+                self._out.commit_transaction(20)
+            else:
+                self._out.flush(20)  # so that the records are really in the log
+                self._out.abort_transaction(20)
         except TransactionCut:
             self._out.abort_transaction(20)
         except NotSent:
@@ -162,6 +205,9 @@ class Reader(_Application):
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            if self._is_resting():
+                self._stop.wait(self.tick)
+                continue
             messages = [m for m in self._in.consume(500, 0.1) if m.error() is None]
             if messages:
                 self.processed += [m.value() or b"" for m in messages]
@@ -172,6 +218,8 @@ class Reader(_Application):
         while True:
             try:
                 self._in.commit(asynchronous=False)
+            except EndpointMoved:
+                return  # its cluster died; reading continues on the other one, from the position there
             except KafkaException as error:
                 if error.args[0].code() not in COORDINATOR_MOVES or self._stop.wait(self.tick):
                     raise

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from drkit.checkpoints.memory import Memory, Remembered
+from drkit.checkpoints.round import _emit
 from drkit.checkpoints.shard import NO_ROUND, Shard
+from drkit.checkpoints.sync import GroupPosition
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
 from drkit.kafka.groups.requests import Committed
 from drkit.model import TopicPartition
+from drkit.offsets.group_guard import OffsetMark, StoredOffset
+from drkit.offsets.mm2_records import Checkpoint
+from drkit.offsets.translation import Exact
 
 AT, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 OFFSETS = {AT: Committed(7), OTHER: Committed(9)}
@@ -79,3 +85,22 @@ def test_a_partition_without_an_offset_is_forgotten() -> None:
     group = worked(memory, 1, NO_ROUND)
     group.keep({AT: Committed(7)})
     assert set(group.seen) == set(group.emitted) == {AT}
+
+
+class Written:
+    """A topic of checkpoints that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.found: list[Checkpoint] = []
+
+    def write(self, checkpoints: Iterable[Checkpoint]) -> None:
+        self.found += checkpoints
+
+
+def test_a_position_that_came_from_the_other_side_is_a_checkpoint_since_a_turn_only() -> None:
+    """Else an older one, of another life of the log, would be believed when the source dies."""
+    echo = StoredOffset(60, OffsetMark("b", 12, 60, 1).text())
+    positions = {"g": {at: GroupPosition(echo, at, Exact(12), None) for at in (AT, OTHER)}}
+    memory, topic = Memory({"g": Remembered()}), Written()
+    _emit(topic, positions, memory, {AT})  # type: ignore[arg-type]  # it has what is used of the topic
+    assert topic.found == [Checkpoint("g", *AT, 60, 12)]

@@ -93,6 +93,17 @@ def test_a_manifest_is_read_as_it_was_written(found: tuple[PartitionExport, ...]
     assert written.ranges == tuple(p.range for p in found)
 
 
+def test_each_partition_has_the_term_of_its_failover_and_an_earlier_version_wrote_one():
+    earlier = Manifest.parse(ONE.to_bytes())
+    assert b'"term": 3' in ONE.to_bytes()
+    assert ONE.to_bytes().count(b'"term"') == 1
+    assert [earlier.term_of(p) for p in earlier.partitions] == [3]
+    now = manifest((replace(ONE.partitions[0], term=2),))
+    read = Manifest.parse(now.to_bytes())
+    assert [read.term_of(p) for p in read.partitions] == [2]
+    assert read.partitions[0].chain == ONE.partitions[0].chain
+
+
 @given(st.integers(0, len(ONE.to_bytes()) - 1), st.integers(1, 255))
 def test_any_changed_byte_is_found(at: int, difference: int):
     data = bytearray(ONE.to_bytes())

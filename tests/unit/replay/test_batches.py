@@ -30,7 +30,7 @@ FATES = (TailFate.SEND, TailFate.ALREADY, TailFate.KEPT_BACK)
 
 def tail_of(records: list[Record]) -> Tail:
     numbered = [r._replace(offset=100 + 3 * n) for n, r in enumerate(records)]
-    return Tail(ORIGIN, UUID(int=1), 100, 103 + 3 * len(records), len(records), lambda _at: iter(numbered))
+    return Tail(ORIGIN, UUID(int=1), 100, 103 + 3 * len(records), len(records), lambda _at: iter(numbered), 1)
 
 
 @given(st.lists(RECORDS, max_size=12), st.data())

@@ -17,8 +17,8 @@ from drkit.replay.tail import Export, Tail
 from drkit.wire import Record
 
 AT = TopicPartition("orders", 0)
-TAIL = Tail(Origin("c", AT, "r1"), UUID(int=1), 10, 20, 8, lambda _at: iter(()))
-EXPORT = Export("r1", "0" * 64, "c", "p->s", 1, (TAIL,))
+TAIL = Tail(Origin("c", AT, "r1"), UUID(int=1), 10, 20, 8, lambda _at: iter(()), 1)
+EXPORT = Export("r1", "0" * 64, "c", "p->s", (TAIL,))
 [KEPT] = EXPORT.kept().tails
 BEGUN = ReplayProgress(
     run_id="r1", manifest="0" * 64, source_topic="orders", source_id=UUID(int=1), partition=0, first=10,

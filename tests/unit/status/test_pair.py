@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from drkit.flow_state.records import IncompleteRecord
+from drkit.flow_state.records import IncompleteRecord, UnreplayedRecord
+from drkit.flow_state.unreplayed import Unreplayed
 from drkit.status.faults import with_pair
 from drkit.status.pair.facts import DirectionFacts, FenceSeen, LeftOutTopic, TopicLag
 from drkit.status.pair.journal import RETURN
@@ -146,6 +147,21 @@ def test_a_rolled_back_return_that_had_emptied_a_topic_is_an_alarm_until_it_begi
     )
     assert only(emptied, back(**RETURNED)).alarm is None
     assert codes(with_pair(status("promoted"), judge(emptied, back(), RPO))) == ["incomplete", "diverged"]
+
+
+def test_a_replay_that_was_decided_and_not_carried_out_is_an_alarm_though_the_pair_is_protected():
+    record = UnreplayedRecord("r7", 1, 24, "/saved/manifest.json", "5a", "quarantine")
+    left = replace(LOST, unreplayed={TOPIC: (Unreplayed(TOPIC, "r7-5a", record),)})
+    found = only(left, back(**RETURNED))
+    assert (found.state, found.alarm) == (PairState.PROTECTED, PairAlarm.UNREPLAYED)
+    command = "drkit replay --from /saved/manifest.json --topic orders"
+    assert found.alarm_why == (
+        "24 records of orders: quarantine was decided in r7, not carried out, and s lacks them: "
+        f'{command} --to-quarantine; or give them up by name: {command} --give-up "WHY"'
+    )
+    assert codes(with_pair(status("promoted"), judge(left, back(**RETURNED), RPO))) == ["unreplayed"]
+    emptied = replace(left, incomplete={TOPIC: IncompleteRecord("r7", 1, {0: 9})})
+    assert only(emptied, back()).alarm is PairAlarm.INCOMPLETE
 
 
 def test_the_opposite_flow_protects_after_a_turn():

@@ -8,13 +8,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drkit.flow_state.records import IncompleteRecord
+from drkit.flow_state.records import IncompleteRecord, UnreplayedRecord
+from drkit.flow_state.unreplayed import Unreplayed
 from drkit.status.pair.facts import DirectionFacts, FenceSeen, TopicLag
 from drkit.status.pair.journal import RETURN
 from drkit.status.pair.judge import deltas_of, judge
 from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairTopic
 from tests.support.status.pair_facts import COPIED, RPO, RUN, TOPIC, promoted, returned
 
+LEFT = Unreplayed(TOPIC, "r1-5a", UnreplayedRecord("r1", 1, 2, "/saved/manifest.json", "5a", "replay"))
 facts = st.builds(
     DirectionFacts,
     st.just("p"), st.just("s"), configured=st.booleans(), unread=st.sampled_from(["", "no answer"]),
@@ -28,6 +30,7 @@ facts = st.builds(
         [None, {}, {TOPIC: COPIED}, {TOPIC: TopicLag(None, None)}, {TOPIC: TopicLag(1, 99.0)},
          {TOPIC: TopicLag(1, 99.0, "", 7, (0.0, 99.0))}]),
     incomplete=st.sampled_from([{}, {TOPIC: IncompleteRecord("r1", 1, {0: 5})}]),
+    unreplayed=st.sampled_from([{}, {TOPIC: (LEFT,)}]),
     run=st.sampled_from([None, RUN, RUN._replace(table=RETURN)]),
 )  # fmt: skip
 

@@ -24,7 +24,16 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.new_primary.hold import put_back
 from drkit.failover.service import FailoverService
-from drkit.failover.way_home import HomeStage, Situation, Ways, not_in_step, nothing_to_do, situation, ways_of
+from drkit.failover.way_home import (
+    HomeStage,
+    Situation,
+    Ways,
+    not_in_step,
+    nothing_to_do,
+    refuse_unreplayed,
+    situation,
+    ways_of,
+)
 from drkit.status.paired import PairedCollector
 
 _PLACE: Final = "drkit failback"
@@ -74,6 +83,7 @@ class _WayHome:
         """
         now: Situation | None = self._next()
         while now is not None:
+            self._refuse_unreplayed(now)
             flow = self._flow_of(now.stage)
             session().flow = flow.name if len(self._settings.flows) > 1 else ""
             if now.stage is HomeStage.SWITCH and not now.is_under_way:
@@ -100,6 +110,7 @@ class _WayHome:
                 evidence=f"stage {now.stage}",
                 hint=f"{_PLACE} continues it",
             )
+        self._refuse_unreplayed(now)
         with FailoverService(self._settings, self._flow_of(now.stage), Progressing()) as service:
             if now.stage is HomeStage.SWITCH:
                 show_switch(self._ways.back.name, service.rehearse([], self._switch_request()))
@@ -125,6 +136,14 @@ class _WayHome:
         if (now := situation(self._settings, self._ways)) is None:
             raise nothing_to_do(self._ways.there)
         return now
+
+    def _refuse_unreplayed(self, now: Situation) -> None:
+        """Refuse to begin a stage that leads home without records that were to be replayed.
+
+        :raises Refused: there are some
+        """
+        if now.stage is not HomeStage.TURN and not now.is_under_way:
+            refuse_unreplayed(self._settings, self._ways)
 
     def _is_of_a_replicator(self, now: Situation, error: DrkitError) -> bool:
         """Whether a replicator of the pair walks the stage, or has: nothing is to be decided in it."""

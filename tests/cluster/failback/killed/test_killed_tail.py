@@ -83,7 +83,9 @@ def test_killed_at_some_boundaries_and_resumed_or_aborted(made: Made, orchestrat
         assert not stage.begun(topic)
         again = stage.ended(topic)
         assert (again["records"], again["methods"]) == (unbroken["records"], unbroken["methods"])
+        stage.is_alarmed(topic)
         stage.replayed(topic)
+        assert not stage.alarms()
     stage.all_is_well()
 
 

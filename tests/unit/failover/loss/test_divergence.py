@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionDivergence
-from drkit.failover.loss.judging import judged
+from drkit.failover.loss.judging import Emptied, judged
 from drkit.status.lag.source import Ends
 
 offsets = st.integers(0, 50)
@@ -45,6 +45,13 @@ def test_every_offset_after_the_frontier_is_read_or_reported_as_gone(frontier, s
     assert (found is DivergenceState.CLEAN) == (not wanted and found is not DivergenceState.REGRESSED)
 
 
+@given(st.none() | offsets, offsets, offsets, offsets)
+def test_of_what_is_gone_a_return_has_deleted_what_it_emptied(frontier, start, more, up_to):
+    found = judged(frontier, Ends(start, start + more), same=True)
+    begins = found.first - found.removed
+    assert Emptied(up_to).share(found) == len([o for o in range(begins, found.first) if o < up_to])
+
+
 def said(*tails: PartitionDivergence, **more: Any) -> Divergence:
     return Divergence("a->b", tails, **more)
 
@@ -54,6 +61,7 @@ def test_what_is_not_known_is_never_clean():
     assert said(clean).is_clean
     assert not said(clean, clean._replace(found=DivergenceState.UNKNOWN)).is_clean
     assert not said(clean, clean._replace(found=DivergenceState.UNKNOWN)).is_known
+    assert not said(clean._replace(emptied=3)).is_clean, "a return has deleted records there"
     assert not said(clean._replace(open_transaction=True)).is_clean, "it may still be committed"
     silent = said(unanswered="nothing listens")
     assert not silent.is_known

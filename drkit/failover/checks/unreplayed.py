@@ -1,0 +1,42 @@
+"""A replay that was decided and not carried out: clients do not move before it is, or is given up by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drkit.counted import counted, first_of
+from drkit.errors import Refused
+from drkit.failover.core.context import Context
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.unreplayed import Unreplayed, unreplayed
+from drkit.kafka.admin import Cluster
+from drkit.kafka.reading.compacted import NewestValues, newest_values
+
+
+def unreplayed_on_source(context: Context) -> list[Unreplayed]:
+    """Return what a return has left to append to the source of a flow, in the scope's topics.
+
+    :raises DrkitError: the source does not tell
+    """
+    name = state_topic(context.flow.target)
+    cluster = Cluster.connect(context.source_settings)
+    values = newest_values(cluster, [name], verified=True).get(name, NewestValues())
+    state = FlowState.of(values, f"{name} on {context.flow.source}", values.refused)
+    known = state.all(GenerationRecord)
+    mine = {t for t, copy in known.items() if copy.target in context.scope.topics}
+    return unreplayed(state, mine)
+
+
+def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:
+    """Return the refusal of a switchover that would leave such records behind.
+
+    :param found: at least one
+    """
+    return Refused(
+        f"records that were to be replayed are in an export alone, of {counted(len(found), 'topic')}",
+        where=flow,
+        evidence=first_of(f"{each.in_words}, {each.record.manifest}" for each in found),
+        hint=f"append them first: {found[0].command}; or give them up by name: {found[0].to_give_up}",
+    )

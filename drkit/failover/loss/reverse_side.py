@@ -1,0 +1,56 @@
+"""What the reverse flow and returns have done on the old primary, by what is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from drkit.failover.core.context import Context
+from drkit.failover.loss.judging import Emptied
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import CutRecord, GenerationRecord, IncompleteRecord, ReturnRecord, RoleRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.admin import Cluster
+from drkit.kafka.reading.compacted import NewestValues, newest_values
+from drkit.model import TopicPartition
+
+
+def emptied_in_vain(context: Context) -> dict[TopicPartition, Emptied]:
+    """Return what aborted returns had emptied on the old primary; nothing is copied there."""
+    return {
+        TopicPartition(topic, p): Emptied(offset, record.run_id)
+        for topic, record in context.state.all(IncompleteRecord).items()
+        for p, offset in record.emptied.items()
+    }
+
+
+class ReverseSide(NamedTuple):
+    """What the old primary has on record of the reverse flow."""
+
+    ids: frozenset[int]
+    """Its producers: their records came from the new primary."""
+    returned: frozenset[str]
+    """Topics of the old primary that it copies back since the last promotion."""
+    copies: frozenset[str]
+    """Its copies on the old primary."""
+    emptied: Mapping[TopicPartition, Emptied]
+    """What a turn of the reverse flow has emptied there."""
+
+
+def reverse_side(context: Context, roles: Mapping[str, RoleRecord]) -> ReverseSide:
+    """Return what the old primary has on record of the reverse flow.
+
+    :param roles: of the promoted topics
+    :raises DrkitError: it does not say
+    """
+    name, known = state_topic(context.flow.target), context.known.topics
+    cluster = Cluster.connect(context.source_settings)
+    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
+    state = FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
+    begun = {topic: record.promoted_by for topic, record in state.all(ReturnRecord).items()}
+    returned = [t for t, role in roles.items() if t in known and begun.get(known[t][0]) == role.run_id]
+    copies = {name: record.target for name, record in state.all(GenerationRecord).items()}
+    cuts = ((copies[n], c) for n, c in state.all(CutRecord).items() if n in copies)
+    emptied = {TopicPartition(t, p): Emptied(o) for t, c in cuts for p, o in c.emptied.items()}
+    return ReverseSide(frozenset(on_record(state)), frozenset(returned), frozenset(copies.values()), emptied)

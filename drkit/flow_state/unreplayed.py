@@ -1,0 +1,84 @@
+"""Records that a return was to append to the new primary and has not: only an export has them. Pure.
+
+An aborted return notes them. They are appended by ``drkit replay``, or given up by name; both is on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from drkit.counted import counted
+from drkit.flow_state.records import UnreplayedRecord
+from drkit.flow_state.state import FlowState
+from drkit.next_command import typed
+
+_QUARANTINE: Final = "quarantine"
+
+
+class UnreplayedEnd(StrEnum):
+    """What became of such records."""
+
+    REPLAYED = "replayed"
+    """They were appended to the topic."""
+    QUARANTINED = "quarantined"
+    """They were appended to a topic of their own."""
+    GIVEN_UP = "given up"
+
+
+class Unreplayed(NamedTuple):
+    """What one export has of one topic of the old primary."""
+
+    topic: str
+    run: str
+    """Of the export."""
+    record: UnreplayedRecord
+
+    @property
+    def name(self) -> str:
+        """The record's name in the state."""
+        return UnreplayedRecord.name_of(self.topic, self.run)
+
+    @property
+    def command(self) -> str:
+        """What appends the records, as was decided."""
+        more = ("--to-quarantine",) if self.record.disposition == _QUARANTINE else ()
+        return typed("drkit", "replay", *self._words, *more)
+
+    @property
+    def to_give_up(self) -> str:
+        """What gives them up."""
+        return f'{typed("drkit", "replay", *self._words)} --give-up "WHY"'
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        return "--from", self.record.manifest, "--topic", self.topic
+
+    @property
+    def in_words(self) -> str:
+        """The sentence for people, without what to do."""
+        some = counted(self.record.records, "record")
+        return f"{some} of {self.topic}: {self.record.disposition} was decided in {self.record.run_id}"
+
+    def ended(self, how: UnreplayedEnd, at_ms: int, by: str, reason: str = "") -> UnreplayedRecord:
+        """The record of its end."""
+        return replace(self.record, ended=how.value, ended_ms=at_ms, by=by, reason=reason or None)
+
+
+def unreplayed(state: FlowState, topics: Collection[str] | None = None) -> list[Unreplayed]:
+    """What is still to be appended, by topic.
+
+    :param state: of the flow from the old primary, which the new one has
+    :param topics: of the old primary; None: all
+    :raises Damaged: a record of them was replaced
+    """
+    return [each for each in _open(state) if topics is None or each.topic in topics]
+
+
+def _open(state: FlowState) -> Iterator[Unreplayed]:
+    for name, record in sorted(state.all(UnreplayedRecord).items()):
+        if record.ended is None:
+            topic, _, run = name.rpartition("/")
+            yield Unreplayed(topic, run, record)
