@@ -242,10 +242,12 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
 
 
 # P39
-def test_killed_is_lost_and_a_pause_holds_it(world: World):
-    """The last test: the primary is not started again."""
+def test_killed_is_lost_and_a_pause_holds_it(world: World, lookout: Lookout):
+    """The last test: the primary is not started again. One observer is left, and decides alone."""
+    lookout.observer.stop()
     lookout = world.lookout("c1", failover={"rpo_seconds": 600.0})
     ready(lookout)
+    eventually(lambda: lookout.moment and lookout.moment.picture.tally.alive == ("c1",), what="one vote")
     settings = world.settings()
     world.primary.kill()
     moment = lookout.sees(Reason.CONFIRMED)
