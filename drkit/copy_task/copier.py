@@ -154,7 +154,11 @@ class CopyTask:
         await task.loop.together(lambda start: start(), [*fences, self._source.ask])
         await task.loop.together(self._take_map, task.maps)
         resolver = PartitionResolver(task)
-        await resolver.begin()
+        try:
+            await resolver.begin()
+        except MapTaken:  # its successor began while this one still read
+            task.finish("fenced")
+            return
         for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 import signal
-from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 import pytest
@@ -22,7 +21,7 @@ from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.truth import check_position, values
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers
-from tests.support.in_soak import in_soak, in_wide
+from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 SIZE = "max.message.bytes"
@@ -30,15 +29,12 @@ ABORTABLE = [s for s in ORDER if ROW[s].abortable]
 EFFECTS = (StepName.FENCE, StepName.FREEZE)
 KILLS = [*((s, EntryKind.RESULT, False) for s in ABORTABLE), *((s, EntryKind.INTENT, True) for s in EFFECTS)]
 """Killed when a step had ended, and when an effect of it was about to be made."""
-LAST = (ABORTABLE[-1], EntryKind.RESULT, False)
-"""In ``make test``: at the last moment, when most is to be taken back."""
-SOME = {(StepName.FENCE, EntryKind.RESULT, False), (StepName.FREEZE, EntryKind.INTENT, True)}
-"""In ``make test-wide``: right behind the fence, and inside FREEZE."""
-
-
-def circle(kill: tuple[StepName, EntryKind, bool]) -> Any:
-    """The case, for the runs that it belongs to."""
-    return kill if kill == LAST else in_wide(*kill) if kill in SOME else in_soak(*kill)
+A_FEW = {
+    (StepName.FENCE, EntryKind.RESULT, False),
+    (StepName.FREEZE, EntryKind.INTENT, True),
+    (ABORTABLE[-1], EntryKind.RESULT, False),
+}
+"""In ``make test``: right behind the fence, inside FREEZE, and at the last moment."""
 
 
 def fill(world: World, topic: str) -> None:
@@ -112,7 +108,7 @@ def stage(
 
 
 # P35
-@pytest.mark.parametrize(("step", "kind", "effect"), map(circle, KILLS))
+@pytest.mark.parametrize(("step", "kind", "effect"), [k if k in A_FEW else in_soak(*k) for k in KILLS])
 def test_it_is_rolled_back(stage: Stage, step: StepName, kind: EntryKind, *, effect: bool):
     """The fence is lifted, the topic is the flow's again, positions are as before, the journal is closed."""
     world = stage.world
