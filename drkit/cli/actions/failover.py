@@ -83,7 +83,7 @@ def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool, acls:
         raise Usage(
             "--acls-only-home is for --planned: only then both sides are compared",
             where=_PLACE,
-            hint="drkit failover --all --planned --acls-only-home remove",
+            hint="drkit failover --all --planned, with --acls-only-home",
         )
     if clients_cut and not planned:
         raise Usage(
