@@ -15,6 +15,7 @@ from typing import Any, Final
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
+from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse, reverse
@@ -175,7 +176,7 @@ class DemoteStep:
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
         """What is written, what was there before, and what has no place on the new primary."""
         places = scope_positions(context, context.source())
-        emptied, cuts = _emptied(context), cuts_of(context)
+        void, cuts = _without_places(context), cuts_of(context)
 
         async def stored(cluster: RawCluster) -> dict[str, dict[Any, StoredOffset]]:
             asked = Groups(cluster)
@@ -204,7 +205,7 @@ class DemoteStep:
                 there = place.forward(offset.offset) if isinstance(place, PartitionPosition) else None
                 if isinstance(there, Exact):
                     upstream = there.offset
-                elif at in emptied:
+                elif at in void:
                     upstream = _of_void(place, offset.offset, cuts.get(at, 0))
                 else:
                     left.append(f"{group} {at} at {offset.offset}")
@@ -224,13 +225,13 @@ class DemoteStep:
         return found["intent"] if found is not None else None
 
 
-def _emptied(context: Context) -> set[TopicPartition]:
-    """The partitions that BEGIN is going to empty."""
+def _without_places(context: Context) -> set[TopicPartition]:
+    """The partitions that BEGIN empties, or whose tail it appends: a position in a tail has no place."""
     return {
         TopicPartition(topic, p)
         for topic, decision in decided(context).items()
         for p, method in decision.methods.items()
-        if method.empties
+        if method.empties or method is Method.KEEP
     }
 
 
