@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from types import FrameType, TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from drkit.clock import wall_ms
 from drkit.config import Settings, load
@@ -34,8 +34,6 @@ from drkit.local.pair import LocalPair, default_folder
 from drkit.local.spec import ClusterSpec
 
 TOPICS = {ORDERS: 6, PAYMENTS: 2}
-RATE: Final = 2000
-"""Orders per second, unless it is said."""
 """Partitions by topic."""
 _LOOK_SECONDS = 0.1
 _REMOVE_SECONDS = 5.0
@@ -50,10 +48,10 @@ class Stage:
     """
 
     screen: Screen
+    rate: int
+    """Orders per second, while the shop is open."""
     keep: bool = False
     keep_config: Path = Path("drkit.toml")
-    rate: int = RATE
-    """Orders per second, while the shop is open."""
     measured: dict[str, Any] = field(default_factory=dict)
     """Filled by the acts; plain data."""
     read_on_primary: Payments = field(default_factory=dict, init=False)

@@ -10,14 +10,12 @@ from typing import Any
 from drkit.demo.acts import ACTS, PEACEFUL, Act
 from drkit.demo.configuration import EPOCH_SECONDS
 from drkit.demo.screen import Screen
-from drkit.demo.stage import RATE, Stage
+from drkit.demo.stage import Stage
 
 _PAUSE = f"between two orders: drkit pauses between epochs, here {EPOCH_SECONDS} s long, usually 5 min"
 
 
-def tell(
-    screen: Screen, *, keep: Path | None = None, rate: int = RATE, acts: Sequence[Act] = ()
-) -> dict[str, Any]:
+def tell(screen: Screen, *, rate: int, keep: Path | None = None, acts: Sequence[Act] = ()) -> dict[str, Any]:
     """Play the story; whatever happens, nothing is left behind.
 
     :param keep: leave the clusters running as the pair of ``drkit local``, and write this configuration; then
@@ -28,7 +26,7 @@ def tell(
     :raises DrkitError: an act failed; the error says what
     """
     begun = time.monotonic()
-    with Stage(screen, keep is not None, keep or Path("drkit.toml"), rate) as stage:
+    with Stage(screen, rate, keep is not None, keep or Path("drkit.toml")) as stage:
         for act in acts or (ACTS if keep is None else PEACEFUL):
             screen.act(act.title)
             act.run(stage)

@@ -6,7 +6,7 @@ switches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing
 import threading
 from typing import Final
@@ -15,6 +15,7 @@ from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.failover.new_primary.hold import HeldTopic, held_now, put_back
+from drkit.failover.returning.waiting import pairs_of_flows
 from drkit.kafka.raw import RawError
 from drkit.status.pair.model import PairState, PairTopic
 from drkit.status.paired import PairedCollector
@@ -22,18 +23,16 @@ from drkit.status.paired import PairedCollector
 _LOOK_SECONDS: Final = 30.0
 
 
-def watch_holds(settings: Settings, flows: Iterable[FlowSettings], stop: threading.Event) -> None:
+def watch_holds(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
     """Start a thread for each of the flows that has an opposite one in the configuration.
 
     :param flows: those that this process copies
     """
-    for flow in flows:
-        for other in settings.flows:
-            if (other.source, other.target) == (flow.target, flow.source):
-                watch = HoldWatch(settings, other, flow)
-                threading.Thread(
-                    target=watch.run, args=(stop,), name=f"holds of {flow.name}", daemon=True
-                ).start()
+    for there, back in pairs_of_flows(settings):
+        if back in flows:
+            watch = HoldWatch(settings, there, back)
+            name = f"holds of {back.name}"
+            threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
 
 
 class HoldWatch:

@@ -6,7 +6,7 @@ of a primary that was given up is never begun here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 import threading
 from typing import Final
 
@@ -16,7 +16,7 @@ from drkit.errors import DrkitError
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import RunLocked
-from drkit.failover.returning.waiting import switched
+from drkit.failover.returning.waiting import pairs_of_flows, switched
 from drkit.failover.service import FailoverService
 from drkit.kafka.raw import RawError
 
@@ -25,17 +25,16 @@ _AGAIN_SECONDS: Final = 5.0
 """After a refusal: members of groups leave, brokers come back."""
 
 
-def watch_returns(settings: Settings, flows: Iterable[FlowSettings], stop: threading.Event) -> None:
+def watch_returns(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
     """Start a thread for each of the flows that has an opposite one in the configuration.
 
     :param flows: those that this process copies
     """
-    for flow in flows:
-        for other in settings.flows:
-            if (other.source, other.target) == (flow.target, flow.source):
-                watch = ReturnWatch(settings, other, flow)
-                name = f"returns to {flow.target}"
-                threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
+    for there, back in pairs_of_flows(settings):
+        if back in flows:
+            watch = ReturnWatch(settings, there, back)
+            name = f"returns to {back.target}"
+            threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
 
 
 class ReturnWatch:

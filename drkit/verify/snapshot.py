@@ -19,6 +19,7 @@ from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_confi
 from drkit.model import TopicPartition
 from drkit.offsets import MapKey
 from drkit.offsets.resolution import Resolution
+from drkit.topology.topic_configs import is_compacted
 from drkit.verify.ranges import PartitionView, closed, from_checked
 from drkit.verify.target_map import TargetMap, Unknown
 
@@ -187,7 +188,7 @@ class _Look:
 def _side(cluster: Cluster, topics: list[Topic]) -> _Side:
     where = [TopicPartition(t.name, n) for t in topics for n in t.partitions]
     configs = topic_configs(cluster, [t.name for t in topics])
-    compacted = [n for n, c in configs.items() if "compact" in (c["cleanup.policy"].value or "")]
+    compacted = [n for n, c in configs.items() if is_compacted(c)]
     return _Side(
         list_offsets(cluster, where, "earliest"),
         list_offsets(cluster, where, "latest", committed=True),

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.core.context import Context
-from drkit.flow_state.names import state_topic
+from drkit.failover.core.reverse import reverse_state
 from drkit.flow_state.records import GenerationRecord
-from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
-from drkit.kafka.admin import Cluster
-from drkit.kafka.reading.compacted import NewestValues, newest_values
 
 
 def unreplayed_on_source(context: Context) -> list[Unreplayed]:
@@ -20,10 +17,7 @@ def unreplayed_on_source(context: Context) -> list[Unreplayed]:
 
     :raises DrkitError: the source does not tell
     """
-    name = state_topic(context.flow.target)
-    cluster = Cluster.connect(context.source_settings)
-    values = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    state = FlowState.of(values, f"{name} on {context.flow.source}", values.refused)
+    state = reverse_state(context)
     known = state.all(GenerationRecord)
     mine = {t for t, copy in known.items() if copy.target in context.scope.topics}
     return unreplayed(state, mine)

@@ -12,8 +12,10 @@ from drkit.errors import ConfigError
 from drkit.failover.core.context import Context
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.names import state_topic
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.topics import describe_topics
 
 
@@ -57,6 +59,16 @@ def reverse(context: Context) -> Iterator[Reverse]:
     with StateTopic(target, flow.source) as state:
         state.load()
         yield Reverse(flow, target, state)
+
+
+def reverse_state(context: Context) -> FlowState:
+    """What the old primary has on record of the reverse flow; empty where it never ran.
+
+    :raises DrkitError: the old primary does not say
+    """
+    name, cluster = state_topic(context.flow.target), Cluster.connect(context.source_settings)
+    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
+    return FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
 
 
 @contextmanager

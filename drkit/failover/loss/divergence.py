@@ -36,6 +36,7 @@ from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Resolution
 from drkit.status.lag.source import ends_of
+from drkit.topology.topic_configs import is_compacted
 from drkit.wire import Record
 
 _AT_ONCE: Final = 48
@@ -210,7 +211,7 @@ class _Compacted(NamedTuple):
 
 def _compacted(cluster: Cluster, topics: Collection[str]) -> frozenset[str]:
     configs = topic_configs(cluster, topics) if topics else {}
-    return frozenset(name for name, c in configs.items() if "compact" in (c["cleanup.policy"].value or ""))
+    return frozenset(name for name, c in configs.items() if is_compacted(c))
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from drkit.failover.core.context import Context
+from drkit.failover.core.reverse import reverse_state
 from drkit.failover.loss.judging import Emptied
-from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import CutRecord, GenerationRecord, IncompleteRecord, ReturnRecord, RoleRecord
-from drkit.flow_state.state import FlowState
-from drkit.kafka.admin import Cluster
-from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.model import TopicPartition
 
 
@@ -44,10 +41,7 @@ def reverse_side(context: Context, roles: Mapping[str, RoleRecord]) -> ReverseSi
     :param roles: of the promoted topics
     :raises DrkitError: it does not say
     """
-    name, known = state_topic(context.flow.target), context.known.topics
-    cluster = Cluster.connect(context.source_settings)
-    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    state = FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
+    state, known = reverse_state(context), context.known.topics
     begun = {topic: record.promoted_by for topic, record in state.all(ReturnRecord).items()}
     returned = [t for t, role in roles.items() if t in known and begun.get(known[t][0]) == role.run_id]
     copies = {name: record.target for name, record in state.all(GenerationRecord).items()}

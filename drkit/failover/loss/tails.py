@@ -9,15 +9,12 @@ from drkit.errors import ConfigError, Refused
 from drkit.export.manifest import TailRange
 from drkit.export.ranges import CopiedBack
 from drkit.failover.core.context import Context
+from drkit.failover.core.reverse import reverse_state
 from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionDivergence
 from drkit.flow_state.left_out import kept_ids
-from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import RoleRecord
-from drkit.flow_state.state import FlowState
-from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 
@@ -88,10 +85,7 @@ def copied_back(context: Context, tails: Iterable[PartitionDivergence]) -> Copie
 
     :raises DrkitError: the old primary does not say
     """
-    name = state_topic(context.flow.target)
-    cluster = Cluster.connect(context.source_settings)
-    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    own = on_record(FlowState.of(found, f"{name} on {context.flow.source}", found.refused))
+    own = on_record(reverse_state(context))
     since = {TopicPartition(t.topic, t.partition): t.exact_to for t in tails if t.exact_to is not None}
     known = context.known
     return CopiedBack(known.producers.left_out | frozenset(own) | kept_ids(known.kept), since)

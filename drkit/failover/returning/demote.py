@@ -3,8 +3,9 @@
 Under the proven fence, with no member in any group: nobody commits there any more. What the groups committed
 in their time there would count as their own work, and keep them from being moved. So each position is written
 again as it is, with the mark that drkit gives to what it writes. Before that it is journalled. In a partition
-that is about to be emptied this holds for every position: also for that of a group which had processed
-records that only the old primary has, as each group had that was at work when its primary died.
+that is about to be emptied, or whose tail is appended to the new primary, this holds for every position: also
+for that of a group which had processed records that only the old primary has, as each group had that was at
+work when its primary died.
 """
 
 from __future__ import annotations

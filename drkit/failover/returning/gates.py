@@ -26,6 +26,7 @@ from drkit.kafka.requests import EARLIEST, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.translation import Exact, PartitionPosition
+from drkit.topology.topic_configs import is_compacted
 
 _AGAIN: Final = f"{RETURN.command} --resume"
 _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREATED})
@@ -98,7 +99,7 @@ def _refuse_compacted(context: Context, methods: Methods) -> None:
     """Refuse what would lose the only value of a key."""
     names = {context.scope.topics[at.topic]: at.topic for at in methods}
     configs = topic_configs(context.target_admin(), names)
-    compacted = {names[t] for t, c in configs.items() if "compact" in (c["cleanup.policy"].value or "")}
+    compacted = {names[t] for t, c in configs.items() if is_compacted(c)}
     if wrong := sorted({at.topic for at, m in methods.items() if at.topic in compacted and m is Method.TRIM}):
         raise Refused(
             "a compacted topic cannot be trimmed: the newest value of a key may be an early record",

@@ -20,6 +20,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.translation import PartitionPosition
+from drkit.topology.topic_configs import is_compacted
 
 _AGAIN: Final = f"{RETURN.command} --resume"
 Methods = Mapping[TopicPartition, Method]
@@ -88,10 +89,10 @@ def _refuse_compacted(context: Context, topics: Collection[str]) -> None:
     """Refuse compacted topics: with the same records in another order another value of a key wins."""
     names = {context.scope.topics[t]: t for t in topics}
     policies = topic_configs(context.target_admin(), names)
-    wrong = {names[t] for t, c in policies.items() if "compact" in (c["cleanup.policy"].value or "")}
+    wrong = {names[t] for t, c in policies.items() if is_compacted(c)}
     if context.source() is not None:
         theirs = topic_configs(Cluster.connect(context.source_settings), topics)
-        wrong |= {t for t, c in theirs.items() if "compact" in (c["cleanup.policy"].value or "")}
+        wrong |= {t for t, c in theirs.items() if is_compacted(c)}
     if wrong:
         raise Refused(
             "a tail of a compacted topic cannot be kept: each side would have another newest value of a key",

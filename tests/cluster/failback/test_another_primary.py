@@ -47,12 +47,8 @@ def successor(pair: Pair, source: LocalCluster, target: LocalCluster, tmp_path: 
     found.close()
 
 
-@pytest.mark.wide
-def test_an_empty_cluster_takes_its_place(
-    pair: Pair, successor: Pair, source: LocalCluster, tmp_path: Path
-) -> None:
-    side = pair.now
-    topic = side.name("orders")
+def _is_failed_over(side: Side, topic: str) -> None:
+    """Copied, its primary dead, and written to on the standby since."""
     side.create(side.source, topic, 2, {"retention.ms": "-1"})
     fill(side.source, topic, 40)
     side.replicate()
@@ -62,6 +58,15 @@ def test_an_empty_cluster_takes_its_place(
     with side.desk() as desk:
         assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
     fill(side.target, topic, 20, first=500)
+
+
+@pytest.mark.wide
+def test_an_empty_cluster_takes_its_place(
+    pair: Pair, successor: Pair, source: LocalCluster, tmp_path: Path
+) -> None:
+    side = pair.now
+    topic = side.name("orders")
+    _is_failed_over(side, topic)
     _a_third_one_may_protect(side, source, topic, tmp_path)
 
     side, back = successor.now, successor.other
@@ -116,15 +121,7 @@ def _a_third_one_may_protect(side: Side, third: LocalCluster, topic: str, folder
 def test_a_third_cluster_protects_and_takes_over(pair: Pair, source: LocalCluster, tmp_path: Path) -> None:
     """What the command says is done: copied to the third cluster, and failed over to it."""
     side, topic = pair.now, pair.now.name("orders")
-    side.create(side.source, topic, 2, {"retention.ms": "-1"})
-    fill(side.source, topic, 40)
-    side.replicate()
-    side.copied([topic])
-    side.stop_replicating()
-    side.brokers[0].kill()
-    with side.desk() as desk:
-        assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
-    fill(side.target, topic, 20, first=500)
+    _is_failed_over(side, topic)
     ahead = Side(side.brokers[1], source, tmp_path / "ahead", tag=side.tag, sides="bc")
     ahead.opposite = ahead
     ahead.replicate()
