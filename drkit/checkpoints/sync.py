@@ -75,19 +75,20 @@ async def _sync_some(
         has_worked = worked(shard.source, kept.values())
         verdicts = decided[group] = {}
         for at, p in positions.items():
+            own = kept.get(p.at)
             case = Case(
                 source=shard.source,
                 on_source=p.on_source,
                 position=p.found,
                 state=told,
-                on_target=kept.get(p.at),
+                on_target=own,
                 worked=has_worked,
                 start=p.place.start if p.place else 0,
                 end=p.place.end if p.place else -1,
                 promoted=p.at.topic in shard.promoted,
                 now_ms=now,
                 refresh_ms=shard.refresh_ms,
-                emptied=at in shard.known.emptied,
+                is_void=shard.known.is_void(at, own.offset if own is not None else None),
             )
             verdicts[at] = verdict = judge(case)
             if verdict.is_write:

@@ -101,6 +101,19 @@ class CopiedTopics(NamedTuple):
     kept: Mapping[TopicPartition, KeptTail] = NONE_KEPT
     """Source partition → a tail that the target has already."""
 
+    def is_void(self, at: TopicPartition, committed: int | None) -> bool:
+        """Whether what a group committed on the target before a turn is no position in the copy any more.
+
+        :param at: on the source
+        :param committed: on the target; None: the group has no position there
+        """
+        if at in self.emptied:
+            return True
+        if committed is None or at not in self.kept or not self.crossings.get(at):
+            return False
+        tail = self.crossings[at][-1]
+        return tail.target_first < committed <= tail.target_end
+
     def without(self, topics: Container[str]) -> CopiedTopics:
         """All but some source topics."""
         return self._replace(topics={name: ids for name, ids in self.topics.items() if name not in topics})

@@ -123,8 +123,8 @@ class Case(NamedTuple):
     now_ms: int
     refresh_ms: int
     """After this time an unchanged offset is written again."""
-    emptied: bool = False
-    """The target's partition was emptied in a return: what stood there before is no position any more."""
+    is_void: bool = False
+    """What stands on the target is of before a return, and no position in the copy any more."""
 
     @property
     def offset(self) -> int:
@@ -145,7 +145,7 @@ class Case(NamedTuple):
 
 
 TABLE: Final[tuple[tuple[GuardVerdict, Callable[[Case], bool]], ...]] = (
-    (GuardVerdict.ECHO, lambda c: c.on_source.mark is not None and not c.emptied),
+    (GuardVerdict.ECHO, lambda c: c.on_source.mark is not None and not c.is_void),
     (GuardVerdict.NO_POSITION, lambda c: isinstance(c.position, Unavailable)),
     (GuardVerdict.PROMOTED, lambda c: c.promoted),
     (GuardVerdict.NOT_TOLD, lambda c: c.state is None),

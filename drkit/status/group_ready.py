@@ -64,8 +64,8 @@ class GroupFacts(NamedTuple):
     """Whether the group itself has committed on the target."""
     unread: str = ""
     """Why the group's committed offset is unknown although the source answers."""
-    emptied: bool = False
-    """Whether the copy was emptied in a return."""
+    is_void: bool = False
+    """Whether what it has on the target is of before a return, and no position in the copy any more."""
 
 
 def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
@@ -149,7 +149,7 @@ def _case(
         promoted=facts.target.topic in flow.promoted,
         now_ms=flow.now_ms,
         refresh_ms=_NEVER_MS,
-        emptied=facts.emptied,
+        is_void=facts.is_void,
     )
 
 

@@ -261,7 +261,7 @@ class GroupLook:
                     on_source=StoredOffset(*mine) if mine is not None else None,
                     checkpoint=self._tail.newest.get(group, {}).get(target),
                     on_target=kept, target_state=told, worked=has_worked, unread=unread,
-                    emptied=at in known.emptied,
+                    is_void=known.is_void(at, kept.offset if kept is not None else None),
                 )  # fmt: skip
                 found.append(judged(flow, facts))
             committed = (on_source.value if on_source is not None else None) or {}

@@ -150,19 +150,21 @@ def _cases(
     translated, now, known = context.result(StepName.TRANSLATE), context.wall(), context.known
     for target, (upstream, downstream, *mark) in translated["positions"][group].items():
         at = partition_of(target)
+        own = found.stored.get(at)
+        copied = TopicPartition(known.upstream.get(at.topic, ""), at.partition)
         case = Case(
             source=context.flow.source,
             on_source=StoredOffset(upstream, mark[0] if mark else ""),
             position=Exact(downstream),
             state=found.state,
-            on_target=found.stored.get(at),
+            on_target=own,
             worked=worked,
             start=translated["starts"][target],
             end=translated["ends"][target],
             promoted=False,
             now_ms=now,
             refresh_ms=_NEVER_MS,
-            emptied=TopicPartition(known.upstream.get(at.topic, ""), at.partition) in known.emptied,
+            is_void=known.is_void(copied, own.offset if own is not None else None),
         )
         yield at, case
 

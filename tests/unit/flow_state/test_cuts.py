@@ -150,3 +150,17 @@ def test_checkpoint_tasks_know_the_cuts() -> None:
     assert not terms({}).widened(terms({AT: 7})), "the groups of this topic are looked at again"
     again = terms({AT: 7})._replace(known=known._replace(rebuilt={}))
     assert not again.widened(terms({AT: 7})), "the same cut, and a copy that was made anew"
+
+
+def test_what_was_committed_in_a_tail_that_is_kept_is_void() -> None:
+    """Before and behind it both logs have the same records: such a position stands."""
+    tail = {AT: (Crossing(0, 4, 0, 4), Crossing(10, 20, 50, 60))}
+    kept = CopiedTopics(
+        {}, Producers(1, frozenset()), crossings=tail, kept={AT: KeptTail(20, frozenset({7}))}
+    )
+    assert [o for o in (2, 50, 51, 60, 61) if kept.is_void(AT, o)] == [51, 60]
+    assert not kept.is_void(AT, None)
+    assert not kept._replace(kept={}).is_void(AT, 55), "a tail of an earlier turn"
+    emptied = CopiedTopics({}, Producers(1, frozenset()), emptied={AT: 60})
+    assert emptied.is_void(AT, None)
+    assert emptied.is_void(AT, 70)

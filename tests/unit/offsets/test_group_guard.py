@@ -40,7 +40,7 @@ FREE = Case("a", StoredOffset(100), Exact(42), "", None, worked=False, start=0, 
         ({"on_target": WITH_MARK, "on_source": StoredOffset(50), "position": Exact(7)}, GuardVerdict.WRITE),
         ({"on_source": StoredOffset(100, OffsetMark("b", 7, 100, 5).text())}, GuardVerdict.ECHO),
         (
-            {"on_source": StoredOffset(100, OffsetMark("b", 7, 100, 5).text()), "emptied": True},
+            {"on_source": StoredOffset(100, OffsetMark("b", 7, 100, 5).text()), "is_void": True},
             GuardVerdict.WRITE,
         ),
         ({"position": Unavailable("not copied")}, GuardVerdict.NO_POSITION),
