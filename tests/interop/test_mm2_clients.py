@@ -21,9 +21,9 @@ from drkit.offsets.mm2_records import Checkpoint
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
 from drkit.spark.session import SharedSpark, spark_session
+from tests.support.circles import in_soak
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.produce import fill, fill_transactions
-from tests.support.in_soak import in_soak
 from tests.support.mm2.mm2_java import KafkaJava, client_properties, task_properties
 from tests.support.waiting import eventually
 

@@ -13,12 +13,12 @@ from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.offset_syncs import OffsetSyncs
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync
 from drkit.offsets.translation import Exact, PartitionPosition
+from tests.support.circles import in_soak
 from tests.support.flows.compare import not_foreign, read
 from tests.support.flows.exactness import first, places
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.known_flow import remember
 from tests.support.flows.produce import aged, fill, fill_transactions, producer, put
-from tests.support.in_soak import in_soak
 from tests.support.mm2.mm2_java import KafkaJava, OffsetSyncStore, task_properties
 
 PARTITIONS = 2

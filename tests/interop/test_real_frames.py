@@ -9,7 +9,7 @@ import pytest
 
 from drkit.wire import CorruptBatch, Record, split
 from drkit.wire.codecs import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD
-from tests.support.in_soak import in_soak
+from tests.support.circles import in_soak
 from tests.support.mm2.mm2_java import KafkaJava
 from tests.support.wire.forge import batch, copied, plain_record, run
 from tests.support.wire.partition import EVERY_WAY, FORWARD, PASSIVE, Answer, Partition

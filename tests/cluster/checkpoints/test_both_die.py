@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_soak
 from tests.support.flows.both_die import die_together_again_and_again
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.kills import until_equal
 from tests.support.flows.produce import fill
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 

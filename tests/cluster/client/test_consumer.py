@@ -14,8 +14,8 @@ import pytest
 
 from drkit.client import FailoverConsumer, FromAnotherCluster, Switch, WrongCluster
 from drkit.errors import ConfigError
+from tests.support.circles import in_soak
 from tests.support.client.world import SHIFT, World
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ClusterFactory
 
 CONFIG = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}

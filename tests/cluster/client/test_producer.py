@@ -15,9 +15,9 @@ import pytest
 
 from drkit.client import FailoverProducer, Switch, TransactionCut, WrongCluster
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_soak
 from tests.support.client.sending import Reports, names, send
 from tests.support.client.world import World, quiet
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ClusterFactory
 from tests.support.waiting import wait_until
 

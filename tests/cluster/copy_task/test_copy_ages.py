@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_soak
 from tests.support.flows.compare import check_copy
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, LIVE_MAX_AGE_MS, Flow
 from tests.support.flows.produce import Load, aged, fill, fill_transactions, now_ms
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 

@@ -14,6 +14,7 @@ from drkit.copy_task.target import resolver
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
+from tests.support.circles import in_soak
 from tests.support.flows.compare import check_copy
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import Flow
@@ -25,7 +26,6 @@ from tests.support.flows.groups_at_rest import (
     work_under_trouble,
 )
 from tests.support.flows.produce import Load, fill
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 
 GROUPS = [f"g-{i}" for i in range(4)]

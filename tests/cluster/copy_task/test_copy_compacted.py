@@ -10,11 +10,11 @@ import pytest
 
 from drkit.local.cluster import LocalCluster
 from drkit.model import SourceOffset
+from tests.support.circles import in_soak
 from tests.support.flows.compare import Seen, check_copy, read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import aged, now_ms, producer, put, wait_for_markers
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 

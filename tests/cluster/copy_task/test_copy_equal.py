@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from tests.support.circles import in_wide
 from tests.support.flows.compare import check_copy, read
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.produce import (
@@ -18,7 +19,6 @@ from tests.support.flows.produce import (
     text,
     wait_for_markers,
 )
-from tests.support.in_soak import in_wide
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from drkit.kafka.requests import metadata
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
+from tests.support.circles import in_soak
 from tests.support.flows.compare import check_copy
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import aged, fill
-from tests.support.in_soak import in_soak
 
 ONE_WAY_MS = 50.0
 ROUND_TRIP_SECONDS = 2 * ONE_WAY_MS / 1000

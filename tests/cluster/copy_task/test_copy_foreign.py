@@ -8,10 +8,10 @@ from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 import pytest
 
 from drkit.offsets.takeup import FROZEN_EPOCH
+from tests.support.circles import in_soak
 from tests.support.flows.compare import FOREIGN, check_copy, read
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.produce import Load, aged, fill, fill_transactions, now_ms, producer, put
-from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 

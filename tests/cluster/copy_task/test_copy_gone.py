@@ -6,12 +6,12 @@ import pytest
 
 from drkit.local.cluster import LocalCluster
 from drkit.model import SourceOffset
+from tests.support.circles import in_soak
 from tests.support.flows.compare import check_copy, read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.kept_folder import KeptFolder
 from tests.support.flows.produce import Load, aged, fill, fill_transactions
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 

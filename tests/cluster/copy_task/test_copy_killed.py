@@ -7,12 +7,12 @@ import random
 import pytest
 
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_soak
 from tests.support.flows.compare import check_copy
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.kills import kill_again_and_again, until_equal
 from tests.support.flows.produce import Load, fill, now_ms
-from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 _OLD_MS = 3 * 365 * DAY_MS

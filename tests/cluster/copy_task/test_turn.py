@@ -9,13 +9,13 @@ import random
 import pytest
 
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_soak
 from tests.support.exactness.cleaning import CLEANING
 from tests.support.flows.compare import read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import now_ms, producer, put, text, wait_for_markers
 from tests.support.flows.turning import Turning
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 

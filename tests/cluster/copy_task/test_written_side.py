@@ -16,12 +16,12 @@ from drkit.flow_state.records import WrittenRecord
 from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.circles import in_soak
 from tests.support.flows.compare import read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, partition_states
 from tests.support.flows.produce import fill, now_ms, producer, put, wait_for_markers
 from tests.support.flows.turning import Turning
-from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 PARTITIONS, HIT = 3, 1

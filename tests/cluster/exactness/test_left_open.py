@@ -16,11 +16,11 @@ from drkit.offset_map.topic import bucket_of
 from drkit.offsets import History, Intent, MapKey, PartitionMap
 from drkit.offsets.map_record import Mode
 from drkit.wire import split, stamp
+from tests.support.circles import in_wide
 from tests.support.exactness.truth import Truth
 from tests.support.failover.open_transaction import before_implicit_adding
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import aged, fill, now_ms
-from tests.support.in_soak import in_wide
 
 SOURCE = None
 # As a coordinator that leaves a marker out: it knows nothing of what is written to that partition.

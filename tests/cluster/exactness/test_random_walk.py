@@ -6,12 +6,12 @@ import os
 
 import pytest
 
+from tests.support.circles import in_soak
 from tests.support.exactness.cleaning import CLEANING
 from tests.support.exactness.fixtures import Pair
 from tests.support.exactness.schedule import schedule
 from tests.support.exactness.walker import LINKED, Walker
 from tests.support.flows.fixtures import FlowFactory
-from tests.support.in_soak import in_soak
 
 SOURCE = {"properties": CLEANING}
 TARGET = {"properties": {**CLEANING, "compression.type": "gzip"}, "linked": LINKED}

@@ -16,11 +16,11 @@ from drkit.failover.journal.entries import EntryKind
 from drkit.failover.journal.violations import violations
 from drkit.flow_state.records import FenceSizesRecord, PromotionRecord, ReturnRecord, RoleRecord
 from drkit.model import TopicPartition
+from tests.support.circles import in_soak
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
-from tests.support.in_soak import in_soak
 
 Where = tuple[StepName, str, EntryKind, str]
 WHERE: tuple[Where, ...] = (

@@ -33,13 +33,13 @@ from drkit.local.spec import ClusterSpec
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
 from drkit.topology.acls import Acl
+from tests.support.circles import in_soak
 from tests.support.failback.pair import Pair, Side
 from tests.support.failback.rounds import Rounds, is_whole
 from tests.support.failover.application import CANARY, App, as_app
 from tests.support.failover.followers import Writer
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
-from tests.support.in_soak import in_soak
 from tests.support.topic_sync.acl_world import World as Rights
 from tests.support.topic_sync.applied import acls_applied
 from tests.support.waiting import eventually

@@ -6,10 +6,10 @@ import pytest
 
 from drkit.model import TopicPartition
 from drkit.verify.report import VerifyVerdict
+from tests.support.circles import in_soak
 from tests.support.failback.pair import Pair, Side
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill, fill_transactions, producer, put
-from tests.support.in_soak import in_soak
 
 
 @pytest.mark.wide

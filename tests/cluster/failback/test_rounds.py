@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.circles import in_soak
 from tests.support.failback.pair import Pair
 from tests.support.failback.rounds import Rounds, is_whole
-from tests.support.in_soak import in_soak
 
 
 @pytest.mark.soak

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from drkit.cli import main as cli
+from tests.support.circles import in_soak
 from tests.support.failover.odd_groups import Cost, OddGroups, Ran, story
 from tests.support.failover.world import World
-from tests.support.in_soak import in_soak
 
 
 def here(file: Path, *words: str) -> Ran:

@@ -22,10 +22,10 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_soak
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.truth import Load
 from tests.support.failover.world import World
-from tests.support.in_soak import in_soak
 from tests.support.shared_clusters import ClusterFactory
 from tests.support.stored import flow_state, stored
 from tests.support.waiting import eventually

@@ -17,11 +17,11 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.circles import in_soak
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.truth import check_position, values
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers
-from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 SIZE = "max.message.bytes"

@@ -12,10 +12,10 @@ from drkit.failover.journal.violations import violations
 from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.circles import in_soak
 from tests.support.failover.orchestrator import Kill, Orchestrators, Running, is_stopped, wake
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
-from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 RIVALS = 3

@@ -24,6 +24,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.circles import in_soak
 from tests.support.failover.orchestrator import (
     Kill,
     Orchestrators,
@@ -34,7 +35,6 @@ from tests.support.failover.orchestrator import (
 )
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
-from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 SIZE = "max.message.bytes"

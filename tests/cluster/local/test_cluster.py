@@ -21,7 +21,7 @@ from drkit.local.broker import PortTaken
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.process import ProcessIdentity
 from drkit.local.spec import ClusterSpec
-from tests.support.in_soak import in_soak
+from tests.support.circles import in_soak
 from tests.support.waiting import wait_until
 
 

@@ -24,8 +24,8 @@ from drkit.watch import by_hand
 from drkit.watch.identity import ObserverIdentity, this_process
 from drkit.watch.observer import Observer
 from drkit.watch.run import WatchOptions, watch
+from tests.support.circles import in_soak
 from tests.support.flows.beside import SideJobs
-from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 from tests.support.watch.disturbances import no_alarm
 from tests.support.watch.ready import ready

@@ -19,8 +19,8 @@ from drkit.demo.observer import StandbyObserver
 from drkit.demo.proof import ReadResult
 from drkit.demo.screen import Scene
 from drkit.demo.story import rows
+from tests.support.circles import in_soak
 from tests.support.flows.process import take_interrupts
-from tests.support.in_soak import in_soak
 
 COMMAND = [sys.executable, "-m", "drkit", "demo"]
 

@@ -13,11 +13,11 @@ import pytest
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_soak
 from tests.support.failback.pair import CUT, Pair, Side
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill, fill_transactions
-from tests.support.in_soak import in_soak
 from tests.support.waiting import eventually
 
 

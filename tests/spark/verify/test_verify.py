@@ -20,10 +20,10 @@ from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.ranges import cut
 from drkit.verify.report import FlowReport, VerifyVerdict, join
 from drkit.verify.task import compare_range
+from tests.support.circles import in_soak
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import Load, fill, fill_transactions, producer, put
-from tests.support.in_soak import in_soak
 from tests.support.spark.here import drkit_here
 from tests.support.waiting import eventually
 
