@@ -45,26 +45,33 @@ def refuse_repeats(flags: bytes, where: str) -> None:
 def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
     """Refuse a tail that is being appended, or was appended, in the other way or by another run.
 
+    A tail that is kept has no header: while it is appended, no comparison finds the rest of it.
+
     :param seen: what all runs have done in the partition of the new primary
     :raises Refused: it is, or was
     """
     origin = tail.origin
     for found in seen:
-        is_same_run = found.run_id == origin.run_id
-        if is_same_run and (found.ids is not None) is not origin.is_kept and not found.is_done:
+        is_same_run, is_kept = found.run_id == origin.run_id, found.ids is not None
+        overlaps = found.source_id == tail.topic_id and found.first < tail.end and tail.first < found.end
+        if is_kept and found.is_open and overlaps and not (is_same_run and origin.is_kept):
+            raise Refused(
+                "a return that keeps this tail is appending it",
+                where=where,
+                evidence=f"run {found.run_id} has appended {found.appended:,} of {found.records:,} records",
+                hint="let that return end, or roll it back: drkit reprotect --abort",
+            )
+        if not origin.is_kept:
+            continue
+        if is_same_run and not is_kept and not found.is_done:
             raise Refused(
                 "the replay of this tail was begun in another way",
                 where=where,
-                evidence=f"the return that keeps the tail appends it: run {found.run_id}"
-                if found.ids is not None
-                else f"drkit replay has begun with export {found.run_id}",
-                hint="let that end, or roll back the return: drkit reprotect --abort"
-                if found.ids is not None
-                else "run that command to its end; then the method rebuild, with --same content",
+                evidence=f"drkit replay has begun with export {found.run_id}",
+                hint="run that command to its end; then the method rebuild, with --same content",
             )
-        overlaps = found.source_id == tail.topic_id and found.first < tail.end and tail.first < found.end
         appended = overlaps and (found.appended or is_same_run)
-        if origin.is_kept and appended and not (is_same_run and found.ids is not None):
+        if appended and not (is_same_run and is_kept):
             raise Refused(
                 "records of the tail were replayed before: the method keep would have them twice",
                 where=where,

@@ -43,7 +43,7 @@ class PartitionPlan(NamedTuple):
     @property
     def progress(self) -> ReplayProgress | None:
         """What this run had done; None: it has not begun."""
-        return self.seen.get(progress_key(self.tail.origin.run_id, self.to.at))
+        return _begun(self.seen, self.tail, self.to)
 
     @property
     def is_done(self) -> bool:
@@ -103,7 +103,7 @@ async def plan_partition(
     """
     seen = book.of_partition(to.at)
     refuse_other_way(tail, seen.values(), f"{to.at} on {side.alias}")
-    begun = seen.get(progress_key(tail.origin.run_id, to.at))
+    begun = _begun(seen, tail, to)
     if begun is not None and begun.is_done:
         return PartitionPlan(tail, to, begun.compared_to, b"", TailCounts(), seen)
     if begun is not None:
@@ -118,6 +118,12 @@ async def plan_partition(
             refuse_repeats(flags, f"{to.at} on {side.alias}")
     records = _fitting(tail, to, flags, same or Same.CONTENT, side.alias)
     return PartitionPlan(tail, to, compared_to, flags, counted_tail(records, flags, commits), seen)
+
+
+def _begun(seen: Mapping[bytes, ReplayProgress], tail: Tail, to: Destination) -> ReplayProgress | None:
+    """What a tail's run has done in a partition; what was rolled back is compared again."""
+    found = seen.get(progress_key(tail.origin.run_id, to.at))
+    return None if found is None or found.rolled_back_ms is not None else found
 
 
 def _decided(log: ReplayLog, book: ReplayBook, begun: ReplayProgress) -> bytes:

@@ -70,11 +70,18 @@ class ReplayProgress(Body):
     """The producers that wrote the records, where the old primary keeps the tail; None: it does not."""
     copied_to: int | None = stored(optional(whole()), default=None, omit_none=True)
     """Offset on the new primary after the last of them."""
+    rolled_back_ms: int | None = stored(optional(whole()), default=None, omit_none=True)
+    """When the return that was to keep the tail was rolled back; what was appended stays."""
 
     @property
     def is_done(self) -> bool:
         """Whether every record is accounted for."""
         return self.next >= self.end
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run that began it is to append the rest."""
+        return not self.is_done and self.rolled_back_ms is None
 
     @property
     def at(self) -> TopicPartition:

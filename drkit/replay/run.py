@@ -10,22 +10,21 @@ from uuid import UUID
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.flow_state.names import keep_transactional_id, replay_transactional_id
 from drkit.flow_state.state import FlowState
 from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import RawError
-from drkit.kafka.transactions.producer import Transactions
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.destination import Destination, copied_topics, destination_of, promoted_topics
 from drkit.replay.log import ReplayLog
 from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, plan_partition
+from drkit.replay.producers import TailProducers, fenced
 from drkit.replay.progress import QuarantineRecord, ReplayBook
 from drkit.replay.quarantine import Quarantine
 from drkit.replay.refusals import AGAIN
 from drkit.replay.side import ActiveSide
 from drkit.replay.tail import Export, Tail
-from drkit.replay.writer import TRANSACTION_MS, PartitionReplay, ReplayResult, Results, Stopped, Tell
+from drkit.replay.writer import PartitionReplay, ReplayResult, Results, Stopped, Tell
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -127,7 +126,7 @@ class Replayer:
         begun = [
             p for p in book.progress.values()
             if p.run_id == run and TopicPartition(p.source_topic, p.partition) in tails
-            and not p.is_done and p.topic not in book.quarantines
+            and p.is_open and p.topic not in book.quarantines
         ]  # fmt: skip
         if not begun:
             return said
@@ -199,28 +198,21 @@ class Replayer:
         begun = await self._some_at_once(self._fenced, plans)
         book = await self._log.read(self._side, work.log_id, decided=True)
 
-        async def one(each: tuple[PartitionPlan, Transactions]) -> ReplayResult:
-            plan, transactions = each
+        async def one(each: tuple[PartitionPlan, TailProducers]) -> ReplayResult:
+            plan, producers = each
             if book.of_partition(plan.to.at) != plan.seen:  # another process was faster
                 plan = await plan_partition(self._side, self._log, plan.tail, plan.to, book, work.same)
                 if plan.is_done:
                     return _result_of(plan)
-            return await work.of(plan, transactions).run()
+            return await work.of(plan, producers).run()
 
         found = await self._some_at_once(one, list(zip(plans, begun, strict=True)))
         return {p.tail.source: result for p, result in zip(plans, found, strict=True)}
 
-    async def _fenced(self, plan: PartitionPlan) -> Transactions:
-        ends = self._flow.source, self._flow.target
-        transactions = Transactions(
-            self._side.cluster, replay_transactional_id(*ends, plan.to.at), TRANSACTION_MS
-        )
-        await transactions.begin_epoch()
-        if plan.tail.origin.is_kept:
-            own = keep_transactional_id(*ends, plan.to.at, plan.tail.origin.run_id)
-            transactions = Transactions(self._side.cluster, own, TRANSACTION_MS)
-            await transactions.begin_epoch()
-        return transactions
+    async def _fenced(self, plan: PartitionPlan) -> TailProducers:
+        origin = plan.tail.origin
+        run_id = origin.run_id if origin.is_kept else None
+        return await fenced(self._side.cluster, self._flow, plan.to.at, run_id)
 
     async def _some_at_once(self, do: Callable[[T], Awaitable[U]], each: list[T]) -> list[U]:
         """Do something for each of some things, a few side by side; what it returns, in their order."""
@@ -265,11 +257,11 @@ class _Work(NamedTuple):
     told: Tell
     stopped: Stopped
 
-    def of(self, plan: PartitionPlan, transactions: Transactions) -> PartitionReplay:
+    def of(self, plan: PartitionPlan, producers: TailProducers) -> PartitionReplay:
         """The replay of a partition."""
         return PartitionReplay(
             self.side, self.log, self.log_id, plan, plan.progress.same if plan.progress else self.same,
-            transactions,
+            producers,
             manifest=self.manifest, told=self.told, stopped=self.stopped,
         )  # fmt: skip
 

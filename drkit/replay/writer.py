@@ -15,21 +15,21 @@ from drkit.kafka.codes import error_name
 from drkit.kafka.permit import may_send
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions.producer import TransactionFailed, Transactions
+from drkit.kafka.transactions.producer import TransactionFailed
 from drkit.model import TopicPartition
 from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.replay.batches import TailPiece, batches, pieces
 from drkit.replay.compare import Same, fate_of
+from drkit.replay.kept import refuse_other_way
 from drkit.replay.late import LateKeys
 from drkit.replay.log import ReplayLog
 from drkit.replay.plan import PartitionPlan
+from drkit.replay.producers import TailProducers
 from drkit.replay.progress import ReplayProgress, packed, part_keys
 from drkit.replay.refusals import AGAIN, refused_append, taken
 from drkit.replay.side import ActiveSide, NotYet
 from drkit.wire import Record, stamp
 
-TRANSACTION_MS: Final = 30_000
-"""After a kill the coordinator ends what is open; until then readers of committed records wait."""
 _TRIES: Final = 8
 _PAUSE_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 30.0
@@ -60,9 +60,12 @@ class ReplayResult(NamedTuple):
 
 
 class PartitionReplay:
-    """Appends the tail of a partition; the only one who may, since its transactional id is fenced.
+    """Appends the tail of one partition; the only one who may, since all others are fenced.
 
-    :param transactions: begun
+    The record that it begins is written by the producer that all replays share. So of a return that keeps the
+    tail and a ``drkit replay`` of the same moment one finds the record of the other, or is fenced.
+
+    :param producers: begun
     :param told: receives the progress after each transaction
     """
 
@@ -73,14 +76,15 @@ class PartitionReplay:
         log_id: UUID,
         plan: PartitionPlan,
         same: Same,
-        transactions: Transactions,
+        producers: TailProducers,
         *,
         manifest: str,
         told: Tell = lambda _progress: None,
         stopped: Stopped = lambda: False,
     ) -> None:
         self._side, self._log, self._log_id = side, log, log_id
-        self._plan, self._same, self._transactions = plan, same, transactions
+        self._plan, self._same = plan, same
+        self._transactions, self._producers = producers.begins, producers
         self._manifest, self._told, self._stopped = manifest, told, stopped
         self._progress = plan.progress
         self._sequences: dict[TopicPartition, int] = {}
@@ -142,13 +146,20 @@ class PartitionReplay:
         """After an attempt with an unknown end: what is on record counts."""
         await self._begin_epoch()
         book = await self._log.read(self._side, self._log_id, decided=True)
-        self._progress = book.progress.get(self._new().key)
+        seen = book.of_partition(self._plan.to.at)
+        refuse_other_way(self._plan.tail, seen.values(), f"{self._plan.to.at} on {self._side.alias}")
+        self._progress = seen.get(self._new().key)
+        if self._plan.tail.origin.is_kept and self._progress is not None and self._progress.rolled_back_ms:
+            raise taken(self._plan.to.at, self._side.alias, "the return that keeps the tail was rolled back")
 
     # -- one attempt --------------------------------------------------------------------------------
 
     async def _append_rest(self) -> None:
         if self._progress is None:
             await self._begin()
+        if self._transactions is not self._producers.appends:
+            self._transactions = self._producers.appends
+            self._sequences.clear()
         progress, plan = self._progress, self._plan
         assert progress is not None  # noqa: S101  begun
         if progress.is_done:

@@ -166,7 +166,7 @@ def _is_held_by_the_other(topic: PairTopic) -> bool:
 def _alarms(pair: PairStatus) -> Iterator[Fault]:
     for alarm in pair.alarms:
         topics = pair.with_alarm(alarm)
-        yield Fault(alarm.value, f"{_ALARM_TEXTS[alarm]}: {numbered(topics)}: {topics[0].alarm_why}")
+        yield Fault(alarm.value, f"{_ALARM_TEXTS[alarm]}: {numbered(topics)}: {topics[0].why_of(alarm)}")
 
 
 def _unprotected(pair: PairStatus) -> Iterator[Fault]:

@@ -25,7 +25,7 @@ from drkit.failover.old_primary.hold import release
 from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.keeping import APPEND, AppendedTail, append_kept
+from drkit.failover.returning.keeping import APPEND, AppendedTail, append_kept, roll_back_kept_tails
 from drkit.failover.returning.last_look import LastLook
 from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
@@ -148,10 +148,14 @@ class BeginStep:
         return StepResult(evidence, tuple(notes))
 
     def _appended(self, context: Context, left: Collection[str]) -> list[str]:
-        """What an abort leaves on the new primary of tails that were to be kept."""
+        """Roll back tails that were to be kept; what they leave on the new primary.
+
+        :raises DrkitError: it does not answer, or refuses
+        """
         done = [t for t in left if APPEND + t in context.effects(self.name)]
         if not done:
             return []
+        roll_back_kept_tails(context, done)
         note = (
             f"exported records that were appended to {context.flow.target} stay there: {first_of(done)}; when"
             " it returns, --disposition TOPIC=replay --same content appends only what is missing"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Final, NamedTuple
 
 from drkit.errors import Failed
-from drkit.failover.core.choices import Disposition
+from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.returning.deciding import decided
+from drkit.failover.returning.exporting import EXPORT
 from drkit.failover.returning.replays import planned_replay
 from drkit.flow_state.left_out import KeptTail
 from drkit.model import TopicPartition
 from drkit.replay.progress import ReplayProgress
+from drkit.replay.rolled_back import roll_back_kept
 
 APPEND: Final = "append "
 """The name of the effect, before the topic."""
@@ -55,6 +59,23 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTa
             found[at] = AppendedTail(firsts[at], copy)
             outcome[str(at)] = {"appended": result.appended, "up to": result.copied_to}
     return found
+
+
+def roll_back_kept_tails(context: Context, topics: Collection[str]) -> None:
+    """Let others append what is left of the tails of some topics; what was appended stays.
+
+    :param topics: by their names on the old primary
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    chosen = decided(context)
+    partitions = [
+        TopicPartition(context.scope.topics[topic], p)
+        for topic in topics
+        for p, method in chosen[topic].methods.items()
+        if method is Method.KEEP
+    ]
+    run_id = context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"]
+    roll_back_kept(context.target_settings, context.flow, run_id, partitions)
 
 
 def _told(context: Context, progress: ReplayProgress) -> None:

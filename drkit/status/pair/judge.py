@@ -15,7 +15,7 @@ from drkit.next_command import typed
 from drkit.status.pair.alarms import alarms_of
 from drkit.status.pair.facts import DirectionFacts, TopicLag
 from drkit.status.pair.journal import RETURN
-from drkit.status.pair.model import EXPOSED, PairState, PairStatus, PairTopic
+from drkit.status.pair.model import EXPOSED, AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.pair.sides import OneWay, TopicSides, runs_of
 
 
@@ -70,8 +70,8 @@ def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     else:
         found = _promoted(sides, promoted, rpo_seconds)
     found = _under_way(sides, promoted, found)
-    alarm, why = next(alarms_of(sides, promoted), (None, ""))
-    return replace(found, alarm=alarm, alarm_why=why)
+    whys = dict(reversed([*alarms_of(sides, promoted)]))  # of several of a kind, the first one
+    return replace(found, alarms=tuple(AlarmReason(a, whys[a]) for a in PairAlarm if a in whys))
 
 
 def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:

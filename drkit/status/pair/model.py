@@ -81,6 +81,13 @@ class DeltaBound(NamedTuple):
         return self.used >= HALF
 
 
+class AlarmReason(NamedTuple):
+    """Why a topic has an alarm."""
+
+    alarm: PairAlarm
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class PairTopic:
     """One topic of a pair."""
@@ -100,8 +107,8 @@ class PairTopic:
     records: int | None = None
     """Lag of the protecting flow; None: unknown, or not asked for."""
     seconds: float | None = None
-    alarm: PairAlarm | None = None
-    alarm_why: str = ""
+    alarms: tuple[AlarmReason, ...] = ()
+    """The worst first, each once."""
     delta: DeltaBound | None = None
     """Set where nothing protects a promoted topic."""
     partitions: int | None = None
@@ -110,6 +117,15 @@ class PairTopic:
     """Of `partitions`: those without a record that is older than the budget and not copied."""
     bytes: int | None = None
     """What the protecting flow has still to copy; None: unknown, or not asked for."""
+
+    @property
+    def alarm(self) -> PairAlarm | None:
+        """The worst; None: it has none."""
+        return self.alarms[0].alarm if self.alarms else None
+
+    def why_of(self, alarm: PairAlarm) -> str:
+        """Why it has an alarm; empty: it has not."""
+        return next((reason.why for reason in self.alarms if reason.alarm is alarm), "")
 
 
 class PairPart(NamedTuple):
@@ -165,7 +181,7 @@ class PairStatus:
     @property
     def alarms(self) -> tuple[PairAlarm, ...]:
         """The alarms of all topics, the worst first."""
-        found = {t.alarm for t in self.topics}
+        found = {reason.alarm for t in self.topics for reason in t.alarms}
         return tuple(a for a in PairAlarm if a in found)
 
     @property
@@ -198,7 +214,7 @@ class PairStatus:
 
     def with_alarm(self, alarm: PairAlarm) -> tuple[PairTopic, ...]:
         """The topics that have an alarm."""
-        return tuple(t for t in self.topics if t.alarm is alarm)
+        return tuple(t for t in self.topics if t.why_of(alarm))
 
     def count(self, state: PairState) -> int:
         """Number of topics in a state."""
@@ -238,6 +254,7 @@ def _part(part: PairPart) -> dict[str, Any]:
 
 def _topic(topic: PairTopic) -> dict[str, Any]:
     told = asdict(topic)
+    told["alarms"] = [{"alarm": a.alarm.value, "why": a.why} for a in topic.alarms]
     told["delta"] = None if topic.delta is None else topic.delta._asdict()
     return told
 

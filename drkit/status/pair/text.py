@@ -24,7 +24,7 @@ class PairLine(NamedTuple):
 def pair_lines(pair: PairStatus) -> list[PairLine]:
     """All sentences of a pair: alarms, then what is not protected, then the rest."""
     lines = [
-        PairLine(_word(alarm.value), f"{numbered(topics)}: {topics[0].alarm_why}")
+        PairLine(_word(alarm.value), f"{numbered(topics)}: {topics[0].why_of(alarm)}")
         for alarm in pair.alarms
         if (topics := pair.with_alarm(alarm))
     ]

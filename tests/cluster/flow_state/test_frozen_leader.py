@@ -83,7 +83,8 @@ def test_the_word_of_a_leader_alone_counts_later(
     """It may be from before; where the others are gone, a state that can be read is still shown."""
     monkeypatch.setattr(log_end, "_FEW_SECONDS", 3.0)
     with StateTopic(settings, flow.source) as state:
-        state.load()  # it knows all three from now on
+        state.put(RoleRecord(Role.FROZEN, 1, "run", 1), "orders")
+        state.load()  # a record, from the leader: an empty log would not have been read from a broker
         state.put(PROMOTED, "orders")
         leader = _leader(settings, flow)
         others = [three.broker(node) for node in range(3) if node != leader]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 import json
 import os
+from pathlib import Path
 import signal
 import sys
 import tempfile
@@ -43,6 +44,10 @@ class ReplayProcess:
     @property
     def running(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    def halted(self) -> bool:
+        return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
     def resume(self) -> None:
         """Let it continue after it was halted."""

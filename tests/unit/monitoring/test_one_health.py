@@ -19,7 +19,7 @@ from drkit.monitoring.metrics import FlowFigures
 from drkit.monitoring.page.server import Listen, PageServer
 from drkit.status.faults import with_pair
 from drkit.status.model import Fault, FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner
-from drkit.status.pair.model import DeltaBound, PairAlarm, PairState, PairStatus, PairTopic
+from drkit.status.pair.model import AlarmReason, DeltaBound, PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.progress import Progress, Totals
 from drkit.status.sums import topics_of
 
@@ -46,7 +46,7 @@ NOT_SEEN: dict[str, Any] = {
 }  # fmt: skip
 OVER = PairTopic(
     "orders", "orders", PairState.UNPROTECTED, "b->a", "b", "no flow b->a is configured", 1000, 5, 0.1,
-    PairAlarm.BOTH_OPEN, "a is not fenced since the failover",
+    (AlarmReason(PairAlarm.BOTH_OPEN, "a is not fenced since the failover"),),
     DeltaBound(9_000_000_000_000, "retention.ms", 0.6),
 )  # fmt: skip
 PAIR = PairStatus(("a", "b"), (OVER,))

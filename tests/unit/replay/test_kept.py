@@ -57,13 +57,28 @@ def test_only_the_run_that_began_it_continues() -> None:
     refuse_other_way(TAIL, [done], "s")  # nothing is left to do
     refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", first=0, end=10)], "s")
     refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", source_id=UUID(int=9))], "s")
-    refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", appended=0)], "s")
+    refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", appended=0, rolled_back_ms=1)], "s")
+    for keeping in (KEEPING, replace(KEEPING, run_id="r0"), replace(KEEPING, appended=0, next=10)):
+        with pytest.raises(Refused, match="a return that keeps this tail is appending it"):
+            refuse_other_way(TAIL, [keeping], "s")
     with pytest.raises(Refused, match="begun in another way"):
-        refuse_other_way(TAIL, [KEEPING], "s")
+        refuse_other_way(KEPT, [BEGUN], "s")
     for before in (BEGUN, replace(BEGUN, next=20)):
         with pytest.raises(Refused):
             refuse_other_way(KEPT, [before], "s")
-    for before in (replace(BEGUN, run_id="r0"), replace(KEEPING, run_id="r0")):
+    for before in (replace(BEGUN, run_id="r0"), replace(KEEPING, run_id="r0", rolled_back_ms=1)):
         with pytest.raises(Refused, match="were replayed before"):
             refuse_other_way(KEPT, [before], "s")
         refuse_other_way(TAIL, [before], "s")  # it is compared by content
+
+
+def test_a_tail_of_a_return_that_was_rolled_back_may_be_replayed_not_kept() -> None:
+    """Also by the same export, which has begun it."""
+    left = replace(KEEPING, rolled_back_ms=1)
+    assert KEEPING.is_open
+    assert not left.is_open
+    assert ReplayProgress.of(left.to_json()) == left
+    assert "rolled_back_ms" not in KEEPING.to_json(), "others have the bytes of before"
+    refuse_other_way(TAIL, [left], "s")
+    with pytest.raises(Refused, match="would have them twice"):
+        refuse_other_way(KEPT, [replace(left, run_id="r0")], "s")

@@ -141,7 +141,7 @@ def test_a_rolled_back_return_that_had_emptied_a_topic_is_an_alarm_until_it_begi
     emptied = replace(LOST, incomplete={TOPIC: IncompleteRecord("r7", 1, {0: 9, 1: 4})})
     found = only(emptied, back())
     assert (found.state, found.alarm) == (PairState.DIVERGED, PairAlarm.INCOMPLETE)
-    assert found.alarm_why == (
+    assert found.why_of(PairAlarm.INCOMPLETE) == (
         "p was emptied in 2 partitions by the return r7, which was rolled back; only s has the records:"
         " drkit reprotect --flow 'p->s'"
     )
@@ -155,13 +155,15 @@ def test_a_replay_that_was_decided_and_not_carried_out_is_an_alarm_though_the_pa
     found = only(left, back(**RETURNED))
     assert (found.state, found.alarm) == (PairState.PROTECTED, PairAlarm.UNREPLAYED)
     command = "drkit replay --from /saved/manifest.json --topic orders"
-    assert found.alarm_why == (
+    assert found.why_of(PairAlarm.UNREPLAYED) == (
         "24 records of orders: quarantine was decided in r7, not carried out, and s lacks them: "
         f'{command} --to-quarantine; or give them up by name: {command} --give-up "WHY"'
     )
     assert codes(with_pair(status("promoted"), judge(left, back(**RETURNED), RPO))) == ["unreplayed"]
     emptied = replace(left, incomplete={TOPIC: IncompleteRecord("r7", 1, {0: 9})})
-    assert only(emptied, back()).alarm is PairAlarm.INCOMPLETE
+    both = judge(emptied, back(), RPO)
+    assert [a.alarm for a in both.topics[0].alarms] == [PairAlarm.INCOMPLETE, PairAlarm.UNREPLAYED]
+    assert codes(with_pair(status("promoted"), both))[:2] == ["incomplete", "unreplayed"]
 
 
 def test_the_opposite_flow_protects_after_a_turn():
@@ -274,7 +276,7 @@ def test_a_run_under_way(first: DirectionFacts, second: DirectionFacts, state: P
 )
 def test_both_open(change: dict[str, Any], why: str):
     found = only(replace(OVER, **change), back())
-    assert found.alarm_why == why
+    assert found.why_of(PairAlarm.BOTH_OPEN) == why
     assert (found.alarm is PairAlarm.BOTH_OPEN) is bool(why)
     assert found.state is PairState.UNPROTECTED, "an alarm does not hide the protection"
 
@@ -290,7 +292,10 @@ def test_a_side_that_is_copied_to_again_needs_no_fence():
 def test_both_closed():
     fenced = direction(**STANDS)
     assert only(fenced, back()).alarm is PairAlarm.BOTH_CLOSED
-    assert only(fenced, back()).alarm_why == "the fence of p->s stands on p, and s is not promoted"
+    assert (
+        only(fenced, back()).why_of(PairAlarm.BOTH_CLOSED)
+        == "the fence of p->s stands on p, and s is not promoted"
+    )
     assert only(replace(fenced, run=RUN), back()).alarm is None
     assert only(replace(fenced, runs_unknown="no right"), back()).alarm is None
     assert only(direction(fences={TOPIC: FenceSeen.GONE}), back()).alarm is None

@@ -53,7 +53,7 @@ def test_from_both_flows_of_a_pair_the_same_is_seen(first: DirectionFacts, secon
 
 def _said(topic: PairTopic) -> tuple[Any, ...]:
     way = "both" if "<->" in topic.direction else topic.direction
-    return topic.state, way, topic.active, topic.since_ms, topic.alarm, topic.alarm_why
+    return topic.state, way, topic.active, topic.since_ms, topic.alarms
 
 
 @given(facts, facts.map(opposite))
@@ -79,7 +79,7 @@ def test_protected_is_said_only_of_a_running_copy_in_step(first: DirectionFacts,
 @given(facts, facts.map(opposite))
 def test_closed_is_said_only_without_a_run(first: DirectionFacts, second: DirectionFacts):
     for topic in judge(first, second, RPO).topics:
-        if topic.alarm is PairAlarm.BOTH_CLOSED:
+        if topic.why_of(PairAlarm.BOTH_CLOSED):
             assert (first.run, second.run, first.unread, second.unread) == (None, None, "", "")
 
 
