@@ -25,7 +25,7 @@ from drkit.failover.old_primary.hold import release
 from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.keeping import APPEND, AppendedTail, append_kept, roll_back_kept_tails
+from drkit.failover.returning.keeping import AppendedTail, append_kept, roll_back_kept_tails
 from drkit.failover.returning.last_look import LastLook
 from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
@@ -73,9 +73,7 @@ class BeginStep:
         :raises DrkitError: a cluster does not answer, or refuses
         """
         context.state.load()
-        methods = {
-            TopicPartition(topic, p): m for topic, d in decided(context).items() for p, m in d.methods.items()
-        }
+        methods = _methods(context)
         emptied = {at.topic for at, m in methods.items() if m.empties}
         keeps = {at.topic for at, m in methods.items() if m is Method.KEEP}
         look = LastLook(context)
@@ -141,26 +139,11 @@ class BeginStep:
                 f"{context.flow.source} is incomplete: emptied, and nothing is copied to"
                 f" {first_of(incomplete)}; only {context.flow.target} has their records"
             )
-        notes += [*note_unreplayed(context), *self._appended(context, left)]
+        notes += [*note_unreplayed(context), *roll_back_kept_tails(context, _methods(context), left)]
         evidence: dict[str, Any] = {"incomplete": incomplete, "begun": begun}
         if len(notes) > bool(fenced):
             evidence["pending"] = "; ".join(notes)
         return StepResult(evidence, tuple(notes))
-
-    def _appended(self, context: Context, left: Collection[str]) -> list[str]:
-        """Roll back tails that were to be kept; what they leave on the new primary.
-
-        :raises DrkitError: it does not answer, or refuses
-        """
-        done = [t for t in left if APPEND + t in context.effects(self.name)]
-        if not done:
-            return []
-        roll_back_kept_tails(context, done)
-        note = (
-            f"exported records that were appended to {context.flow.target} stay there: {first_of(done)}; when"
-            " it returns, --disposition TOPIC=replay --same content appends only what is missing"
-        )
-        return [note]
 
     # -- the parts ----------------------------------------------------------------------------------
 
@@ -260,6 +243,15 @@ class BeginStep:
         if any(name.startswith(GUARD) for name in effects):
             notes.append(f"the fence of {source} is its guard now: drkit may write, clients may not")
         return notes
+
+
+def _methods(context: Context) -> dict[TopicPartition, Method]:
+    """How each partition of the old primary is brought in step."""
+    return {
+        TopicPartition(topic, p): method
+        for topic, decision in decided(context).items()
+        for p, method in decision.methods.items()
+    }
 
 
 def _smallest_first(context: Context, topics: Collection[str]) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from drkit.counted import first_of
 from drkit.errors import Failed
 from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.exporting import EXPORT
 from drkit.failover.returning.replays import planned_replay
 from drkit.flow_state.left_out import KeptTail
@@ -61,21 +61,29 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTa
     return found
 
 
-def roll_back_kept_tails(context: Context, topics: Collection[str]) -> None:
-    """Let others append what is left of the tails of some topics; what was appended stays.
+def roll_back_kept_tails(
+    context: Context, decided: Mapping[TopicPartition, Method], topics: Collection[str]
+) -> list[str]:
+    """Let others append what is left of the tails that were to be kept; what was appended stays.
 
-    :param topics: by their names on the old primary
+    :param decided: partition of the old primary → its method
+    :param topics: those that have not begun, by their names there
+    :returns: what a person has to know of it
     :raises DrkitError: the new primary does not answer, or refuses
     """
-    chosen = decided(context)
-    partitions = [
-        TopicPartition(context.scope.topics[topic], p)
-        for topic in topics
-        for p, method in chosen[topic].methods.items()
-        if method is Method.KEEP
-    ]
+    done = [t for t in topics if APPEND + t in context.effects(StepName.BEGIN)]
+    if not done:
+        return []
+    names = context.scope.topics
+    kept = [TopicPartition(names[at.topic], at.partition) for at, method in decided.items()
+            if at.topic in done and method is Method.KEEP]  # fmt: skip
     run_id = context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"]
-    roll_back_kept(context.target_settings, context.flow, run_id, partitions)
+    roll_back_kept(context.target_settings, context.flow, run_id, kept)
+    note = (
+        f"exported records that were appended to {context.flow.target} stay there: {first_of(done)}; when"
+        " it returns, --disposition TOPIC=replay --same content appends only what is missing"
+    )
+    return [note]
 
 
 def _told(context: Context, progress: ReplayProgress) -> None:
