@@ -103,6 +103,7 @@ def test_mm2s_store_never_leads_a_group_past_a_record(
         assert judged(flow, java, topic_name, history=False) < answered
 
 
+@pytest.mark.wide
 def test_another_topic_of_the_same_name(flow: Flow, java: KafkaJava, topic_name: str) -> None:
     """The copy began again, and its records have other offsets: the reader learns of that first."""
     flow.create_both(topic_name)

@@ -101,6 +101,7 @@ def world(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Mm2Worl
     return Mm2World(source, target, tmp_path)
 
 
+@pytest.mark.wide
 def test_the_file_of_mm2_the_flag_and_a_verification(world: Mm2World):
     """P21: replicate and verify with MirrorMaker 2's own file, after what it copied."""
     world.copied_by_mm2()

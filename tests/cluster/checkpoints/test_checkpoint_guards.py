@@ -191,6 +191,7 @@ def test_what_the_target_does_not_store_is_reported(
     world.task.close()
 
 
+@pytest.mark.wide
 def test_a_group_that_the_target_does_not_show_is_left_alone_and_others_are_synced(
     cluster_factory: ClusterFactory, source: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:

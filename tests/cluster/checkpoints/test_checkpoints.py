@@ -173,6 +173,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mm2_topic, "_SECONDS", 4.0)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("impatient")
 def test_a_lost_checkpoint_topic_is_reported_and_holds_up_nothing(world: World) -> None:
     world.commit(world.flow.source, 5)

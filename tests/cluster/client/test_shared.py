@@ -62,6 +62,7 @@ def in_commit(client: Client, shared: Shared) -> InThreads:
     return threads
 
 
+@pytest.mark.wide
 def test_close_waits_for_calls_inside_and_lets_none_in():
     client = Client()
     shared = Shared(client)
@@ -77,6 +78,7 @@ def test_close_waits_for_calls_inside_and_lets_none_in():
         shared.position()
 
 
+@pytest.mark.wide
 def test_a_callback_of_close_may_call_the_consumer_and_not_close_it():
     client = Client()
     shared = Shared(client)
@@ -88,6 +90,7 @@ def test_a_callback_of_close_may_call_the_consumer_and_not_close_it():
     assert client.calls == ["position", "position", "close"]
 
 
+@pytest.mark.wide
 def test_a_call_that_does_not_end_keeps_the_client_that_is_left_and_is_not_disturbed():
     for end in (lambda shared: shared.leave(nothing), lambda shared: shared.close(nothing, lambda: True)):
         client = Client()
@@ -99,6 +102,7 @@ def test_a_call_that_does_not_end_keeps_the_client_that_is_left_and_is_not_distu
         assert client.calls == ["commit"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("code", "closed"),
     [(None, True), (KafkaError.GROUP_AUTHORIZATION_FAILED, True), (KafkaError._TIMED_OUT, False)],
@@ -109,6 +113,7 @@ def test_the_group_is_left_where_its_coordinator_answers(code: int | None, *, cl
     assert client.calls == (["close"] if closed else [])
 
 
+@pytest.mark.wide
 def test_calls_of_other_threads_while_a_consumer_is_closed(world: World):
     """In a process of its own: without the guard it crashes, or hangs with the interpreter's lock."""
     world.fill(3)

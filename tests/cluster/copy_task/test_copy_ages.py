@@ -123,6 +123,7 @@ def test_epochs_that_end_between_old_and_young(flow: Flow, topic_name: str, seed
     check_copy(flow, topic_name, uncommitted=False)
 
 
+@pytest.mark.wide
 def test_records_that_grow_old_while_they_wait(flow: Flow, topic_name: str) -> None:
     """The age at which bulk mode begins is reached between two tasks, and in the middle of one."""
     flow.create_both(topic_name, 2)

@@ -34,6 +34,7 @@ def confirmed(flow: Flow, lease: TaskAssignment) -> dict[int, int]:
     return {p: state.tail.upstream if state and state.tail else -1 for p, state in known.items()}
 
 
+@pytest.mark.wide
 def test_a_map_that_takes_no_marks_holds_nothing_up(
     flow: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_map_that_takes_no_marks_holds_nothing_up(
     check_copy(flow, topic_name)
 
 
+@pytest.mark.wide
 def test_a_source_that_dies_while_it_is_asked_what_is_wrong(
     flow_factory: FlowFactory,
     source: LocalCluster,
@@ -102,6 +104,7 @@ def test_a_source_that_dies_while_it_is_asked_what_is_wrong(
     assert [e["lost_offsets"] for e in flow.events("source_gap")] == [100]
 
 
+@pytest.mark.wide
 def test_a_copy_with_an_end_ends_where_retention_removed_the_rest(flow: Flow, topic_name: str) -> None:
     """The frontier, by which `--once` ends, moves with the gap; the gap is reported once, in its epoch."""
     flow.create_both(topic_name, retention_ms="-1")

@@ -122,6 +122,7 @@ def test_a_leader_that_does_not_answer_a_fetch_is_not_waited_for(
     assert not flow.events("source_diverged")
 
 
+@pytest.mark.wide
 def test_a_partition_that_its_broker_cannot_read_holds_no_other_up(
     three: LocalCluster, target: LocalCluster, flow_factory: FlowFactory, topic_name: str
 ) -> None:

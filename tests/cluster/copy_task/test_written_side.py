@@ -136,6 +136,7 @@ def test_before_the_first_append_and_from_then_on(turning: Turning, age_ms: int)
     assert turning.now.flow.offsets(turning.now.flow.target, turning.topic)[HIT] == ends[HIT]
 
 
+@pytest.mark.wide
 def test_it_stays_stopped_when_the_record_is_gone(turning: Turning) -> None:
     """Retention removes it, and all that is before it: nothing of the log says so any more."""
     flow = turning.now.flow

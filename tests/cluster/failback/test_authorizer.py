@@ -33,7 +33,7 @@ from drkit.local.spec import ClusterSpec
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
 from drkit.topology.acls import Acl
-from tests.support.circles import in_soak
+from tests.support.circles import in_soak, in_wide
 from tests.support.failback.pair import Pair, Side
 from tests.support.failback.rounds import Rounds, is_whole
 from tests.support.failover.application import CANARY, App, as_app
@@ -94,7 +94,7 @@ def _allow(
 
 @pytest.mark.parametrize(
     ("canary", "turns"),
-    [(CANARY, 1), in_soak(CANARY, 2), in_soak({}, 2), in_soak({}, 6)],
+    [in_wide(CANARY, 1), in_soak(CANARY, 2), in_soak({}, 2), in_soak({}, 6)],
     ids=["one turn", "canary", "drkit is fenced, too", "six"],
 )
 def test_turns_with_a_guard(

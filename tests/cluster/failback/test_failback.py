@@ -26,6 +26,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
     found.close()
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(600)
 def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     """P41."""

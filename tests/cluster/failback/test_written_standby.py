@@ -158,6 +158,7 @@ class OpenTransaction(DrainStep):
         return super().run(context)
 
 
+@pytest.mark.wide
 def test_a_transaction_that_is_open_while_the_copy_drains_counts(returned: Pair) -> None:
     side = returned.now
     topic = side.name("open")

@@ -58,6 +58,7 @@ def test_beyond_the_end_nothing_is_deleted(here: Clusters, topic_name: str) -> N
     assert here.starts(here.source, topic_name) == {0: 0}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("own", [{}, {"retention.ms": "3600000"}])
 def test_a_topic_that_is_only_compacted(here: Clusters, topic_name: str, own: dict[str, str]) -> None:
     here.create(here.source, topic_name, 1, {"cleanup.policy": "compact", **own})

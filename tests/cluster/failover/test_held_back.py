@@ -56,6 +56,7 @@ def seen(story: Story) -> FlowStatus:
     return eventually(story.faulty, 60, "the fault")
 
 
+@pytest.mark.wide
 def test_what_it_holds_back_is_no_lag_and_is_at_risk(story: Story, seen: FlowStatus):
     [topic], [part] = seen.topics, [p for p in seen.partitions if p.topic == story.topic]
     assert (topic.records, topic.held_back) == (0, OPEN + WAITING)
@@ -68,6 +69,7 @@ def test_what_it_holds_back_is_no_lag_and_is_at_risk(story: Story, seen: FlowSta
     assert (loss.seconds or 0.0) > 0
 
 
+@pytest.mark.wide
 def test_the_fault_names_producer_age_and_what_ends_it(story: Story, seen: FlowStatus):
     [open_one] = seen.open_transactions
     assert (open_one.topic, open_one.partition, open_one.start_offset) == (story.topic, 0, COPIED)
@@ -83,6 +85,7 @@ def test_the_fault_names_producer_age_and_what_ends_it(story: Story, seen: FlowS
     assert seen.health == "fault"
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("seen")
 def test_a_failover_of_a_primary_that_answers_would_say_it(story: Story):
     with story.world.desk() as desk:
@@ -95,6 +98,7 @@ def test_a_failover_of_a_primary_that_answers_would_say_it(story: Story):
     assert [x for x in found.lines if held in x.effect.why]
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("seen")
 def test_the_command_says_it_to_people_and_programs(
     story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -114,6 +118,7 @@ def test_the_command_says_it_to_people_and_programs(
     assert part["held_back"]["records"] == number
 
 
+@pytest.mark.wide
 def test_the_metrics_have_it(story: Story, seen: FlowStatus):
     figures = FlowFigures(seen, 1.0)
     found = {f.name: f.samples for f in FlowCollector(lambda: [figures], lambda: 1.0).collect()}
@@ -134,6 +139,7 @@ class Watched:
         self.flow = story.world.settings.flows[0]
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("seen")
 def test_the_command_ends_it_and_all_is_well(story: Story):
     watch = FlowWatch(story.world.settings, Watched(story))

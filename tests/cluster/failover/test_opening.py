@@ -49,6 +49,7 @@ class Notes(NoJournal):
         self.told.append((f"{step} {name}", details, outcome))
 
 
+@pytest.mark.wide
 def test_settings_of_the_source_return_and_the_old_direction_is_over(world: World, tmp_path: Path) -> None:
     topic = world.name("orders")
     given = {

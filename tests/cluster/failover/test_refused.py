@@ -110,6 +110,7 @@ def _members(world: World, group: str) -> bool:
 
 
 # P38
+@pytest.mark.wide
 def test_more_than_the_budget_is_missing(world: World) -> None:
     world.stop_replicating()
     fill(world.source, world.name("orders"), 7, first=20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from confluent_kafka import KafkaError
@@ -208,13 +209,11 @@ class Moving:
 
 @pytest.fixture(scope="module")
 def moving(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
-    made = Moving(shared, tmp_path_factory.mktemp("moving"))
-    try:
+    with closing(Moving(shared, tmp_path_factory.mktemp("moving"))) as made:
         yield made
-    finally:
-        made.close()
 
 
+@pytest.mark.wide
 def test_a_failover_is_held_and_rolled_back_when_a_super_user_passes_every_acl(moving: Moving):
     world, topic = moving.world, moving.world.name("orders")
     there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)

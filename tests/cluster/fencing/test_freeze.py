@@ -45,6 +45,7 @@ def test_every_partition_proves_it_and_without_a_marker_none_does(world: World):
     loop.close()
 
 
+@pytest.mark.wide
 def test_a_partition_whose_leader_is_down_is_waited_for(
     world_factory: WorldFactory, module_cluster: ModuleClusters, source: LocalCluster
 ):

@@ -49,6 +49,7 @@ def flow(settings: ClusterSettings) -> FlowSettings:
     return found
 
 
+@pytest.mark.wide
 def test_a_read_after_an_acknowledgement_has_the_record(
     three: LocalCluster, settings: ClusterSettings, flow: FlowSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_read_after_an_acknowledgement_has_the_record(
     assert seen == [PROMOTED] * READERS
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("frozen_seconds", [1.5, 25])
 def test_the_word_of_a_leader_alone_counts_later(
     three: LocalCluster,
@@ -108,6 +110,7 @@ def test_the_word_of_a_leader_alone_counts_later(
             wake()
 
 
+@pytest.mark.wide
 def test_a_first_read_does_not_stay_with_a_broker_that_is_frozen(
     three: LocalCluster, settings: ClusterSettings, flow: FlowSettings
 ) -> None:

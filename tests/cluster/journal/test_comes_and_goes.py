@@ -122,6 +122,7 @@ def faults(stage: Stage) -> dict[str, str]:
     return {f["code"]: f["text"] for f in flow["faults"]}
 
 
+@pytest.mark.wide
 def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
     """A3: the replicator copies on, and so would applications write on."""
     world, group = stage.world, stage.groups[0]

@@ -69,6 +69,7 @@ def entry_of(world: World, step: StepName, kind: EntryKind) -> int:
     return next(n for n, e in enumerate(world.run_log().entries) if e.step is step and e.kind is kind)
 
 
+@pytest.mark.wide
 def test_no_run_is_taken_over_from_a_process_that_lives(world: World) -> None:
     at = entry_of(world, StepName.TRANSLATE, EntryKind.INTENT)
     first = begin(world, 2, freeze=Kill(at, "after"))

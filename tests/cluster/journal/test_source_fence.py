@@ -24,7 +24,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from tests.support.circles import in_soak
+from tests.support.circles import in_soak, in_wide
 from tests.support.failover.orchestrator import (
     Kill,
     Orchestrators,
@@ -153,7 +153,7 @@ def test_the_record_is_before_the_fence_and_done_with_open(stage: Stage) -> None
     ("step", "kind", "when", "effect"),
     [
         in_soak(StepName.FENCE, EntryKind.RESULT, "before", RECORD),
-        (StepName.FENCE, EntryKind.RESULT, "before", SIZE),
+        in_wide(StepName.FENCE, EntryKind.RESULT, "before", SIZE),
         in_soak(StepName.COMMIT_OFFSETS, EntryKind.RESULT, "after", ""),
     ],
 )

@@ -123,6 +123,7 @@ def test_a_static_member_that_closed_is_still_a_member(
     assert found.state != EMPTY
 
 
+@pytest.mark.wide
 def test_offsets_of_many_groups_on_several_brokers(cluster_factory: ClusterFactory, topic_name: str) -> None:
     """A new cluster: its coordinators load with the first commit, and every broker has some."""
     cluster = cluster_factory(brokers=3)

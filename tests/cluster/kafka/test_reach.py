@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, Settings
 from drkit.failover.core.context import REMEMBERED_SECONDS, Context, Scope
@@ -20,6 +22,7 @@ def settings(*servers: str) -> ClusterSettings:
     return ClusterSettings(alias="primary", bootstrap_servers=",".join(servers))
 
 
+@pytest.mark.wide
 def test_servers_that_do_not_answer_are_left_out(target: LocalCluster) -> None:
     with silent() as hanging:
         found = reach(settings(closed(), hanging.address, target.bootstrap()), SECONDS)
@@ -27,6 +30,7 @@ def test_servers_that_do_not_answer_are_left_out(target: LocalCluster) -> None:
     assert not found.silence
 
 
+@pytest.mark.wide
 def test_a_cluster_that_is_gone_says_what_is_at_each_address() -> None:
     dead = closed()
     with silent() as first, silent() as second:
@@ -49,6 +53,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.wide
 def test_a_failover_remembers_that_the_source_does_not_answer(target: LocalCluster) -> None:
     clock, loop = Clock(), EventLoop()
     with silent() as hanging:

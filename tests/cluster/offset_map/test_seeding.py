@@ -72,6 +72,7 @@ def _more(flow: Flow, topic: str, count: int = 10) -> None:
     assert out.flush(30) == 0
 
 
+@pytest.mark.wide
 def test_repeated_it_writes_nothing_that_is_there(turning: Turning) -> None:
     seeds = _at_rest(turning)
     turning.write(seeds[:1])
@@ -89,6 +90,7 @@ def test_repeated_it_writes_nothing_that_is_there(turning: Turning) -> None:
     assert cuts.skip_from == {s.partition.source.partition: s.seed.upstream for s in seeds}
 
 
+@pytest.mark.wide
 def test_killed_before_the_commit_nothing_is_there_and_the_next_try_writes_all(
     turning: Turning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +187,7 @@ def _map_of(flow: Flow) -> list[tuple[bytes | None, bytes | None]]:
     return [(s.key, s.value) for some in read(flow.target, flow.map_topic).values() for s in some]
 
 
+@pytest.mark.wide
 def test_a_producer_id_that_was_used_is_refused(turning: Turning) -> None:
     turning.turn()
     _more(turning.now.flow, turning.topic)
@@ -199,6 +202,7 @@ def test_a_producer_id_that_was_used_is_refused(turning: Turning) -> None:
     assert turning.is_exact()
 
 
+@pytest.mark.wide
 def test_a_copy_that_has_another_end_than_its_seed_is_refused(turning: Turning) -> None:
     seeds = _at_rest(turning)
     flow = turning.now.flow
@@ -211,6 +215,7 @@ def test_a_copy_that_has_another_end_than_its_seed_is_refused(turning: Turning) 
     assert turning.now.state.get(CutRecord, turning.topic) is None
 
 
+@pytest.mark.wide
 def test_without_the_lease_nothing_is_written(turning: Turning) -> None:
     seeds = _at_rest(turning)
     now = turning.now

@@ -100,6 +100,7 @@ def test_the_raw_plane_takes_buffers_and_names(flow: Flow):
         loop.close()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("rate", [60_000, 400_000])
 def test_a_throttled_copy_is_whole(flow_factory, source, target, topic_name: str, rate: int):
     """How fast it is, the bucket's own tests count; here it must lose and repeat nothing."""

@@ -84,6 +84,7 @@ def test_who_waits_for_a_lease_that_cannot_be_seen_says_why(settings, flow, stat
         assert "hanging transactions" in lost.value.hint
 
 
+@pytest.mark.wide
 def test_a_standby_that_cannot_see_who_holds_the_lease_is_not_ready(source, target, tmp_path):
     world = World(source, target, SharedSpark(tmp_path))
     job = world.job(lease_seconds=3.0)

@@ -68,6 +68,7 @@ def watched(flow: Flow, topic_name: str) -> Iterator[Watched]:
     world.task.close()
 
 
+@pytest.mark.wide
 def test_a_group_becomes_ready_and_stays_it_without_the_source(watched: Watched):
     """A group is called ready when it would read on at its next record."""
     world = watched.world
@@ -97,6 +98,7 @@ def test_a_group_becomes_ready_and_stays_it_without_the_source(watched: Watched)
     assert world.first(world.flow.target, part.position or 0) == world.first(world.flow.source, 23)
 
 
+@pytest.mark.wide
 def test_a_group_that_works_on_the_target_is_not_ready(watched: Watched):
     world = watched.world
     world.commit(world.flow.source, 5)
@@ -115,6 +117,7 @@ def test_a_group_that_works_on_the_target_is_not_ready(watched: Watched):
     )
 
 
+@pytest.mark.wide
 def test_what_is_in_doubt_is_never_ready(watched: Watched):
     world = watched.world
     world.commit(world.flow.source, 5)
@@ -136,6 +139,7 @@ def test_what_is_in_doubt_is_never_ready(watched: Watched):
     assert "past the end of the source" in watched.group().reason
 
 
+@pytest.mark.wide
 def test_foreign_records_hide_nothing_and_a_lost_topic_is_noticed(watched: Watched):
     world = watched.world
     world.commit(world.flow.source, 5)
@@ -159,6 +163,7 @@ def test_foreign_records_hide_nothing_and_a_lost_topic_is_noticed(watched: Watch
     assert watched.look._tail.newest == {}
 
 
+@pytest.mark.wide
 def test_an_unknown_cluster_is_an_answer(watched: Watched):
     watched.world.commit(watched.world.flow.source, 5)
     sides = (

@@ -80,6 +80,7 @@ def locked() -> Iterator[Locked]:
     cluster.stop()
 
 
+@pytest.mark.wide
 def test_rivals_that_may_not_be_read_are_said_and_stop_nothing(locked: Locked):
     """P7: the same topic twice is refused, as far as drkit may see; least permissions are enough."""
     eventually(lambda: topic_names(locked.target) == [state_topic("primary")], what="its own topic only")

@@ -225,6 +225,7 @@ def shown(world: World, config: Path, *more: str) -> int:
     return cli.run(["config", "show", "--plan", "--config", str(config), *more])
 
 
+@pytest.mark.wide
 def test_config_show_plan(
     world: World,
     source: LocalCluster,

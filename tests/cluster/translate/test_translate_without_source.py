@@ -15,6 +15,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
 from drkit.offsets.mm2_records import Checkpoint
 from drkit.translate.positions import PositionQuestion, translate
+from tests.support.circles import in_wide
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.known_flow import remember
 from tests.support.flows.produce import fill
@@ -33,7 +34,7 @@ def address(kind: str) -> Iterator[str]:
             yield port.address
 
 
-@pytest.mark.parametrize("kind", ["killed", "frozen"])
+@pytest.mark.parametrize("kind", ["killed", in_wide("frozen")])
 def test_a_source_that_is_gone_is_not_waited_for(
     source: LocalCluster, target: LocalCluster, flow_factory: FlowFactory, topic_name: str, kind: str
 ) -> None:

@@ -163,6 +163,7 @@ def test_a_look_beside_an_observer_is_no_vote(calm: World, watched: Lookout):
 
 
 # P39
+@pytest.mark.wide
 def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
     calm.primary.link("PROBE").cut()
     moment = watched.sees(Reason.REPLICATION_MOVES)

@@ -55,7 +55,7 @@ def place(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.timeout(600)  # three minutes on a quiet machine
 @pytest.mark.parametrize("rate", [300, in_soak(2000)])
 def test_the_whole_story(tmp_path: Path, place: dict[str, str], rate: int) -> None:
-    """P29: told on two clusters, the group's part included."""
+    """P29, P41: told on two clusters, from the first order until the primary that died is home again."""
     done = subprocess.run(
         [*COMMAND, "--json", "--rate", str(rate)],
         env=place,

@@ -128,6 +128,7 @@ def test_a_complete_one_is_kept_and_never_written_over(topics: Topics, whole: Ex
     assert check_files(whole.path, whole.sha256)
 
 
+@pytest.mark.wide
 def test_spark_finds_what_the_hashes_of_files_do_not_show(lines: Exported, tmp_path: Path):
     """A record was changed by someone who also made the file's hash and the manifest's fit."""
     folder = Path(shutil.copytree(Path(lines.path).parent, tmp_path / "copy"))
@@ -189,6 +190,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["/bin/umount", str(folder)], check=True)
 
 
+@pytest.mark.wide
 def test_a_full_disk_is_an_error_and_nothing_stays(topics: Topics, small_disk: Path):
     with pytest.raises(Failed, match="cannot be written") as failed:
         export(topics, small_disk, "run-7", "codecs", "transactions", request={"format": "jsonl"})

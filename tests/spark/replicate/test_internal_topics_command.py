@@ -73,6 +73,7 @@ def shop(tmp_path: Path, source: LocalCluster, target: LocalCluster) -> Shop:
     return Shop(tmp_path, source, target)
 
 
+@pytest.mark.wide
 def test_a_state_deleted_between_runs_ends_with_3_and_nothing_is_copied_again(shop: Shop) -> None:
     code, answer = shop.once()
     assert (code, answer["records"], answer["groups"]) == (0, RECORDS, {})

@@ -80,6 +80,7 @@ def test_two_aliases_of_one_cluster_are_refused(config, source: LocalCluster):
     assert "are the same cluster" in said
 
 
+@pytest.mark.wide
 def test_a_wrong_port_is_said_within_seconds(config, source: LocalCluster):
     code, said = refused(config(source.bootstrap(), f"127.0.0.1:{unused_port()}"))
     assert code == 1

@@ -202,6 +202,7 @@ def test_both_directions_with_the_same_names_never_circle(pair: Pair):
     assert sum(job.progress.totals.looped.values()) >= 150
 
 
+@pytest.mark.wide
 def test_a_running_flow_stops_at_a_promotion_and_begins_with_its_return(pair: Pair):
     """Neither waits until topics are looked at again."""
     pair.forward.start()

@@ -46,6 +46,7 @@ def run(program: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.wide
 def test_a_session_uses_the_jvm_that_was_launched_early():
     assert run(FIRST_JOB) == ["org.apache.spark.api.python.PythonGatewayServer", "copied"]
 

@@ -81,6 +81,7 @@ def test_a_missing_permission_of_a_task_is_reported(jobs: SparkJobs):
         jobs.run(["lease"], task)
 
 
+@pytest.mark.wide
 def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
     """Spark reports a failed job while other tasks of it still run."""
     beats = tmp_path / "beats"

@@ -145,6 +145,7 @@ def test_the_command_prints_it(world: World, capsys: pytest.CaptureFixture[str])
     assert told["heartbeat"]["delay_seconds"] >= 0
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("running")
 def test_groups_are_there_with_every_partition(world: World, capsys: pytest.CaptureFixture[str]):
     eventually(lambda: world.group(100), 60, "a ready group")

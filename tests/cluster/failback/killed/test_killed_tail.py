@@ -11,22 +11,22 @@ import pytest
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import EntryKind
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_wide
 from tests.support.failback.killed import KilledReturns
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.shared_clusters import ModuleClusters
 
+Boundary = tuple[StepName, str, EntryKind, str]
 WHENS = ("before", "file", "after")
 MOST_ENTRIES = 60
 """Of an unbroken run."""
 REPLAYED = Case("replay", "rebuild", tail=6)
 KEPT = Case("replay", "keep", tail=6)
 DISCARDED = Case("discard", "rebuild", tail=6)
-A_FEW = (
-    (StepName.EXPORT, "export", EntryKind.RESULT, "before"),
-    (StepName.REPLAY, "replay", EntryKind.RESULT, "before"),
-)
+EXPORTED = (StepName.EXPORT, "export", EntryKind.RESULT, "before")
+APPENDED = (StepName.REPLAY, "replay", EntryKind.RESULT, "before")
 """Where it hurts most: files, and appended records, that are not on record yet."""
 
 WHERE_IT_IS_KEPT = (
@@ -63,17 +63,22 @@ def made(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 
 
 @pytest.mark.timeout(600)
-def test_killed_at_some_boundaries_and_resumed_or_aborted(made: Made, orchestrators: Orchestrators) -> None:
-    stage = made(orchestrators, len(A_FEW) + len(ABORTED) + 1)
+@pytest.mark.parametrize(
+    ("kills", "aborted"), [((APPENDED,), ()), in_wide((EXPORTED,), ABORTED)], ids=["appended", "aborted"]
+)
+def test_killed_at_some_boundaries_and_resumed_or_aborted(
+    made: Made, orchestrators: Orchestrators, kills: tuple[Boundary, ...], aborted: tuple[Boundary, ...]
+) -> None:
+    stage = made(orchestrators, len(kills) + len(aborted) + 1)
     first = next(stage.left)
     assert not stage.begun(first)
     unbroken, entries = stage.ended(first), stage.home.side.run_log().entries
     names = [(e.step, e.effect.replace(first, ""), e.kind) for e in entries]
-    for (step, effect, kind, when), topic in zip(A_FEW, stage.left, strict=False):
+    for (step, effect, kind, when), topic in zip(kills, stage.left, strict=not aborted):
         assert stage.begun(topic, Kill(names.index((step, effect, kind)), when))
         stage.resumed()
         assert stage.ended(topic) == unbroken, (step, effect, when)
-    for (step, effect, kind, when), topic in zip(ABORTED, stage.left, strict=True):
+    for (step, effect, kind, when), topic in zip(aborted, stage.left, strict=True):
         before = stage.standing(topic)
         assert stage.begun(topic, Kill(names.index((step, effect, kind)), when))
         stage.aborted()
