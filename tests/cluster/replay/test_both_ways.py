@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 
 NUMBER, PIECE = 60, 25
 BEFORE_IT_BEGINS = 2
-"""The request of the one that keeps the tail after which its begin is on record; all others are fenced."""
+"""The first request after it has fenced others and read what they did; of a new broker it is a later one."""
 
 
 def at_the_same_moment(world: ReplayWorld, topic: str, freeze: int) -> bool:
@@ -49,6 +49,7 @@ def at_the_same_moment(world: ReplayWorld, topic: str, freeze: int) -> bool:
 
 
 def test_one_finds_what_the_other_began(world: ReplayWorld, topic_name: str) -> None:
+    assert at_the_same_moment(world, f"{topic_name}-first", 0)
     assert at_the_same_moment(world, topic_name, BEFORE_IT_BEGINS)
 
 
