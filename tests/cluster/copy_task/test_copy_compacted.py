@@ -112,6 +112,7 @@ def test_source_that_compacts_between_two_tasks(
     assert _table(read(flow.source, topic_name)[0]) == _table(read(flow.target, topic_name)[0])
 
 
+@pytest.mark.wide
 def test_compaction_while_tasks_are_killed(compacting: Flow, topic_name: str) -> None:
     """After each kill the dead task's offsets may hold other records: none is lost or out of order."""
     flow, chance = compacting, random.Random(2)

@@ -41,6 +41,7 @@ async def _alter(raw: RawCluster, offsets: dict[str, dict[TopicPartition, Commit
     return await Groups(raw).alter(offsets)
 
 
+@pytest.mark.wide
 def test_only_the_groups_that_are_named_are_asked_about(world: World) -> None:
     flow = world.settings.flows[0]
     orders, other = world.name("orders"), world.name("other")
@@ -106,6 +107,7 @@ def checkpoint(group: str, upstream: int) -> Checkpoint:
     return Checkpoint(group, "orders", 0, upstream, upstream)
 
 
+@pytest.mark.wide
 def test_checkpoints_are_read_on_and_the_newest_readable_one_of_a_key_counts(log: Log, world: World) -> None:
     missing = world.name("no-such-topic")
     assert CheckpointLog(world.target, missing).read(world.topic(world.target, missing)) == []
@@ -126,6 +128,7 @@ def test_checkpoints_are_read_on_and_the_newest_readable_one_of_a_key_counts(log
     assert log.read(["g1"]) == {"g1": 7}
 
 
+@pytest.mark.wide
 def test_checkpoints_of_a_topic_that_was_created_again(log: Log, world: World) -> None:
     log.write(checkpoint("g1", 5), checkpoint("g2", 6))
     assert log.read() == {"g1": 5, "g2": 6}

@@ -210,6 +210,7 @@ def test_held_rolled_back_from_a_silent_primary_and_lifted(night: Night) -> None
     assert night.takes_writes("pending")
 
 
+@pytest.mark.wide
 def test_refused_and_done_by_what_is_printed(night: Night) -> None:
     """Refusal by refusal, until it is done; then the old primary's pending fence, and its divergence."""
     night.world.stop_replicating()

@@ -70,6 +70,7 @@ class ReadsOn(CommitOffsetsStep):
         return done
 
 
+@pytest.mark.wide
 def test_a_failover_moves_groups_to_their_next_records(world: World) -> None:
     topic, groups = prepared(world)
     stumbling, reads_on = Stumbling(), ReadsOn(world, world.name("far"), topic)

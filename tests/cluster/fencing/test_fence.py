@@ -71,6 +71,7 @@ def test_the_size_fence_is_put_up_proven_and_lifted_without_residue(world: World
     eventually(lambda: write(world, topic) is None, what="writing again")
 
 
+@pytest.mark.wide
 def test_two_that_put_it_up_at_once_both_know_what_was_before(world: World):
     topic, at = world.name("orders"), (world.target, world.source.alias)
     world.create(world.source, topic, 1, {SIZE: "2000000"})

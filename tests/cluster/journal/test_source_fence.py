@@ -263,6 +263,7 @@ def test_a_run_of_an_older_drkit_is_resumed(stage: Stage, monkeypatch: pytest.Mo
     assert stage.is_closed()
 
 
+@pytest.mark.wide
 def test_a_later_run_takes_over_what_an_earlier_one_has_left(stage: Stage) -> None:
     """The value before the first fence is given back, and the earlier record lifts nothing any more."""
     stage.number += 1

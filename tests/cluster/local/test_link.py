@@ -88,6 +88,7 @@ def _is_silent(connection, seconds=0.3):
         connection.settimeout(5)
 
 
+@pytest.mark.wide
 def test_bytes_pass_unchanged_both_ways(dial):
     blob = bytes(range(256)) * 8192
     connection = dial()
@@ -97,6 +98,7 @@ def test_bytes_pass_unchanged_both_ways(dial):
     sender.join()
 
 
+@pytest.mark.wide
 def test_a_cut_resets_connections_and_refuses_new_ones_until_it_is_restored(dial, link):
     connection = dial()
     assert _ask(connection) == b"hello"
@@ -110,6 +112,7 @@ def test_a_cut_resets_connections_and_refuses_new_ones_until_it_is_restored(dial
     assert _ask(dial()) == b"hello"
 
 
+@pytest.mark.wide
 def test_a_stalled_link_delivers_late_what_it_held_back(dial, link):
     connection = dial()
     _ask(connection)
@@ -120,6 +123,7 @@ def test_a_stalled_link_delivers_late_what_it_held_back(dial, link):
     assert _receive(connection, 6) == b"queued"
 
 
+@pytest.mark.wide
 def test_a_stall_may_be_of_one_route(echo, link):
     ports = [link.add_route(*echo.server_address) for _ in range(2)]
     held, free = (socket.create_connection(("127.0.0.1", port), 5) for port in ports)
@@ -132,6 +136,7 @@ def test_a_stall_may_be_of_one_route(echo, link):
         assert _receive(held, 6) == b"queued"
 
 
+@pytest.mark.wide
 def test_a_half_open_link_swallows_and_resets_the_damaged_connection_at_the_end(dial, echo, link):
     damaged, untouched = dial(), dial()
     _ask(damaged)
@@ -146,6 +151,7 @@ def test_a_half_open_link_swallows_and_resets_the_damaged_connection_at_the_end(
     assert _ask(untouched) == b"hello"
 
 
+@pytest.mark.wide
 def test_a_one_way_link_loses_the_answers_only(dial, echo, link):
     connection = dial()
     _ask(connection)
@@ -155,6 +161,7 @@ def test_a_one_way_link_loses_the_answers_only(dial, echo, link):
     assert _is_silent(connection)
 
 
+@pytest.mark.wide
 def test_a_delay_counts_once_per_direction_and_does_not_add_up(dial, link):
     connection = dial()
     _ask(connection)
@@ -166,6 +173,7 @@ def test_a_delay_counts_once_per_direction_and_does_not_add_up(dial, link):
     assert 0.2 <= time.monotonic() - began < 0.5
 
 
+@pytest.mark.wide
 def test_a_rate_limit_holds(dial, link):
     connection = dial()
     _ask(connection)
@@ -176,6 +184,7 @@ def test_a_rate_limit_holds(dial, link):
     link.restore()
 
 
+@pytest.mark.wide
 def test_a_dead_upstream_looks_like_a_reset(dial, echo):
     echo.shutdown()
     echo.server_close()
@@ -183,6 +192,7 @@ def test_a_dead_upstream_looks_like_a_reset(dial, echo):
         dial().recv(1)
 
 
+@pytest.mark.wide
 def test_cutting_one_role_leaves_the_others_alone(cluster_factory):
     cluster = cluster_factory(linked=("PROBE",))
     quiet = {"log_level": 0, "socket.connection.setup.timeout.ms": 1000}

@@ -28,6 +28,7 @@ def _client(cluster, user, mechanism="SCRAM-SHA-512", **changes):
     return {**confluent_config(settings), **changes}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_client_writes_and_reads_over_sasl_and_tls(secured, topic_name, mechanism):
     client = _client(secured, ADMIN, mechanism)
@@ -42,6 +43,7 @@ def test_a_client_writes_and_reads_over_sasl_and_tls(secured, topic_name, mechan
     consumer.close()
 
 
+@pytest.mark.wide
 def test_the_authorizer_refuses_who_has_no_acl(secured, topic_name):
     admin = AdminClient(_client(secured, "app"))
     with pytest.raises(KafkaException, match="AUTHORIZATION_FAILED"):

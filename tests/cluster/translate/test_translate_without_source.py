@@ -34,6 +34,7 @@ def address(kind: str) -> Iterator[str]:
             yield port.address
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", ["killed", in_wide("frozen")])
 def test_a_source_that_is_gone_is_not_waited_for(
     source: LocalCluster, target: LocalCluster, flow_factory: FlowFactory, topic_name: str, kind: str

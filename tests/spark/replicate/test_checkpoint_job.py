@@ -90,6 +90,7 @@ def consume(bootstrap: str, group: str, topic: str, count: int, *, protocol: str
         consumer.close()
 
 
+@pytest.mark.wide
 def test_five_on_the_source_and_the_rest_on_the_target(
     drkit: Ask,
     source: LocalCluster,

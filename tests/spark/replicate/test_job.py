@@ -208,6 +208,7 @@ def test_a_copy_job_that_dies_is_named_with_its_cause(world: World):
     assert died.evidence == "ValueError: badly formed hexadecimal UUID string"
 
 
+@pytest.mark.wide
 def test_a_second_job_of_a_flow_is_refused(world: World):
     world.topic("orders")
     job = world.start(world.job())

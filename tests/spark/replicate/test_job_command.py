@@ -160,6 +160,7 @@ def test_dry_run_shows_the_plan_and_changes_nothing(config, tag, source: LocalCl
     assert not [t for t in topic_names(standby) if tag in t]
 
 
+@pytest.mark.wide
 def test_ctrl_c_ends_it_with_an_answer_and_nothing_left_behind(
     config, tag, source: LocalCluster, target: LocalCluster, tmp_path: Path
 ):
