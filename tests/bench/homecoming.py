@@ -3,7 +3,8 @@
 Every partition of the old primary has a tail that was never copied, and 5 % of a partition are written on the
 new primary before the old one returns. ``drkit reprotect`` brings it home; a running ``drkit replicate``
 copies what the method leaves to copy. With the method delta there is no tail: a partition that has one
-cannot continue. What the new primary's broker sent meanwhile is what would cross the link between both sites.
+cannot continue. With keep the tail is appended to the new primary, with rebuild and trim it is discarded.
+What the new primary's broker sent meanwhile is what would cross the link between both sites.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tests.bench.waiting import until
 
 TOPICS: Final = 20
 PARTITIONS: Final = 12
-METHODS: Final = ("delta", "rebuild", "trim")
+METHODS: Final = ("delta", "rebuild", "trim", "keep")
 RECORDS: Final = 400
 """Of each partition before the primary dies."""
 DELTA: Final = RECORDS // 20
@@ -133,7 +134,8 @@ class _Homecoming:
         whole, before = _log_bytes(self._target, self._topics), _Sent(self._target)
         chosen = ["--method", f"*={self._method}", "--reason", "benchmark", "--clients-cut", _CUT]
         if tail:
-            chosen += ["--disposition", "*=discard", "--export-to", str(self._folder / "export")]
+            fate = "replay" if self._method == "keep" else "discard"
+            chosen += ["--disposition", f"*={fate}", "--export-to", str(self._folder / "export")]
         began = time.monotonic()
         report = self._done("reprotect", "--flow", _FORTH, "--yes", *chosen)
         command = time.monotonic() - began
