@@ -135,6 +135,20 @@ def test_without_its_source_a_group_is_where_it_was_seen_last():
     assert "before the source was lost" in unwritten.reason
 
 
+def test_a_group_that_is_idle_since_it_came_home_is_ready():
+    """Its offset on the source came from the target; both are the same position."""
+    home = StoredOffset(50, OffsetMark("b", 50, 50, NOW - 9000).text())
+    assert judged(FLOW, FACTS._replace(on_source=home)).state is Readiness.READY
+    renumbered = FACTS._replace(on_source=home, on_target=ours(7))
+    assert judged(FLOW, renumbered).state is Readiness.READY, "a failover goes by the checkpoint"
+    unseen = judged(FLOW, renumbered._replace(checkpoint=CheckpointSeen(7, 7, NOW)))
+    assert (unseen.state, "no checkpoint has it" in unseen.reason) == (Readiness.UNKNOWN, True)
+    for more in ({"place": Unavailable("created again")}, {"target_state": "Stable"}):
+        assert judged(FLOW, FACTS._replace(on_source=home, **more)).state is Readiness.REFUSED, more
+    promoted = FLOW._replace(promoted=frozenset({"b.orders"}))
+    assert judged(promoted, FACTS._replace(on_source=home)).state is Readiness.THERE
+
+
 offsets = st.integers(0, 130)
 stored = st.none() | st.builds(StoredOffset, offsets) | st.builds(ours, offsets)
 
