@@ -34,6 +34,8 @@ load_profiles()
 _THREADS: Final = Path("/proc/self/task")
 _MANY_THREADS: Final = 60
 """Half a dozen clients have so many."""
+_LIVING = pytest.StashKey[int]()
+"""The fewest threads since a collection: of clients that are still used, such as those of a session."""
 
 # What several tests hold true is in modules of support: pytest shows the values of those assertions, too.
 pytest.register_assert_rewrite("tests.support.failover.lost_primary", "tests.support.failover.switchover")
@@ -42,6 +44,12 @@ pytest.register_assert_rewrite("tests.support.failover.lost_primary", "tests.sup
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for folder in config.stash.get(KEPT_LOGS, []):
         terminalreporter.write_line(f"broker logs of a run with failures: {folder}")
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: no collection of garbage has to look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -79,11 +87,23 @@ def _no_flows_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _clients_are_gone() -> Iterator[None]:
-    """A client that is in a cycle of references lives until the collector finds it; its threads ask on."""
+def _clients_are_gone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A client that is in a cycle of references lives until the collector finds it; its threads ask on.
+
+    A collection takes up to two seconds of a processor. So where threads stay, it is not asked for after each
+    test that follows, but when half as many have been added.
+    """
     yield
-    if len(list(_THREADS.iterdir())) > _MANY_THREADS:
+    stash = request.session.stash
+    before, now = stash.get(_LIVING, 0), _threads()
+    if now > max(_MANY_THREADS, before + _MANY_THREADS // 2):
         gc.collect()
+        before = now = _threads()
+    stash[_LIVING] = min(before, now)
+
+
+def _threads() -> int:
+    return len(list(_THREADS.iterdir()))
 
 
 @pytest.fixture

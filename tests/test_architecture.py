@@ -73,7 +73,7 @@ def test_no_import_hides_in_a_function():
     found = []
     for source in sources():
         functions = [
-            n for n in ast.walk(source.tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+            n for n in source.nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
         ]
         inner = {n for f in functions for n in ast.walk(f)}
         late: list[ast.AST] = [n for n in inner if isinstance(n, (ast.Import, ast.ImportFrom))]
@@ -98,7 +98,7 @@ def test_pure_rooms_touch_nothing():
                 bad = worldly and top not in FOREIGN_IN_PURE.get(source.name, set())
             if bad:
                 found.append(f"{source.name} imports {name}")
-        calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+        calls = [n for n in source.nodes if isinstance(n, ast.Call)]
         found += [f"{source.name}:{c.lineno} opens a file" for c in calls if ast.unparse(c.func) == "open"]
     broken("pure rooms know no socket, clock, file or foreign package", found)
 
@@ -125,7 +125,7 @@ def test_files_are_short():
 def test_functions_are_short():
     found = []
     for source in (*sources(), *sources(ROOT / "tests")):
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 lines = (node.end_lineno or 0) - node.lineno + 1
                 name = f"{source.name}.{node.name}"
@@ -146,7 +146,7 @@ def test_every_package_says_what_it_is():
 
 def test_names_say_what_is_inside():
     found = [s.name for s in sources() if BAD_NAMES & set(s.name.split("."))]
-    classes = [(s, n) for s in sources() for n in ast.walk(s.tree) if isinstance(n, ast.ClassDef)]
+    classes = [(s, n) for s in sources() for n in s.nodes if isinstance(n, ast.ClassDef)]
     poor = ("manager", "helper", "utils")
     found += [f"{s.name}.{c.name}" for s, c in classes if c.name.lower().endswith(poor)]
     found = [name for name in found if name not in NAMED_AFTER]
@@ -156,7 +156,7 @@ def test_names_say_what_is_inside():
 def test_no_error_is_swallowed():
     found = []
     for source in sources():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if not isinstance(node, ast.ExceptHandler) or source.name in BROAD_EXCEPT:
                 continue
             broad = node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"}
@@ -210,7 +210,7 @@ def test_tests_wait_for_conditions():
         f"{s.name}:{n.lineno}"
         for s in sources(ROOT / "tests")
         if s.path != ROOT / "tests/bench/waiting.py"  # a measurement's pauses, each with its reason
-        for n in ast.walk(s.tree)
+        for n in s.nodes
         if isinstance(n, ast.Call) and ast.unparse(n.func) in {"time.sleep", "sleep"}
     ]
     broken("bare sleeps in tests", found)

@@ -23,7 +23,7 @@ CROWDED = {"bench": "a program of many measurements"}
 
 def imported(source: Source) -> Iterator[str]:
     """Full names of what a module imports, those inside of ``from a import b`` as ``a.b``."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

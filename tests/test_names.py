@@ -78,7 +78,7 @@ def kinds_elsewhere(tree: Iterable[Source]) -> list[str]:
         s.name
         for s in tree
         if s.room != STATE_ROOM
-        for node in ast.walk(s.tree)
+        for node in s.nodes
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "KEY"
     ]
 
@@ -87,7 +87,7 @@ def twice(tree: Iterable[Source]) -> dict[str, list[str]]:
     """Public classes with the name of another one: name → modules."""
     found: dict[str, list[str]] = {}
     for source in tree:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(source.name)
     return {name: modules for name, modules in found.items() if len(modules) > 1}
@@ -167,7 +167,7 @@ def named_in_docstrings(found: Source) -> set[str]:
 
 
 def defined(found: Source) -> Iterator[str]:
-    for node in ast.walk(found.tree):
+    for node in found.nodes:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
         elif isinstance(node, ast.Import | ast.ImportFrom):

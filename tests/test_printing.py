@@ -27,7 +27,7 @@ def test_few_places_print():
     """What a cluster chose, such as a group's name, is escaped there and cannot be forgotten elsewhere."""
     found = []
     for source in sources():
-        calls = [ast.unparse(n.func) for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+        calls = [ast.unparse(n.func) for n in source.nodes if isinstance(n, ast.Call)]
         printing = [c for c in calls if PRINTS.fullmatch(c)]
         if printing and source.name not in PRINTERS:
             found.append(f"{source.name}: {', '.join(printing)}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+import gc
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,15 +26,39 @@ class Source(NamedTuple):
     def room(self) -> str:
         return [*self.name.split("."), ""][1]
 
+    @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of its tree, which several laws go through."""
+        return _nodes(self.tree)
+
+
+@cache
+def _nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
+@contextmanager
+def _for_good() -> Iterator[None]:
+    """What is made inside stays: a million nodes, through which no collection of garbage is to look."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
+
 
 @cache
 def sources(folder: Path = PACKAGE) -> tuple[Source, ...]:
+    """Every module below a folder; parsed once in a process, as that takes seconds."""
     found = []
-    for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        text = path.read_text(encoding="utf-8")
-        found.append(Source(name, path, text, ast.parse(text)))
+    with _for_good():
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            text = path.read_text(encoding="utf-8")
+            found.append(Source(name, path, text, ast.parse(text)))
     return tuple(found)
 
 
@@ -57,7 +83,7 @@ def imported(node: ast.AST) -> Iterator[str]:
 
 @cache
 def imports(source: Source) -> frozenset[str]:
-    return frozenset(name for node in ast.walk(source.tree) for name in imported(node))
+    return frozenset(name for node in source.nodes for name in imported(node))
 
 
 def broken(rule: str, found: list[str]) -> None:
