@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 import re
 
 import pytest
+
+from tests.support.laws import source_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = next(ROOT.glob("docs/**/events.md"))
@@ -19,9 +22,9 @@ SECOND = {"stop"}
 SNAKE_CASE = re.compile(r"[a-z0-9_]+")
 
 
-def kinds(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def kinds(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """The kinds that are written as they are, each with its line."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         name = node.func.attr
@@ -33,6 +36,7 @@ def kinds(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, value.value
 
 
+@cache
 def documented() -> set[str]:
     """The kinds in the first column of the page's tables."""
     rows = [line.split("|")[1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
@@ -44,12 +48,12 @@ def documented() -> set[str]:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_each_event_has_a_row(path: Path) -> None:
     known = documented()
-    for line, kind in kinds(ast.parse(path.read_text(encoding="utf-8"))):
+    for line, kind in kinds(source_of(path).nodes):
         assert SNAKE_CASE.fullmatch(kind), f"line {line}: a text and no kind: {kind}"
         assert kind in known, f"line {line}: {kind} is not on {PAGE.name}"
 
 
 def test_the_law_sees_a_kind_that_is_missing() -> None:
     tree = ast.parse('observe.event("a_kind", x=1)\nself._events.once("other" if x else "third", t, i)')
-    assert [kind for _, kind in kinds(tree)] == ["a_kind", "other", "third"]
+    assert [kind for _, kind in kinds(ast.walk(tree))] == ["a_kind", "other", "third"]
     assert {"error", "automatic_failover_ended"} <= documented()

@@ -11,6 +11,7 @@ import pytest
 
 from drkit.config import changes
 from drkit.failover.journal import journal
+from tests.support.laws import source_of
 
 ROOT = Path(__file__).parents[1]
 NEEDED = {
@@ -30,13 +31,18 @@ SAY_TOO_LITTLE = {"UsageError", "BadParameter", "ClickException", "BadOptionUsag
 SOURCES = sorted((ROOT / "drkit").rglob("*.py"))
 
 
-def poor(text: str, kinds: dict[str, set[str]] = NEEDED) -> list[str]:
+def poor(text: str) -> list[str]:
+    """Refusals of a text that say too little, each with its line."""
+    return poor_in(ast.parse(text), NEEDED)
+
+
+def poor_in(tree: ast.Module, kinds: dict[str, set[str]]) -> list[str]:
     """Refusals that say too little, each with its line.
 
-    :param kinds: name of the class in this text → the keywords that it needs
+    :param kinds: name of the class in this module → the keywords that it needs
     """
     found = []
-    for node, may_be_empty in _calls(ast.parse(text), frozenset()):
+    for node, may_be_empty in _calls(tree, frozenset()):
         name = _name(node.func)
         if name in kinds:
             said = {k.arg for k in node.keywords if not _is_empty(k.value, may_be_empty)}
@@ -77,7 +83,7 @@ def derived() -> dict[tuple[str, str], set[str]]:
     """Classes derived from the kinds above: (module, name) → the keywords that they need."""
     found = {}
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in source_of(path).nodes:
             if isinstance(node, ast.ClassDef):
                 for base in map(_name, node.bases):
                     if base in NEEDED:
@@ -90,7 +96,7 @@ def kinds_of(path: Path) -> dict[str, set[str]]:
     here = dict(NEEDED)
     imported = {
         (node.module, alias.name)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in source_of(path).nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
@@ -107,7 +113,7 @@ def _module(path: Path) -> str:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
 def test_every_refusal_says_what_was_seen_and_what_to_do(path: Path):
     if path.relative_to(ROOT).as_posix() not in NO_PLACE:
-        assert not poor(path.read_text(encoding="utf-8"), kinds_of(path))
+        assert not poor_in(source_of(path).tree, kinds_of(path))
 
 
 def test_derived_kinds_are_seen():

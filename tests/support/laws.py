@@ -63,6 +63,16 @@ def sources(folder: Path = PACKAGE) -> tuple[Source, ...]:
 
 
 @cache
+def _by_path() -> dict[Path, Source]:
+    return {source.path: source for source in sources()}
+
+
+def source_of(path: Path) -> Source:
+    """The module of drkit in this file."""
+    return _by_path()[path]
+
+
+@cache
 def modules() -> frozenset[str]:
     return frozenset(s.name for s in sources())
 

@@ -13,6 +13,7 @@ import re
 from typing import Final
 
 from drkit.cli.main import _COMMANDS
+from tests.support.laws import source_of
 
 DRKIT: Final = Path(__file__).parents[3] / "drkit"
 _VERBS: Final = "|".join(sorted(_COMMANDS, key=len, reverse=True))
@@ -124,8 +125,8 @@ REGISTRY: Final = FAILOVER | OTHERS
 
 def texts(path: Path) -> Iterator[str]:
     """What a module says: its strings, but for its docstrings; what is filled in is ``{}``."""
-    tree, passed = ast.parse(path.read_text(encoding="utf-8")), set[int]()
-    for node in ast.walk(tree):
+    passed = set[int]()
+    for node in source_of(path).nodes:
         if isinstance(node, (ast.Expr, ast.JoinedStr)):
             inner = [node.value] if isinstance(node, ast.Expr) else node.values
             passed |= {id(value) for value in inner}

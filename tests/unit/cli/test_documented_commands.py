@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 import re
@@ -13,6 +13,7 @@ import click
 import pytest
 
 from drkit.cli.main import root
+from tests.support.laws import source_of
 
 ROOT = Path(__file__).parents[3]
 PAGES = [
@@ -44,10 +45,10 @@ def inline(text: str) -> Iterator[str]:
         yield " ".join(found.split())
 
 
-def said(text: str) -> Iterator[str]:
-    """Command lines in the texts of a module; what is filled in is one word."""
-    tree, parts = ast.parse(text), set[int]()
-    for node in ast.walk(tree):
+def said(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Command lines in the texts of a module, given its nodes; what is filled in is one word."""
+    parts = set[int]()
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             parts |= {id(v) for v in node.values}
             told = (str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values)
@@ -105,7 +106,7 @@ def test_every_command_of_a_page_exists(path: Path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
 def test_every_command_that_drkit_names_exists(path: Path):
-    lines = set(said(path.read_text(encoding="utf-8")))
+    lines = set(said(source_of(path).nodes))
     assert {line: why for line in lines if (why := wrong(line))} == {}
 
 
@@ -135,5 +136,6 @@ def test_what_is_wrong_is_seen():
     assert wrong("drkit fence nonsense") == "fence has no command nonsense"
     assert wrong("drkit status --nonsense") == "status has no --nonsense"
     assert wrong("drkit status nonsense") == "status takes no nonsense"
-    assert list(said('x = f"then: drkit fence pay --flow {y}, or not"')) == ["drkit fence pay --flow"]
+    text = 'x = f"then: drkit fence pay --flow {y}, or not"'
+    assert list(said(ast.walk(ast.parse(text)))) == ["drkit fence pay --flow"]
     assert list(blocks("    drkit fence show     active fences\n")) == ["drkit fence show"]
