@@ -72,9 +72,7 @@ def test_no_cycles():
 def test_no_import_hides_in_a_function():
     found = []
     for source in sources():
-        functions = [
-            n for n in source.nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
-        ]
+        functions = [n for n in source.nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
         inner = {n for f in functions for n in ast.walk(f)}
         late: list[ast.AST] = [n for n in inner if isinstance(n, (ast.Import, ast.ImportFrom))]
         late += [n for n in inner if isinstance(n, ast.Call) and "import_module" in ast.unparse(n.func)]

@@ -99,6 +99,8 @@ class _Server(ThreadingHTTPServer):
     """Serves a bounded number of clients, each for a bounded time."""
 
     daemon_threads = True
+    request_queue_size = _MOST_CLIENTS
+    """Of the standard library's five, a sixth that comes at the same moment tries again after seconds."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)

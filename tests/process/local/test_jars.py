@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+import shutil
 import subprocess
 import sys
 
@@ -33,6 +34,32 @@ def cache(tmp_path, repository, said):
     return JarCache(tmp_path / "cache", said.append, repository.settings, attempts=1)
 
 
+@pytest.fixture(scope="module")
+def fetched_before(tmp_path_factory):
+    """A repository and what was fetched of it into a cache, as it is to be at the beginning of a test."""
+    folder = tmp_path_factory.mktemp("fetched")
+    (folder / "now").mkdir()
+    repository = Repository(folder / "now" / "repository")
+    JarCache(folder / "now" / "cache", settings=repository.settings, attempts=1).jars([MODULE])
+    shutil.copytree(folder / "now", folder / "then")
+    return repository
+
+
+@pytest.fixture
+def published(fetched_before):
+    """The repository of ``fetched``. Both are where they were: Ivy keeps the paths of what it fetched."""
+    folder = fetched_before.settings.parents[2]
+    shutil.rmtree(folder / "now")
+    shutil.copytree(folder / "then", folder / "now")
+    return fetched_before
+
+
+@pytest.fixture
+def fetched(published, said):
+    """A cache with the jar in it: a fetch takes a Java of its own."""
+    return JarCache(published.settings.parents[1] / "cache", said.append, published.settings, attempts=1)
+
+
 def test_jars_are_fetched_once(cache, repository, said):
     (jar,) = cache.jars([MODULE])
     assert jar.read_bytes() == repository.jar.read_bytes()
@@ -43,29 +70,29 @@ def test_jars_are_fetched_once(cache, repository, said):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
-def test_a_damaged_jar_is_fetched_again(cache, said, damage):
-    (jar,) = cache.jars([MODULE])
+def test_a_damaged_jar_is_fetched_again(fetched, said, damage):
+    (jar,) = fetched.jars([MODULE])
     good = jar.read_bytes()
     if damage == "missing":
         jar.unlink()
     else:
         jar.write_bytes(good[:100] if damage == "truncated" else b"X" + good[1:])
-    assert [found.read_bytes() for found in cache.jars([MODULE])] == [good]
+    assert [found.read_bytes() for found in fetched.jars([MODULE])] == [good]
     assert any("damaged in the cache" in line and jar.name in line for line in said)
 
 
-def test_a_jar_damaged_in_ivys_own_cache_too_is_downloaded_again(cache):
-    (jar,) = cache.jars([MODULE])
+def test_a_jar_damaged_in_ivys_own_cache_too_is_downloaded_again(fetched):
+    (jar,) = fetched.jars([MODULE])
     good = jar.read_bytes()
-    for copy in cache.root.rglob("*.jar"):
+    for copy in fetched.root.rglob("*.jar"):
         copy.write_bytes(b"broken")
-    assert [found.read_bytes() for found in cache.jars([MODULE])] == [good]
+    assert [found.read_bytes() for found in fetched.jars([MODULE])] == [good]
 
 
-def test_a_damaged_manifest_is_written_again(cache):
-    (jar,) = cache.jars([MODULE])
+def test_a_damaged_manifest_is_written_again(fetched):
+    (jar,) = fetched.jars([MODULE])
     (jar.parent / "manifest.json").write_text("{")
-    assert cache.jars([MODULE]) == [jar]
+    assert fetched.jars([MODULE]) == [jar]
 
 
 def test_a_jar_that_does_not_match_its_checksum_is_refused(cache, repository):
@@ -76,12 +103,12 @@ def test_a_jar_that_does_not_match_its_checksum_is_refused(cache, repository):
     assert "sha1" in caught.value.evidence
 
 
-def test_another_content_under_the_same_version_is_refused(cache, repository):
-    (jar,) = cache.jars([MODULE])
+def test_another_content_under_the_same_version_is_refused(fetched, published):
+    (jar,) = fetched.jars([MODULE])
     jar.unlink()
-    repository.publish(b"something else")
+    published.publish(b"something else")
     with pytest.raises(Failed, match="not the jar fetched first"):
-        cache.jars([MODULE])
+        fetched.jars([MODULE])
 
 
 def test_fetching_is_tried_again(tmp_path, repository, said):
@@ -138,12 +165,12 @@ def test_an_old_java_is_reported(tmp_path, version, told):
     assert told in caught.value.evidence
 
 
-def test_a_folder_holds_these_jars_and_no_other_version(tmp_path, cache):
+def test_a_folder_holds_these_jars_and_no_other_version(tmp_path, fetched):
     folder = tmp_path / "context" / "jars"
     folder.mkdir(parents=True)
     (folder / "sample-0.9.jar").write_text("the version of last year")
     (folder / "kept.txt").write_text("not a jar")
     for _ in range(2):
-        copy_jars(folder, cache.jars([MODULE]))
+        copy_jars(folder, fetched.jars([MODULE]))
         assert sorted(file.name for file in folder.iterdir()) == ["kept.txt", "sample-1.0.jar"]
-    assert (folder / "sample-1.0.jar").read_bytes() == cache.jars([MODULE])[0].read_bytes()
+    assert (folder / "sample-1.0.jar").read_bytes() == fetched.jars([MODULE])[0].read_bytes()

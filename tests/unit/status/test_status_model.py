@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hypothesis import given
@@ -14,8 +15,10 @@ from drkit.cli.screens.status_view import Shown, loss_text, view
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.counted import size_text
 from drkit.flow_state.records import PendingFence, PendingLift
+from drkit.kafka.admin import Cluster
 from drkit.local.ports import PortReservation
 from drkit.min_max_mean import MinMaxMean
+from drkit.mm2_topics import heartbeats
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
@@ -243,7 +246,11 @@ def test_the_loss_in_a_sentence():
     assert (size_text(0), size_text(1023), size_text(1 << 30)) == ("0 B", "1023 B", "1.0 GiB")
 
 
-def test_lost_heartbeats_are_an_event():
+def test_lost_heartbeats_are_an_event(monkeypatch: pytest.MonkeyPatch):
+    # As it is with seconds of its own, so that nobody waits for those of a real cluster.
+    monkeypatch.setattr(heartbeats, "_SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(Cluster, "connect", partial(Cluster.connect, timeout_seconds=1.0))
+
     def lost() -> float:
         return observe.REGISTRY.get_sample_value("drkit_events_total", {"kind": "heartbeats_lost"}) or 0.0
 
