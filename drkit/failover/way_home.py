@@ -1,23 +1,26 @@
 """The way home of a pair: which of its stages is next, from what both clusters have on record.
 
 The old primary becomes the standby; clients move back to it, as planned; then the other cluster becomes its
-standby again. Nothing is remembered between two looks: each stage leaves records on the clusters.
+standby again. Nothing is remembered between two looks: each stage leaves records on the clusters. Some topics
+can go home before the others: each stage is of these alone then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 from drkit.config import FlowSettings, Settings
-from drkit.counted import first_of
-from drkit.errors import ConfigError, Refused
+from drkit.counted import counted, first_of
+from drkit.errors import ConfigError, Refused, Usage
 from drkit.failover.checks.unreplayed import not_replayed
 from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.reverse import state_of
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.returning.waiting import returned, waiting
 from drkit.failover.service import FailoverService
+from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.unreplayed import unreplayed
 from drkit.status.pair.model import PairState, PairTopic
 
@@ -47,17 +50,24 @@ class Ways(NamedTuple):
     there: FlowSettings
     """The flow whose source is the home of the clients."""
     back: FlowSettings
+    topics: frozenset[str] = frozenset()
+    """The topics that go home, by their name on both sides; empty: all."""
+
+    def has(self, topics: Iterable[str]) -> bool:
+        """Whether some of these go home."""
+        return any(not self.topics or topic in self.topics for topic in topics)
 
 
-def ways_of(settings: Settings, there: FlowSettings) -> Ways:
+def ways_of(settings: Settings, there: FlowSettings, topics: Collection[str] = ()) -> Ways:
     """Both directions of a flow's pair.
 
     :param there: the flow that was failed over
+    :param topics: that go home; empty: all
     :raises ConfigError: no flow leads back
     """
     for flow in settings.flows:
         if (flow.source, flow.target) == (there.target, there.source):
-            return Ways(there, flow)
+            return Ways(there, flow, frozenset(topics))
     raise ConfigError(
         f"no flow copies from {there.target} to {there.source}",
         where="[[flows]]",
@@ -72,7 +82,7 @@ def situation(settings: Settings, ways: Ways) -> Situation | None:
     :raises Refused: a failover is under way
     :raises DrkitError: a cluster does not answer
     """
-    there, back = ways
+    there, back, _ = ways
     opened = {flow: _open_run(settings, flow) for flow in (there.name, back.name)}
     if (run := opened[there.name]) is not None:
         if run.table is FAILOVER:
@@ -80,13 +90,32 @@ def situation(settings: Settings, ways: Ways) -> Situation | None:
         return Situation(HomeStage.RETURN, is_under_way=True)
     if (run := opened[back.name]) is not None:
         return Situation(HomeStage.TURN if run.table is RETURN else HomeStage.SWITCH, is_under_way=True)
-    if waiting(settings, back, there):
+    if ways.has(waiting(settings, back, there)):
         return Situation(HomeStage.TURN, is_under_way=False)
-    if waiting(settings, there, back):
+    if ways.has(waiting(settings, there, back)):
         return Situation(HomeStage.RETURN, is_under_way=False)
-    if returned(settings, there, back):
+    if ways.has(returned(settings, there, back)):
         return Situation(HomeStage.SWITCH, is_under_way=False)
     return None
+
+
+def refuse_unknown(settings: Settings, ways: Ways) -> None:
+    """Refuse topics that the flow never copied.
+
+    :raises Usage: some of those that are to go home are none of its
+    :raises DrkitError: the cluster does not answer
+    """
+    if not ways.topics:
+        return
+    with state_of(settings, ways.there) as state:
+        known = state.all(GenerationRecord).keys() if state is not None else set()
+    if unknown := sorted(ways.topics - known):
+        raise Usage(
+            f"the flow has no copy of the topic '{unknown[0]}'",
+            where=f"--topic, flow {ways.there.name}",
+            evidence=f"it has copied {counted(len(known), 'topic')} of {ways.there.source}",
+            hint="drkit status shows the topics",
+        )
 
 
 def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
@@ -96,25 +125,32 @@ def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
     :raises DrkitError: the cluster does not answer
     """
     with state_of(settings, ways.there) as state:
-        found = unreplayed(state.records) if state is not None else []
+        found = unreplayed(state.records, ways.topics or None) if state is not None else []
     if found:
         raise not_replayed(ways.there.name, found)
 
 
-def nothing_to_do(there: FlowSettings) -> Refused:
+def nothing_to_do(ways: Ways) -> Refused:
     """The refusal where nothing is left to do from the beginning."""
+    there = ways.there
+    which = f"none of {first_of(sorted(ways.topics))}" if ways.topics else "no topic"
     return Refused(
         "there is nothing to fail back",
         where=f"flow {there.name}",
-        evidence=f"no topic is active on {there.target} because of a failover of this flow",
+        evidence=f"{which} is active on {there.target} because of a failover of this flow",
         hint="drkit status says who is active and what protects it",
     )
 
 
-def not_in_step(topics: tuple[PairTopic, ...], back: FlowSettings) -> list[PairTopic]:
+def going_home(topics: Iterable[PairTopic], ways: Ways) -> list[PairTopic]:
+    """The topics of a pair that go home, or have. Pure."""
+    return [t for t in topics if ways.has([t.topic])]
+
+
+def not_in_step(topics: Iterable[PairTopic], back: FlowSettings) -> list[PairTopic]:
     """The topics that a switchover back would move, and whose copy is not in step. Pure.
 
-    :param topics: of the pair
+    :param topics: of the pair, that go home
     """
     return [t for t in topics if t.active == back.source and t.state is not PairState.PROTECTED]
 

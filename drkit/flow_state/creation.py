@@ -9,7 +9,7 @@ from typing import Final
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.flow_state.records import OffsetMapRecord
+from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, OffsetMapRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import appeared, create_own_topic
@@ -26,6 +26,20 @@ KEPT_MS: Final = str(100 * 365 * 86_400_000)
 def ensure_state_topic(target: Cluster, flow: FlowSettings) -> None:
     """Create the state topic of a flow where it is missing. Raises DrkitError when that is not possible."""
     ensure_compacted(target, state_topic(flow.source))
+
+
+def note_clusters(state: StateTopic, clusters: ClustersRecord) -> None:
+    """Record between which clusters a flow runs; a source whose place another one took stays on record.
+
+    :param state: loaded
+    :raises DrkitError: the state cannot be written
+    """
+    known = state.get(ClustersRecord)
+    if known is not None and known.source != clusters.source:
+        # First: whoever is killed in between has lost nothing.
+        state.put(FormerSourcesRecord.after(state.get(FormerSourcesRecord), known.source))
+    if known != clusters:
+        state.put(clusters)
 
 
 def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:

@@ -21,6 +21,7 @@ from drkit.flow_state.kinds.run import (
     ClustersRecord,
     ControlKeyRecord,
     ControlRecord,
+    FormerSourcesRecord,
     LeaseRecord,
     NotSynchronised,
     OffsetMapRecord,
@@ -64,6 +65,7 @@ __all__ = [
     "EventRecord",
     "FenceAclsRecord",
     "FenceSizesRecord",
+    "FormerSourcesRecord",
     "GenerationRecord",
     "GuardAclsRecord",
     "HeldSettingsRecord",
@@ -97,8 +99,8 @@ __all__ = [
 
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
-    SkipsRecord, SpeedRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord, RoleRecord,
-    ConfigsRecord, TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord,
+    FormerSourcesRecord, SkipsRecord, SpeedRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord,
+    RoleRecord, ConfigsRecord, TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord,
     HeldSettingsRecord, UnreplayedRecord, WrittenRecord, VerifiedRecord, EventRecord, PromotionRecord,
     PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift,
     ControlKeyRecord, StandbyRecord,

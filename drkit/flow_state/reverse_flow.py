@@ -23,6 +23,7 @@ from drkit import observe
 from drkit.clock import boottime, monotonic, wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Failed
+from drkit.flow_state.creation import note_clusters
 from drkit.flow_state.names import source_of_state_topic, state_topic
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.producer_ids import on_record
@@ -121,8 +122,7 @@ class OppositeFlows:
 
     def introduce(self) -> None:
         """Record the clusters of this flow; to be called before its lease is taken."""
-        if self._state.get(ClustersRecord) != self._clusters:
-            self._state.put(self._clusters)
+        note_clusters(self._state, self._clusters)
 
     def read_all(self) -> None:
         """Find the opposite flows and read what they have decided; this flow's lease must be held.

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from drkit.clock import Millis, wall_ms
 from drkit.errors import Refused
-from drkit.flow_state.records import ClustersRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, GenerationRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
@@ -107,6 +107,14 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
                 evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term}",
                 hint=f"what was replayed before that cannot be told from what was not; {_QUARANTINE}",
             )
+        if role.term != tail.term and export.cluster_id in formerly(state):
+            raise Refused(
+                "the export is of another failover than the one that promoted this topic",
+                where=f"{generation.target} on {cluster.alias}",
+                evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term};"
+                f" {export.cluster_id} is not the source any more",
+                hint=_QUARANTINE,
+            )
         wanted[name] = generation, role
     targets = [generation.target for generation, _ in wanted.values()]
     topics, configs = describe_topics(cluster, targets), topic_configs(cluster, targets)
@@ -145,6 +153,16 @@ def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[st
     return found
 
 
+def formerly(state: FlowState) -> frozenset[str]:
+    """The ids of clusters that were the flow's source until another one took their place. Pure.
+
+    An export of such a cluster's records is of this flow: only the cluster is gone.
+    """
+    known, former = state.get(ClustersRecord), state.get(FormerSourcesRecord)
+    ids = former.ids if former is not None else ()
+    return frozenset(ids) - {known.source if known is not None else ""}
+
+
 def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -> None:
     known = state.get(ClustersRecord)
     if known is not None and known.target != cluster.cluster_id:
@@ -154,7 +172,7 @@ def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -
             evidence=f"its id is {cluster.cluster_id}, that of the flow's target {known.target}",
             hint="correct bootstrap_servers of the cluster",
         )
-    if known is None or known.source != export.cluster_id:
+    if known is None or export.cluster_id not in {known.source, *formerly(state)}:
         raise Refused(
             "the export is of another cluster than the flow's source",
             where=f"export {export.run_id} of {export.flow}",

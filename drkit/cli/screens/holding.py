@@ -40,6 +40,9 @@ def show_put_back(topics: Sequence[HeldTopic], flow: FlowSettings) -> None:
     if session().as_json:
         emit({"flow": flow.name, "held": False, "topics": [t._asdict() for t in topics], "next": []})
         return
+    if not topics:
+        emit(f"nothing is held on {flow.target}")
+        return
     emit(rows_of(topics))
     for line in notes_of(topics):
         emit(line)
@@ -78,7 +81,7 @@ def next_of(topics: Sequence[HeldTopic], flow: FlowSettings, *, done: bool) -> l
     return [
         f"when {flow.source} answers: {command} --plan",
         f"this needs disk on {flow.target} until it is protected; then it is put back",
-        f"to end it before that: {command} --abort",
+        f"to end it before that: {command} --hold --abort",
     ]
 
 

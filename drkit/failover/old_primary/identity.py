@@ -1,7 +1,8 @@
 """Which cluster the old primary's name leads to: the one that was copied, or another that takes its place.
 
 Nothing is believed of another cluster that the flow's state says of the old one: its fences, and the
-producers whose records are left out, since each cluster gives out producer ids of its own.
+producers whose records are left out, since each cluster gives out producer ids of its own. The old one's id
+stays on record: an export of its records is worth as much as before.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.creation import note_clusters
 from drkit.flow_state.records import (
     ClustersRecord,
     FenceAclsRecord,
     FenceSizesRecord,
+    FormerSourcesRecord,
     PendingFence,
     SkipsRecord,
 )
@@ -28,8 +31,8 @@ ANOTHER: Final = "another cluster"
 _OF_THE_OLD_ONE: Final[tuple[type[StateRecord], ...]] = (
     ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord,
 )  # fmt: skip
-_GIVEN_BACK: Final[tuple[type[StateRecord], ...]] = (*_OF_THE_OLD_ONE, PendingFence)
-"""By an abort: these, and the pending fence, which another cluster got."""
+_GIVEN_BACK: Final[tuple[type[StateRecord], ...]] = (*_OF_THE_OLD_ONE, PendingFence, FormerSourcesRecord)
+"""By an abort: these, the pending fence, which another cluster got, and which clusters were the source."""
 
 
 def is_another(context: Context) -> bool:
@@ -85,8 +88,7 @@ def identify(context: Context) -> list[str]:
         for kind in _OF_THE_OLD_ONE:
             known = state.get(kind)
             if isinstance(known, ClustersRecord):
-                if known.source != cluster_id:
-                    state.put(replace(known, source=cluster_id))
+                note_clusters(state, replace(known, source=cluster_id))
             elif known is not None and known.to_json() == before[kind.KEY]:
                 state.delete(kind)
     return notes
@@ -104,8 +106,11 @@ def forget_another(context: Context) -> None:
         return
     for kind in _GIVEN_BACK:
         before, known = effect["intent"]["before"].get(kind.KEY), context.state.get(kind)
-        if before is not None and (known is None or isinstance(known, ClustersRecord)):
+        is_changed = isinstance(known, ClustersRecord | FormerSourcesRecord)
+        if before is not None and (known is None or is_changed):
             context.state.put(kind.of(before))
+        elif before is None and isinstance(known, FormerSourcesRecord):
+            context.state.delete(kind)
 
 
 def _refused(context: Context, evidence: str) -> Refused:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from drkit.counted import counted
+from drkit.counted import counted, verb
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
@@ -45,7 +45,7 @@ class CommitOffsetsStep:
         effects = []
         for group, found in sorted(target_groups.items()):
             kept = sum(s.mark is not None for s in found.stored.values())
-            why = f"{kept} positions by drkit already exist"
+            why = f"{counted(kept, 'position')} by drkit already {verb(kept, 'exists')}"
             if found.members:
                 why = f"{counted(len(found.members), 'member')}: {', '.join(found.members[:_SHOWN])}"
             effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, why))

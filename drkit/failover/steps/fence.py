@@ -50,7 +50,7 @@ class FenceStep:
         if context.source() is None:
             if has_stop(context.settings.failover.fence):
                 return [StepEffect("have the site stop it", alias, context.source_error)]
-            return [StepEffect("owe the fence", alias, f"{context.source_error}; {_LATER}")]
+            return [StepEffect("the fence stays pending", alias, f"{context.source_error}; {_LATER}")]
         method = _method(context)
         if method is None:
             return [StepEffect("look whether producers are refused", alias, 'means = "none"')]

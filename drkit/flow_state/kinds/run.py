@@ -180,6 +180,24 @@ class ClustersRecord(StateRecord):
 
 
 @record
+class FormerSourcesRecord(StateRecord):
+    """Ids of clusters that were the flow's source until another took their place: their exports stay."""
+
+    KEY: ClassVar[str] = "former-sources"
+
+    ids: tuple[str, ...] = stored(tuple_of(name))
+
+    @classmethod
+    def after(cls, known: FormerSourcesRecord | None, source: str) -> FormerSourcesRecord:
+        """The record when another cluster takes the place of a source.
+
+        :param known: the record of before
+        """
+        ids = known.ids if known is not None else ()
+        return cls((*ids, source)) if source not in ids else cls(ids)
+
+
+@record
 class SpeedRecord(StateRecord):
     """The fastest epoch lately in which the flow was behind all the time: what it is able to copy."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 import json
 from pathlib import Path
@@ -11,20 +12,26 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import Refused
+from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.failover.journal.entries import EntryKind
 from drkit.failover.returning.deciding import Undecided
 from drkit.flow_state.records import (
     ClustersRecord,
     FenceAclsRecord,
     FenceSizesRecord,
+    FormerSourcesRecord,
     PendingFence,
     SkipsRecord,
 )
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from tests.support.failback.killed import KilledReturns
 from tests.support.failback.pair import CUT, Pair, Side
+from tests.support.failback.tail import REASON, Case, DeadPrimary
 from tests.support.failover.command import Said, drkit
+from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
@@ -117,6 +124,53 @@ def _a_third_one_may_protect(side: Side, third: LocalCluster, topic: str, folder
     eventually(lambda: topic not in topic_names(there), what="an empty third cluster")
 
 
+@pytest.mark.wide
+@pytest.mark.timeout(600)
+def test_what_only_exports_have_is_replayed_after_it(
+    pair: Pair, successor: Pair, orchestrators: Orchestrators, tmp_path: Path
+) -> None:
+    """The old primary dies for good after a return that emptied it was aborted; another takes its place."""
+    side = pair.now
+    decided = Case("replay", "rebuild", tail=6)
+    home = DeadPrimary(pair, side.brokers[0], {"done": decided, "lost": decided, "saved": Case(tail=6)})
+    stage = KilledReturns(home, orchestrators, tmp_path / "saved")
+    done, lost, saved = home.topics
+    assert not stage.begun(done)
+    emptied = (StepName.BEGIN, f"empty {done}", EntryKind.RESULT)
+    boundaries = [(e.step, e.effect, e.kind) for e in side.run_log().entries]
+    assert stage.begun(lost, Kill(boundaries.index(emptied), "after"))
+    manifests = {lost: _manifest(side)}
+    stage.aborted()
+    with side.desk() as desk:
+        with pytest.raises(Undecided):
+            desk.begin_return(home.request(tmp_path / "saved", [saved]), topics=[saved], decides_later=True)
+        manifests[saved] = _manifest(side)
+        assert desk.abort("for the test")["state"] == "aborted"
+    tails = {t: Counter(v for r in home.tails[t].values() for v in values(r)) for t in (lost, saved)}
+    assert "unreplayed" in stage.alarms()
+    side.brokers[0].kill()
+
+    side = successor.now
+    file, flow = written(side, tmp_path), ("--flow", side.settings.flows[0].name)
+    request = RunRequest(clients_cut=CUT, reason=REASON, new_primary=Cluster.connect(side.source).cluster_id)
+    with side.desk() as desk:
+        assert desk.begin_return(request)["state"] == "done"
+    for words in (("--from", manifests[lost]), ("--from", manifests[saved], "--to-quarantine")):
+        said = drkit(file, "replay", *words, *flow, "--yes")
+        assert said.code == 0, (said.out, said.err)
+    quarantine = next(t for t in side.topics_of_target() if t.startswith(f"{saved}.divergent."))
+    for topic, name in ((lost, lost), (saved, quarantine)):
+        now = Counter(v for r in side.records(side.target, name).values() for v in values(r))
+        assert {value: now[value] for value in tails[topic]} == tails[topic], topic
+    told = drkit(file, "status", *flow).data["flows"][0]["pair"]
+    assert "unreplayed" not in told["alarms"], told
+
+
+def _manifest(side: Side) -> str:
+    """Of the export of the newest run."""
+    return str(side.run_log().results[StepName.EXPORT]["evidence"]["manifest"])
+
+
 @pytest.mark.soak
 def test_a_third_cluster_protects_and_takes_over(pair: Pair, source: LocalCluster, tmp_path: Path) -> None:
     """What the command says is done: copied to the third cluster, and failed over to it."""
@@ -150,5 +204,7 @@ def _is_rolled_back(side: Side, cluster_id: str) -> None:
 
 def _known(side: Side) -> dict[str, Any]:
     """What the flow's state says of the old primary, but for what ended runs note."""
-    kinds = (ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord, PendingFence)
+    kinds = (
+        ClustersRecord, FormerSourcesRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord, PendingFence,
+    )  # fmt: skip
     return {kind.KEY: side.state().get(kind.KEY) for kind in kinds}

@@ -37,6 +37,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert held.code == 0, held.err
     assert {own["retention.bytes"] for own in home.own_settings(home.side.target).values()} == {"-1"}
     home.rise()
+    _an_abort_leaves_the_hold(home, file, words)
 
     undecided = drkit(file, *words, "--yes")
     assert (undecided.code, "somebody has to decide" in undecided.err) == (3, True), undecided.err
@@ -73,3 +74,74 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert side.exact(home.topics) > 100
     again = drkit(file, "failback", "--flow", flow, "--yes")
     assert (again.code, "there is nothing to fail back" in again.err) == (3, True), again.err
+
+
+def _an_abort_leaves_the_hold(home: DeadPrimary, file: Path, words: list[str]) -> None:
+    """However often it is typed: only its own words end it, and not while a return copies what is held."""
+    before, said = home.own_settings(home.side.target), ["reprotect", *words[1:3]]
+    assert drkit(file, "reprotect", *words[1:], "--until-export", "--yes").code == 3
+    early = drkit(file, *said, "--hold", "--abort")
+    assert (early.code, "a return is under way: it copies what is held" in early.err) == (2, True), early.err
+    end = f"drkit reprotect --hold --flow '{words[2]}' --abort"
+    aborted = drkit(file, *said, "--abort", "--yes")
+    assert (aborted.code, end in aborted.data["next"][-1]) == (0, True), (aborted.out, aborted.err)
+    again = drkit(file, *said, "--abort", "--yes")
+    assert again.code == 2, (again.out, again.err)
+    assert "there is no return to abort, so nothing is rolled back" in again.err
+    assert f"{home.side.target.alias} keeps everything of 2 topics still; to end that: {end}" in again.err
+    assert home.own_settings(home.side.target) == before
+    ended = drkit(file, *said, "--hold", "--abort")
+    assert (ended.code, len(ended.data["topics"])) == (0, 2), ended.err
+    assert not any("retention.bytes" in own for own in home.own_settings(home.side.target).values())
+    repeated = drkit(file, *said, "--hold", "--abort")
+    assert (repeated.code, repeated.data["topics"]) == (0, []), repeated.err
+    assert drkit(file, *said, "--hold", "--yes").code == 0
+    assert home.own_settings(home.side.target) == before
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(600)
+def test_some_topics_come_home_before_the_others(
+    module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path
+) -> None:
+    """Each stage is of the named topics alone; the others wait, and what is held of them stays."""
+    primary = module_cluster("primary")
+    home = DeadPrimary(
+        Pair(primary, target, tmp_path / "journal"), primary, {"first": Case(tail=0), "then": Case(tail=0)}
+    )
+    try:
+        home.die()
+        first, then = home.topics
+        file, flow = written(home.side, tmp_path), home.side.settings.flows[0].name
+        words = ("failback", "--flow", flow, "--clients-cut", CUT, "--yes", "--wait-seconds")
+        assert drkit(file, "reprotect", "--flow", flow, "--hold", "--yes").code == 0
+        unknown = drkit(file, *words, "0", "--topic", "no-such-topic")
+        assert (unknown.code, "no copy of the topic 'no-such-topic'" in unknown.err) == (2, True), unknown.err
+
+        alone = drkit(file, *words, "0", "--topic", first)
+        assert (alone.code, [s["stage"] for s in alone.data["stages"]]) == (1, ["return"]), alone.err
+        assert f"--flow '{flow}' --topic {first}" in alone.err
+        home.back.replicate()
+        home.back.copied([first])
+        there = drkit(file, *words, "60", "--topic", first)
+        assert (there.code, [s["stage"] for s in there.data["stages"]]) == (0, ["switch", "turn"]), there.err
+        assert all(list(s["report"]["topics"]) == [first] for s in there.data["stages"]), there.data
+        held = home.own_settings(home.side.target)
+        assert ("retention.bytes" in held[first], held[then]["retention.bytes"]) == (False, "-1")
+        again = drkit(file, *words, "0", "--topic", first)
+        assert (again.code, "there is nothing to fail back" in again.err) == (3, True), again.err
+        assert f"none of {first} is active on {home.side.target.alias}" in again.err
+
+        rest = drkit(file, *words, "0")
+        assert (rest.code, [s["stage"] for s in rest.data["stages"]]) == (1, ["return"]), rest.err
+        home.back.stop_replicating()
+        home.back.replicate()
+        home.back.copied([then])
+        rest = drkit(file, *words, "60")
+        assert (rest.code, [s["stage"] for s in rest.data["stages"]]) == (0, ["switch", "turn"]), rest.err
+        home.back.stop_replicating()
+        home.side.replicate()
+        home.side.copied(home.topics)
+        assert home.side.exact(home.topics) > 100
+    finally:
+        home.close()

@@ -10,7 +10,9 @@ from uuid import uuid4
 import pytest
 
 from drkit.errors import DrkitError, Refused
-from drkit.flow_state.records import RoleRecord
+from drkit.flow_state.creation import note_clusters
+from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, RoleRecord
+from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.writer import ReplayResult
@@ -49,6 +51,29 @@ def test_an_export_of_an_earlier_failover(world: ReplayWorld, topic_name: str) -
     assert "of an earlier failover" in refused(world, again).what
     assert len(own(world.seen(mine))) == 3
     assert world.replay(again, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
+
+
+def test_an_export_of_a_cluster_whose_place_another_one_took(world: ReplayWorld, topic_name: str) -> None:
+    """It is taken, of the failover that promoted the topic alone; an unknown cluster's is not."""
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    manifest = world.export({at: tail(3)})
+    with world.state() as state:
+        state.load()
+        note_clusters(state, ClustersRecord("its successor", Cluster.connect(world.target).cluster_id))
+        role = state.get(RoleRecord, topic_name)
+        assert role is not None
+        state.put(replace(role, term=role.term - 1), topic_name)
+    assert "of another failover than the one" in refused(world, manifest).what
+    assert world.replay(manifest, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
+    with world.state() as state:
+        state.load()
+        state.put(role, topic_name)
+    assert world.replay(manifest) == {str(at): ReplayResult(3, 0, 0)}
+    assert len(own(world.seen(mine))) == 3
+    with world.state() as state:
+        state.load()
+        state.delete(FormerSourcesRecord)
+    assert "of another cluster" in refused(world, manifest).what
 
 
 @pytest.mark.wide

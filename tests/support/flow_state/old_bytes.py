@@ -20,6 +20,7 @@ RECORDS: Final[dict[str, bytes]] = {
     "producer-ids/bulk/4002": (b'{"bucket": 0}'),
     "offset-map": (b'{"topic_id": "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"}'),
     "flow": (b'{"source": "kVt6uFmYSI2ZJqO4Rk0FSg", "target": "MkU3OEVBNTcwNTJENDM2Qg"}'),
+    "former-sources": (b'{"ids": ["kVt6uFmYSI2ZJqO4Rk0FSg", "6IgYSGP8Qw2KBXU0bPeqNA"]}'),
     "skips": (b'{"ids": [11, 12], "writes_for_ms": 315000}'),
     "speed": (b'{"at_ms": 1763826448123, "bytes": 734003200, "seconds": 12.5}'),
     "takeover/orders": (

@@ -28,8 +28,10 @@ from drkit.failover.way_home import (
     HomeStage,
     Situation,
     Ways,
+    going_home,
     not_in_step,
     nothing_to_do,
+    refuse_unknown,
     refuse_unreplayed,
     situation,
     ways_of,
@@ -57,7 +59,8 @@ def failback(**given: Unpack[_Given]) -> None:
     """Run ``drkit failback``."""
     settings = configuration().settings
     there = settings.one_flow(given["flow"])
-    ways = ways_of(settings, there)
+    ways = ways_of(settings, there, given["topics"])
+    refuse_unknown(settings, ways)
     way = _WayHome(settings, ways, request_of(given, _PLACE), given)
     if given["dry_run"]:
         way.rehearse()
@@ -113,7 +116,7 @@ class _WayHome:
         self._refuse_unreplayed(now)
         with FailoverService(self._settings, self._flow_of(now.stage), Progressing()) as service:
             if now.stage is HomeStage.SWITCH:
-                show_switch(self._ways.back.name, service.rehearse([], self._switch_request()))
+                show_switch(self._ways.back.name, service.rehearse([], self._switch_request(), self._topics))
             else:
                 request, topics = self._return_request(now.stage)
                 show_rehearsal(service.rehearse_return(request, topics))
@@ -134,7 +137,7 @@ class _WayHome:
         :raises Refused: none is
         """
         if (now := situation(self._settings, self._ways)) is None:
-            raise nothing_to_do(self._ways.there)
+            raise nothing_to_do(self._ways)
         return now
 
     def _refuse_unreplayed(self, now: Situation) -> None:
@@ -152,6 +155,11 @@ class _WayHome:
         return isinstance(error, RunLocked) or situation(self._settings, self._ways) is None
 
     # -- a stage ------------------------------------------------------------------------------------
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        """Those that go home; empty: all. Their names are the same on both sides."""
+        return tuple(sorted(self._ways.topics))
 
     def _flow_of(self, stage: HomeStage) -> FlowSettings:
         return self._ways.there if stage is HomeStage.RETURN else self._ways.back
@@ -171,7 +179,8 @@ class _WayHome:
             request = self._switch_request()
             if now.is_under_way:
                 return partial(service.resume, request, take_over=self._given["take_over"])
-            return partial(service.begin, [], request, asking_to_switch(yes=yes, place=_PLACE))
+            confirm = asking_to_switch(yes=yes, place=_PLACE)
+            return partial(service.begin, [], request, confirm, topics=self._topics)
         request, topics = self._return_request(now.stage)
         if now.is_under_way:
             resume = partial(service.resume, take_over=self._given["take_over"])
@@ -183,8 +192,8 @@ class _WayHome:
     def _return_request(self, stage: HomeStage) -> tuple[RunRequest, tuple[str, ...]]:
         """The request of a return, and its topics; a turn after a switchover has nothing to decide."""
         if stage is HomeStage.TURN:
-            return RunRequest(clients_cut=self._request.clients_cut), ()
-        return self._request, self._given["topics"]
+            return RunRequest(clients_cut=self._request.clients_cut), self._topics
+        return self._request, self._topics
 
     def _switch_request(self) -> RunRequest:
         cut, evict = self._request.clients_cut, self._given["evict_members"]
@@ -207,17 +216,19 @@ class _WayHome:
         with closing(PairedCollector(self._settings, back, groups=False)) as collector:
             while True:
                 pair = collector.look().pair
-                left = not_in_step(pair.topics, back) if pair is not None else []
-                if pair is not None and pair.topics and not left:
-                    put_back(self._settings, self._ways.there)
+                mine = going_home(pair.topics, self._ways) if pair is not None else []
+                left = not_in_step(mine, back)
+                if mine and not left:
+                    put_back(self._settings, self._ways.there, self._topics or None)
                     return
                 told.show(pair, left)
                 if monotonic() >= deadline or self._stop.wait(_LOOK_SECONDS):
                     break
+        only = "".join(f" --topic {topic}" for topic in self._topics)
         raise Failed(
             f"{back.target} is not in step yet: clients stay on {back.source}",
             where=back.name,
             evidence=told.last,
             hint=f"drkit status --flow '{back.name}'; run it again: {_PLACE} --flow"
-            f" '{self._ways.there.name}'",
+            f" '{self._ways.there.name}'{only}",
         )

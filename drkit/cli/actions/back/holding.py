@@ -9,9 +9,11 @@ from drkit.cli.questions import ask
 from drkit.cli.screens.holding import show_held, show_put_back
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
+from drkit.errors import Usage
 from drkit.failover.checks.decision import person
 from drkit.failover.core.machine import RETURN
 from drkit.failover.new_primary.hold import held_now, hold, put_back
+from drkit.failover.service import FailoverService
 
 _PLACE: Final = f"{RETURN.command} --hold"
 
@@ -35,15 +37,34 @@ def hold_topics(
     show_held(hold(settings, flow, topics, by=person()), flow, done=True)
 
 
-def gives_up_hold(settings: Settings, flow: FlowSettings) -> bool:
-    """Put back what is held, and show it; False: nothing is.
+def end_hold(settings: Settings, service: FailoverService) -> None:
+    """Put back what is held, and show it; it may be repeated.
 
+    :raises Usage: a return is under way, which copies what is held
     :raises DrkitError: the new primary does not answer, or refuses
     """
-    if not held_now(settings, flow):
-        return False
-    show_put_back(put_back(settings, flow), flow)
-    return True
+    run = service.under_way
+    if run is not None and run.table is RETURN:
+        raise Usage(
+            "a return is under way: it copies what is held",
+            where=f"{_PLACE} --abort",
+            evidence=f"run {run.run_id}: {run.state}",
+            hint=f"{RETURN.command} --resume ends it, and the hold when it is protected; or roll back first:"
+            f" {RETURN.command} --abort",
+        )
+    show_put_back(put_back(settings, service.flow), service.flow)
+
+
+def held_still(settings: Settings, flow: FlowSettings) -> str:
+    """What is held, and the command that ends it; empty: nothing is.
+
+    :raises DrkitError: the new primary does not answer
+    """
+    held = held_now(settings, flow)
+    if not held:
+        return ""
+    end = f"{_PLACE} --flow '{flow.name}' --abort"
+    return f"{flow.target} keeps everything of {counted(len(held), 'topic')} still; to end that: {end}"
 
 
 def with_hold(settings: Settings, flow: FlowSettings, report: dict[str, Any]) -> dict[str, Any]:
@@ -51,10 +72,5 @@ def with_hold(settings: Settings, flow: FlowSettings, report: dict[str, Any]) ->
 
     :raises DrkitError: the new primary does not answer
     """
-    held = held_now(settings, flow)
-    if not held:
-        return report
-    some = counted(len(held), "topic")
-    again = f"{RETURN.command} --flow '{flow.name}' --abort"
-    line = f"{flow.target} keeps everything of {some} still; to end that: {again}"
-    return report | {"next": [*report["next"], line]}
+    line = held_still(settings, flow)
+    return report | {"next": [*report["next"], line]} if line else report

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 from drkit.cli.actions.back.choices import Decisions, decided_on_terminal, request_of, said_of
-from drkit.cli.actions.back.holding import gives_up_hold, hold_topics, with_hold
+from drkit.cli.actions.back.holding import end_hold, held_still, hold_topics, with_hold
 from drkit.cli.actions.back.third import show_third
 from drkit.cli.actions.failover import reported
 from drkit.cli.configuration import configuration
@@ -61,16 +61,16 @@ def reprotect(**given: Unpack[_Given]) -> None:
     chosen = chosen_flow(settings, given["flow"], is_under_way=given["resume"] or given["abort"])
     if len(settings.flows) > 1:
         session().flow = chosen.name  # printed commands are of this flow, too
-    if given["hold"]:
+    if given["hold"] and not given["abort"]:
         hold_topics(settings, chosen, given["topics"], dry_run=given["dry_run"], yes=given["yes"])
         return
     with FailoverService(settings, chosen, Progressing()) as service:
-        if given["plan"]:
+        if given["hold"]:
+            end_hold(settings, service)
+        elif given["plan"]:
             show_outlook(service.outlook(request, given["topics"]), chosen)
         elif given["dry_run"]:
             show_rehearsal(service.rehearse_return(request, given["topics"]))
-        elif given["abort"] and service.under_way is None and gives_up_hold(settings, chosen):
-            return
         else:
             work = partial(_worked, settings, service, request, given)
             reported(service, work, verbose=given["verbose"])
@@ -100,6 +100,8 @@ def _again(
     except NoRun as error:
         error.what = f"there is no return to {'resume' if given['resume'] else 'abort'}"
         error.hint = "begin one: drkit reprotect"
+        if given["abort"] and (held := held_still(settings, service.flow)):
+            error.what, error.hint = "there is no return to abort, so nothing is rolled back", held
         folder = folder_of(settings.failover.journal_folder)
         raise explained(error, folder, service.flow.name) from error
 
@@ -186,6 +188,8 @@ def _not_with(given: _Given, again: list[str]) -> str:
         return f"--until-export is for a return that is decided later, not {other}"
     if given["to"] is not None and (other := _beside(given, again, "hold", "plan", "until-export")):
         return f"--to begins no return, so {other} is not for it"
+    if given["hold"] and given["abort"]:
+        return "--take-over is for a run, not for --hold" if given["take_over"] else ""
     if given["hold"] and (other := _beside(given, again, "plan", "until-export", without="--topic")):
         later = "to export now and decide later: --until-export"
         return f"--hold begins no return, so {other} is not for it; {later}"

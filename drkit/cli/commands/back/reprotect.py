@@ -24,14 +24,14 @@ from drkit.cli.loading import work
     "--hold",
     is_flag=True,
     help="Only let the new primary keep all that clients write, also while the old one is away; put back when"
-    " it is protected.",
+    " it is protected, or by --hold --abort.",
 )
 @click.option("--until-export", is_flag=True, help="Stop after the export: decide later, with --resume.")
 @click.option("--resume", is_flag=True, help="Continue the return that is under way.")
 @click.option(
     "--abort",
     is_flag=True,
-    help="Roll back; what has begun is copied on. With no return under way: end what --hold began.",
+    help="Roll back; what has begun is copied on. What --hold began stays: --hold --abort ends that alone.",
 )
 @click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
