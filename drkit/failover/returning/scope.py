@@ -48,8 +48,16 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
             raise
         done = {}
     waiting = {name: role for name, role in roles.items() if done.get(known[name][0]) != role.run_id}
-    waiting = {name: role for name, role in waiting.items() if not topics or name in topics}
+    others = sorted(name for name in waiting if topics and name not in topics)
+    waiting = {name: role for name, role in waiting.items() if name not in others}
     flow = context.flow
+    if not waiting and others:
+        raise Refused(
+            "there is nothing to make a standby of in the topics that were named",
+            where=f"flow {flow.name}",
+            evidence=f"of its promoted topics these wait for their return: {first_of(others)}",
+            hint=f"name one of them with --topic, or leave it out: drkit reprotect --flow '{flow.name}'",
+        )
     if not waiting:
         raise Refused(
             "there is nothing to make a standby of",

@@ -122,6 +122,8 @@ def test_some_topics_come_home_before_the_others(
         alone = drkit(file, *words, "0", "--topic", first)
         assert (alone.code, [s["stage"] for s in alone.data["stages"]]) == (1, ["return"]), alone.err
         assert f"--flow '{flow}' --topic {first}" in alone.err
+        returned = drkit(file, "reprotect", "--flow", flow, "--topic", first, "--yes")
+        assert (returned.code, f"wait for their return: {then}" in returned.err) == (3, True), returned.err
         home.back.replicate()
         home.back.copied([first])
         there = drkit(file, *words, "60", "--topic", first)
