@@ -33,7 +33,7 @@ class TailFlag(IntFlag):
     """What the new primary has of a record of the tail."""
 
     REPLAYED = 1
-    """The record itself, with drkit's header."""
+    """The record itself, with drkit's header, or appended by a return that was to keep the tail."""
     ALIKE = 2
     """A record of a client with equal content."""
     KEY_CHANGED = 4
@@ -65,20 +65,42 @@ def shares_of(records: int, most: int = MOST_HASHES) -> int:
     return max(1, -(-2 * records // most))
 
 
+class KeptBefore(NamedTuple):
+    """What returns that were to keep a tail have appended of it: equal records, without a header."""
+
+    spans: tuple[tuple[int, int], ...] = ()
+    """Offsets on the old primary, half open: each record inside was appended."""
+    ids: frozenset[int] = frozenset()
+    """The producers that wrote them, and nothing else."""
+    is_readable: bool = True
+    """False: retention has removed some of what the new primary took. Then what is on record is believed."""
+
+    def has(self, offset: int) -> bool:
+        """Whether the record at an offset of the old primary was appended."""
+        return any(first <= offset < end for first, end in self.spans)
+
+
+NOTHING_KEPT: Final = KeptBefore()
+
+
 class ContentTally:
     """One pass: it decides about the hashes of one share.
 
     First it is shown the tail, then the new primary's records, then the tail again, in order.
     """
 
-    def __init__(self, origin: Origin, share: int = 0, shares: int = 1) -> None:
-        self._origin, self._share, self._shares = origin, share, shares
+    def __init__(
+        self, origin: Origin, share: int = 0, shares: int = 1, kept: KeptBefore = NOTHING_KEPT
+    ) -> None:
+        self._origin, self._share, self._shares, self._kept = origin, share, shares, kept
         self._copies: dict[bytes, int] = {}
         """Hash of a content in the tail → the records of clients with it that are not assigned yet."""
         self._keys: dict[bytes, bool] = {}
         """Hash of a key in the tail → whether a record of a client has it."""
         self._replayed: dict[int, bytes] = {}
         """Offset in the tail → hash of the record that was replayed from there."""
+        self._kept_copies = Counter[bytes]()
+        """Hash of a content in the tail → the records with it that such returns wrote, not assigned yet."""
 
     def expect(self, record: Record) -> None:
         """Take a record of the tail."""
@@ -87,8 +109,13 @@ class ContentTally:
         if record.key is not None and self._is_mine(key := key_hash(record.key)):
             self._keys[key] = False
 
+    def see_kept(self, record: Record) -> None:
+        """Take a record of the new primary that a return wrote which was to keep the tail."""
+        if (content := content_hash(record)) in self._copies:
+            self._kept_copies[content] += 1
+
     def see(self, record: Record) -> None:
-        """Take a record of the new primary."""
+        """Take any other record of the new primary."""
         content, offset = content_hash(record), self._origin.offset_of(record.headers)
         if offset is not None:
             if content in self._copies:
@@ -103,7 +130,7 @@ class ContentTally:
         """The flags of the next record of the tail, as far as this share decides about them."""
         found, content = 0, content_hash(record)
         if content in self._copies:
-            if self._replayed.get(record.offset) == content:
+            if self._replayed.get(record.offset) == content or self._was_kept(record.offset, content):
                 found |= TailFlag.REPLAYED
             elif self._copies[content]:
                 self._copies[content] -= 1
@@ -111,6 +138,15 @@ class ContentTally:
         if record.key is not None and self._keys.get(key_hash(record.key)):
             found |= TailFlag.KEY_CHANGED
         return found
+
+    def _was_kept(self, offset: int, content: bytes) -> bool:
+        """Whether a return has appended the record, and it is there."""
+        if not self._kept.has(offset):
+            return False
+        if not self._kept_copies[content]:
+            return not self._kept.is_readable
+        self._kept_copies[content] -= 1
+        return True
 
     def _is_mine(self, digest: bytes) -> bool:
         return self._shares == 1 or int.from_bytes(digest[:8], "big") % self._shares == self._share
@@ -144,7 +180,7 @@ class TailCounts(NamedTuple):
 
     @property
     def replayed(self) -> int:
-        """Records that are there with drkit's header."""
+        """Records that drkit has appended."""
         return sum(n for flags, n in self.by_flags.items() if flags & TailFlag.REPLAYED)
 
     @property

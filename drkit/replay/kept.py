@@ -9,36 +9,52 @@ from collections.abc import Iterable
 from typing import Final
 
 from drkit.errors import Refused
-from drkit.replay.compare import TailFlag
+from drkit.replay.compare import KeptBefore, Same, TailFlag
 from drkit.replay.progress import ReplayProgress
 from drkit.replay.tail import Tail
 
 _REBUILD: Final = (
-    "the method rebuild, with --disposition TOPIC=replay --same content, appends what is missing"
+    "drkit reprotect --abort; then a return with --method TOPIC=rebuild --disposition TOPIC=replay{more}"
+    " appends what is missing"
 )
 
 
-def refuse_repeats(flags: bytes, where: str) -> None:
+def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
+    """What returns that were to keep a tail have appended of it, whatever has become of them.
+
+    :param seen: what all runs have done in the partition of the new primary
+    """
+    mine = [
+        p for p in seen
+        if p.ids and p.source_id == tail.topic_id and p.first < tail.end and tail.first < p.next
+    ]  # fmt: skip
+    spans = tuple(sorted({(p.first, p.next) for p in mine}))
+    return KeptBefore(spans, frozenset(i for p in mine for i in p.ids or ()))
+
+
+def refuse_repeats(flags: bytes, where: str, same: Same | None) -> None:
     """Refuse to append a tail of which the new primary has records.
 
-    :param flags: of each record; without those of clients where they are other records
+    :param flags: of each record
+    :param same: what records of clients with equal content are; None: nobody has said it
     :raises Refused: it has some
     """
     replayed = sum(bool(f & TailFlag.REPLAYED) for f in flags)
-    alike = sum(bool(f & TailFlag.ALIKE) for f in flags)
+    alike = sum(bool(f & TailFlag.ALIKE) for f in flags) if same is not Same.NONE else 0
     if replayed:
         raise Refused(
             "records of the tail were replayed before: the method keep would have them twice",
             where=where,
-            evidence=f"{replayed:,} of {len(flags):,} records have the header of a replay there",
-            hint=_REBUILD,
+            evidence=f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted",
+            hint=_REBUILD.format(more=""),
         )
     if alike:
         raise Refused(
             "the new primary has records with the content of some of the tail, and keep leaves none out",
             where=where,
             evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
-            hint=f"if they are others, --same none keeps both; if they are the same, {_REBUILD}",
+            hint="if they are others, drkit reprotect --resume --same none keeps both; if they are the same: "
+            + _REBUILD.format(more=" --same content"),
         )
 
 
@@ -68,13 +84,13 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
                 "the replay of this tail was begun in another way",
                 where=where,
                 evidence=f"drkit replay has begun with export {found.run_id}",
-                hint="run that command to its end; then the method rebuild, with --same content",
+                hint=f"run that command to its end; then {_REBUILD.format(more='')}",
             )
-        appended = overlaps and (found.appended or is_same_run)
-        if appended and not (is_same_run and is_kept):
+        appended = overlaps and (found.appended or (is_same_run and found.rolled_back_ms is None))
+        if appended and not (is_same_run and is_kept and found.rolled_back_ms is None):
             raise Refused(
                 "records of the tail were replayed before: the method keep would have them twice",
                 where=where,
                 evidence=f"{found.appended:,} records with export {found.run_id}",
-                hint=_REBUILD,
+                hint=_REBUILD.format(more=""),
             )

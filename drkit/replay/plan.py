@@ -12,11 +12,11 @@ from drkit.model import TopicPartition
 from drkit.replay.batches import batch_bytes
 from drkit.replay.compare import ContentTally, Same, TailCounts, TailFate, counted_tail, fate_of, shares_of
 from drkit.replay.destination import Destination
-from drkit.replay.kept import refuse_other_way, refuse_repeats
+from drkit.replay.kept import kept_before, refuse_other_way, refuse_repeats
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
 from drkit.replay.refusals import too_large, wrong_time
-from drkit.replay.side import ActiveSide
+from drkit.replay.side import ActiveSide, Apart
 from drkit.replay.tail import Export, Tail
 from drkit.wire import Record
 
@@ -43,7 +43,13 @@ class PartitionPlan(NamedTuple):
     @property
     def progress(self) -> ReplayProgress | None:
         """What this run had done; None: it has not begun."""
-        return _begun(self.seen, self.tail, self.to)
+        return begun_by(self.tail, self.to, self.seen)
+
+    @property
+    def rolled_back(self) -> ReplayProgress | None:
+        """What a return with this export had appended before it was rolled back; None: nothing."""
+        found = self.seen.get(progress_key(self.tail.origin.run_id, self.to.at))
+        return found if found is not None and found.rolled_back_ms is not None and found.appended else None
 
     @property
     def is_done(self) -> bool:
@@ -103,7 +109,7 @@ async def plan_partition(
     """
     seen = book.of_partition(to.at)
     refuse_other_way(tail, seen.values(), f"{to.at} on {side.alias}")
-    begun = _begun(seen, tail, to)
+    begun = begun_by(tail, to, seen)
     if begun is not None and begun.is_done:
         return PartitionPlan(tail, to, begun.compared_to, b"", TailCounts(), seen)
     if begun is not None:
@@ -113,15 +119,16 @@ async def plan_partition(
     else:
         compared_to = await side.decided_end(to.at, to.topic_id)
         span = (to.cut, max(to.cut, compared_to))
-        flags = await _compared(side, tail, to, span, only_own=same is Same.NONE and not to.compacted)
+        only_own = same is Same.NONE and not to.compacted
+        flags = await _compared(side, tail, to, span, seen, only_own=only_own)
         if tail.origin.is_kept:
-            refuse_repeats(flags, f"{to.at} on {side.alias}")
+            refuse_repeats(flags, f"{to.at} on {side.alias}", same)
     records = _fitting(tail, to, flags, same or Same.CONTENT, side.alias)
     return PartitionPlan(tail, to, compared_to, flags, counted_tail(records, flags, commits), seen)
 
 
-def _begun(seen: Mapping[bytes, ReplayProgress], tail: Tail, to: Destination) -> ReplayProgress | None:
-    """What a tail's run has done in a partition; what was rolled back is compared again."""
+def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) -> ReplayProgress | None:
+    """What a tail's run has done in a partition; None: nothing, or it was rolled back."""
     found = seen.get(progress_key(tail.origin.run_id, to.at))
     return None if found is None or found.rolled_back_ms is not None else found
 
@@ -134,21 +141,23 @@ def _decided(log: ReplayLog, book: ReplayBook, begun: ReplayProgress) -> bytes:
 
 
 async def _compared(
-    side: ActiveSide, tail: Tail, to: Destination, span: tuple[int, int], *, only_own: bool
-) -> bytes:
+    side: ActiveSide, tail: Tail, to: Destination, span: tuple[int, int],
+    seen: Mapping[bytes, ReplayProgress], *, only_own: bool,
+) -> bytes:  # fmt: skip
     """The flags of a tail against a range of the new primary.
 
+    :param seen: what runs had done in the partition
     :param only_own: content and keys of clients do not matter, so the range may begin later
     """
-    flags = bytearray(tail.records)
-    if only_own:
-        span = (max(span[0], await side.start(to.at, to.topic_id)), span[1])
+    flags, kept = bytearray(tail.records), kept_before(tail, seen.values())
+    if only_own and (start := await side.start(to.at, to.topic_id)) > span[0]:
+        span, kept = (start, max(start, span[1])), kept._replace(is_readable=False)
     shares = shares_of(tail.records)
     for share in range(shares):
-        tally = ContentTally(tail.origin, share, shares)
+        tally = ContentTally(tail.origin, share, shares, kept)
         for record in tail.read():
             tally.expect(record)
-        await side.read(to.at, to.topic_id, span, tally.see)
+        await side.read(to.at, to.topic_id, span, tally.see, apart=Apart(kept.ids, tally.see_kept))
         for number, record in enumerate(tail.read()):
             flags[number] |= tally.flags(record)
     return bytes(flags)

@@ -36,6 +36,7 @@ PART: Final = 2_000_000
 _PROGRESS: Final = "progress"
 _FLAGS: Final = "flags"
 _QUARANTINE: Final = "quarantine"
+_ROLLED_BACK: Final = "rolled-back"
 
 
 @record
@@ -92,6 +93,11 @@ class ReplayProgress(Body):
     def key(self) -> bytes:
         """Its key in the topic."""
         return progress_key(self.run_id, self.at)
+
+    @property
+    def rolled_back_key(self) -> bytes:
+        """Its key once a replay of the same export begins, which has a progress of its own."""
+        return f"{_ROLLED_BACK}/{self.run_id}/{self.topic}/{self.partition}".encode()
 
     def encode(self) -> bytes:
         """The record as bytes."""
@@ -177,6 +183,8 @@ class ReplayBook:
     """The topic as read."""
 
     progress: dict[bytes, ReplayProgress] = field(default_factory=dict)
+    rolled_back: dict[bytes, ReplayProgress] = field(default_factory=dict)
+    """Of returns that were to keep tails, where a replay of the same export has begun since."""
     quarantines: dict[str, QuarantineRecord] = field(default_factory=dict)
     values: Mapping[bytes, bytes] = field(default_factory=dict)
     """All of it, by key."""
@@ -191,16 +199,22 @@ class ReplayBook:
         for key, value in values.items():
             kind = key.partition(b"/")[0].decode(errors="replace")
             if kind == _PROGRESS:
-                _own_key(key, progress := ReplayProgress.of(_parsed(key, value)))
+                progress = ReplayProgress.of(_parsed(key, value))
+                _own_key(key, progress.key)
                 book.progress[key] = progress
+            elif kind == _ROLLED_BACK:
+                progress = ReplayProgress.of(_parsed(key, value))
+                _own_key(key, progress.rolled_back_key)
+                book.rolled_back[key] = progress
             elif kind == _QUARANTINE:
-                _own_key(key, quarantine := QuarantineRecord.of(_parsed(key, value)))
+                quarantine = QuarantineRecord.of(_parsed(key, value))
+                _own_key(key, quarantine.key)
                 book.quarantines[quarantine.topic] = quarantine
         return book
 
     def of_partition(self, at: TopicPartition) -> dict[bytes, ReplayProgress]:
         """What all runs have done in a partition of the new primary."""
-        return {key: found for key, found in self.progress.items() if found.at == at}
+        return {key: found for key, found in (self.progress | self.rolled_back).items() if found.at == at}
 
     def flags(self, found: ReplayProgress) -> bytes:
         """What was decided about a tail.
@@ -217,6 +231,6 @@ def _parsed(key: bytes, value: bytes) -> Any:
         raise Malformed(f"{key.decode(errors='replace')}: {error}") from None
 
 
-def _own_key(key: bytes, found: ReplayProgress | QuarantineRecord) -> None:
-    if found.key != key:
-        raise Malformed(f"{key.decode(errors='replace')}: it is the record of {found.key.decode()}")
+def _own_key(key: bytes, own: bytes) -> None:
+    if own != key:
+        raise Malformed(f"{key.decode(errors='replace')}: it is the record of {own.decode()}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from drkit.clock import monotonic
@@ -24,7 +24,7 @@ from drkit.kafka.requests import (
 )
 from drkit.model import TopicPartition
 from drkit.replay.refusals import AGAIN, no_topic, not_authorized, refused_append
-from drkit.wire import Record, records_in, stamp, visible
+from drkit.wire import Record, records_in, split, stamp, visible
 
 T = TypeVar("T")
 _FETCH_BYTES: Final = 4 << 20
@@ -40,6 +40,13 @@ _DECIDED_SECONDS: Final = 75.0
 
 class NotYet(Exception):
     """The question may be asked again; the text says what was answered."""
+
+
+class Apart(NamedTuple):
+    """Producers whose records are passed elsewhere."""
+
+    ids: frozenset[int]
+    take: Callable[[Record], None]
 
 
 class ActiveSide:
@@ -159,11 +166,13 @@ class ActiveSide:
         take: Callable[[Record], None],
         *,
         committed: bool = True,
+        apart: Apart | None = None,
     ) -> None:
         """Pass every record of a range of offsets to `take`.
 
         :param span: half open; its end is not behind the partition's
         :param committed: without records of aborted transactions
+        :param apart: takes those of some producers instead
         :raises Refused: retention has removed the beginning, or the topic is another one
         :raises DrkitError: the partition does not answer, or refuses
         """
@@ -187,9 +196,13 @@ class ActiveSide:
             answer = await self.patiently(ask, at)
             aborted = aborted_in(answer) if committed else ()
             out = visible(answer.records, position, end, aborted=aborted)
+            others = _ranges_of(apart, answer.records)
             for chunk in out.chunks:
                 for record in records_in(chunk):
-                    take(record)
+                    if apart is not None and any(record.offset in some for some in others):
+                        apart.take(record)
+                    else:
+                        take(record)
             if out.next_source <= position:
                 raise Failed("a partition cannot be read", where=f"{at} on {self.alias}",
                              evidence=f"no batch at offset {position}", hint=AGAIN)  # fmt: skip
@@ -215,6 +228,14 @@ class ActiveSide:
             raise not_authorized("read", at, self.alias, code)
         if code:
             raise NotYet(error_name(code))
+
+
+def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
+    """The offsets of the batches that some producers wrote."""
+    if apart is None or not apart.ids:
+        return []
+    found = (header for header, _ in split(batches) if header.producer_id in apart.ids)
+    return [range(header.base_offset, header.next_offset) for header in found]
 
 
 def removed(at: TopicPartition, alias: str, wanted: int, start: int) -> Refused:

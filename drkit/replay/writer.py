@@ -23,7 +23,7 @@ from drkit.replay.compare import Same, fate_of
 from drkit.replay.kept import refuse_other_way
 from drkit.replay.late import LateKeys
 from drkit.replay.log import ReplayLog
-from drkit.replay.plan import PartitionPlan
+from drkit.replay.plan import PartitionPlan, begun_by
 from drkit.replay.producers import TailProducers
 from drkit.replay.progress import ReplayProgress, packed, part_keys
 from drkit.replay.refusals import AGAIN, refused_append, taken
@@ -147,10 +147,11 @@ class PartitionReplay:
         await self._begin_epoch()
         book = await self._log.read(self._side, self._log_id, decided=True)
         seen = book.of_partition(self._plan.to.at)
-        refuse_other_way(self._plan.tail, seen.values(), f"{self._plan.to.at} on {self._side.alias}")
-        self._progress = seen.get(self._new().key)
-        if self._plan.tail.origin.is_kept and self._progress is not None and self._progress.rolled_back_ms:
+        found = seen.get(self._new().key)
+        if self._plan.tail.origin.is_kept and found is not None and found.rolled_back_ms is not None:
             raise taken(self._plan.to.at, self._side.alias, "the return that keeps the tail was rolled back")
+        refuse_other_way(self._plan.tail, seen.values(), f"{self._plan.to.at} on {self._side.alias}")
+        self._progress = begun_by(self._plan.tail, self._plan.to, seen)
 
     # -- one attempt --------------------------------------------------------------------------------
 
@@ -189,7 +190,10 @@ class PartitionReplay:
         await self._transactions.add([self._log.at])
         for part in packed(begun.run_id, begun.at, self._plan.flags):
             await self._produce_log([part])
-        await self._produce_log([(begun.key, begun.encode())])
+        written: list[tuple[bytes, bytes | None]] = [(begun.key, begun.encode())]
+        if (left := self._plan.rolled_back) is not None:
+            written += [(left.rolled_back_key, left.encode())]
+        await self._produce_log(written)
         await self._transactions.end(commit=True)
         self._progress = begun
 

@@ -81,7 +81,7 @@ def roll_back_kept_tails(
     roll_back_kept(context.target_settings, context.flow, run_id, kept)
     note = (
         f"exported records that were appended to {context.flow.target} stay there: {first_of(done)}; when"
-        " it returns, --disposition TOPIC=replay --same content appends only what is missing"
+        " it returns, --disposition TOPIC=replay appends only what is missing"
     )
     return [note]
 

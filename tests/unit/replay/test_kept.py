@@ -40,12 +40,12 @@ def test_its_progress_names_the_producers_and_where_it_ends() -> None:
 
 
 def test_nothing_of_it_may_be_there() -> None:
-    refuse_repeats(bytes([0, TailFlag.KEY_CHANGED, 0]), "s")
+    refuse_repeats(bytes([0, TailFlag.KEY_CHANGED, 0]), "s", None)
     with pytest.raises(Refused, match="keep leaves none out") as caught:
-        refuse_repeats(bytes([0, TailFlag.ALIKE | TailFlag.KEY_CHANGED]), "s")
+        refuse_repeats(bytes([0, TailFlag.ALIKE | TailFlag.KEY_CHANGED]), "s", Same.CONTENT)
     assert "--same none" in caught.value.hint
     with pytest.raises(Refused, match="were replayed before") as caught:
-        refuse_repeats(bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s")
+        refuse_repeats(bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s", None)
     assert caught.value.evidence.startswith("1 of 2 records")
 
 
