@@ -145,7 +145,7 @@ class Runs:
         :param journal: records effects; without one effects are refused
         """
         known = self._context or self._new_context(scope, RunRequest(), NoJournal(), _NO_DECISION)
-        self._context = replace(known, scope=scope, journal=journal or NoJournal())
+        self._context = replace(known, scope=scope, journal=journal or NoJournal(), run_id="")
         return self._context
 
     @property
@@ -248,6 +248,7 @@ def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
             "it is too late to decide otherwise: topics of the return have begun",
             where=f"run {run.run_id}",
             evidence=first_of(late),
-            hint=f"{RETURN.command} --resume without these; what is discarded can be replayed later: drkit"
-            " replay --from MANIFEST",
+            hint=f"{RETURN.command} --abort, then a return of the topics that had not begun may decide"
+            f" otherwise; or {RETURN.command} --resume without these; what is discarded can be replayed"
+            " later: drkit replay --from MANIFEST",
         )

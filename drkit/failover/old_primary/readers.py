@@ -8,6 +8,7 @@ from typing import Any, Final
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
+from drkit.failover.core.again import again
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse_flow
@@ -36,8 +37,8 @@ def refuse_readers(context: Context, source: RawCluster, topics: Collection[str]
             " what comes back",
             where=context.flow.source,
             evidence=first_of(f"{g}: {m}" for g, m in sorted(members.items())),
-            hint="stop or repoint these consumers, then: drkit reprotect --resume; members that are not"
-            " reached by anybody: drkit reprotect --resume --evict-readers",
+            hint=f"stop or repoint these consumers, then: {again(context)}; members that are not reached by"
+            f" anybody: {again(context, '--evict-readers')}",
         )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
+from drkit.failover.core.again import again
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
@@ -108,7 +109,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             "the old primary stopped answering",
             where=context.flow.source,
             evidence=found.unanswered,
-            hint="drkit reprotect --resume",
+            hint=again(context),
         )
     _refuse_other_copies(context, found.tails)
     unclear = [
@@ -120,8 +121,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             f"{counted(len(unclear), 'partition')} of the old primary cannot be compared",
             where=context.flow.source,
             evidence=first_of(some),
-            hint="check its brokers; a transaction that stays open: drkit fence pay; then: drkit reprotect"
-            " --resume",
+            hint=f"check its brokers; a transaction that stays open: drkit fence pay; then: {again(context)}",
         )
     return {TopicPartition(t.topic, t.partition): t for t in found.tails}
 

@@ -33,7 +33,7 @@ async def first_record(cluster: RawCluster, at: TopicPartition, span: tuple[int,
                 "a partition cannot be read",
                 where=f"{at} on {cluster.alias}",
                 evidence=f"offset {offset}: {error_name(answer.error_code)}",
-                hint="check the cluster, then: drkit reprotect --resume",
+                hint="check the cluster, then: drkit reprotect, with --resume where a run is under way",
             )
         found = visible(answer.records or b"", offset, end, aborted=aborted_in(answer))
         if found.chunks:

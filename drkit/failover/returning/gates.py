@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
+from drkit.failover.core.again import again
 from drkit.failover.core.choices import EVERY_TOPIC, Method
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import scope_positions
@@ -28,7 +28,6 @@ from drkit.model import TopicPartition
 from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
-_AGAIN: Final = f"{RETURN.command} --resume"
 _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREATED})
 """Classes of partitions whose records, if any, are not those that were copied."""
 Methods = Mapping[TopicPartition, Method]
@@ -64,8 +63,8 @@ def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) ->
             "the old primary has partitions that the new one has not",
             where=context.flow.source,
             evidence=first_of(more),
-            hint=f"give the topic as many partitions on {context.flow.target}, then: {_AGAIN}; or export what"
-            " is there, and delete the topic on the old primary",
+            hint=f"give the topic as many partitions on {context.flow.target}, then: {again(context)}; or"
+            " export what is there, and delete the topic on the old primary",
         )
 
 
@@ -76,7 +75,7 @@ def _refuse_delta(context: Context, unsound: Mapping[TopicPartition, Unsound], m
             "the method delta would leave records in front of those of the new primary, or without them",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=f"{_AGAIN} --method TOPIC=rebuild, or =trim",
+            hint=f"{again(context, '--method TOPIC=rebuild')}, or =trim",
         )
 
 
@@ -91,7 +90,7 @@ def _refuse_short_copies(
             "the new primary has lost records that it had when it was promoted: nothing can be trimmed there",
             where=context.flow.target,
             evidence=first_of(short),
-            hint=f"{_AGAIN} --method TOPIC=rebuild, with --disposition TOPIC=replay for these",
+            hint=f"{again(context, '--method TOPIC=rebuild')}, with --disposition TOPIC=replay for these",
         )
 
 
@@ -105,7 +104,7 @@ def _refuse_compacted(context: Context, methods: Methods) -> None:
             "a compacted topic cannot be trimmed: the newest value of a key may be an early record",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=f"{_AGAIN} --method {wrong[0]}=rebuild",
+            hint=again(context, f"--method {wrong[0]}=rebuild"),
         )
 
 
@@ -128,7 +127,7 @@ def refuse_lagging_replicas(context: Context, topics: Iterable[str]) -> None:
             "the new primary has replicas that are not in sync, and would have the only copy",
             where=context.flow.target,
             evidence=first_of(lagging),
-            hint=f"let its replicas catch up, then: {_AGAIN}",
+            hint=f"let its replicas catch up, then: {again(context)}",
         )
 
 
@@ -140,7 +139,7 @@ def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None
             where=context.flow.target,
             evidence=first_of(early),
             hint="let them read on, past the moment of the failover; or the method rebuild, which keeps every"
-            f" position: {_AGAIN} --method TOPIC=rebuild",
+            f" position: {again(context, '--method TOPIC=rebuild')}",
         )
 
 
@@ -212,7 +211,7 @@ def _refuse_lost_history(context: Context, rebuilt: set[TopicPartition]) -> None
             "the old primary has earlier records than the new one: a rebuilt partition would lose them",
             where=context.flow.source,
             evidence=first_of(lost),
-            hint=f"give them up by name: {_AGAIN} --give-up-history TOPIC",
+            hint=f"give them up by name: {again(context, '--give-up-history TOPIC')}",
         )
 
 
@@ -234,7 +233,7 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
                 "where a partition of the new primary begins is unknown",
                 where=str(w.target),
                 evidence="its leader does not answer",
-                hint=_AGAIN,
+                hint=again(context),
             )
         if not isinstance(place, PartitionPosition) or w.source not in starts or not len(place.segments):
             continue

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.export.check import check_files
 from drkit.export.hole import HoleKind
+from drkit.failover.core.again import again
 from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.tails import Unsound
@@ -22,7 +22,6 @@ from drkit.model import TopicPartition
 from drkit.offsets.translation import PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
-_AGAIN: Final = f"{RETURN.command} --resume"
 Methods = Mapping[TopicPartition, Method]
 
 
@@ -45,7 +44,7 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
             "the method keep makes the tail a part of both logs, and another disposition was chosen",
             where=context.flow.name,
             evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
-            hint=f"{_AGAIN} --disposition {others[0]}=replay; or --method {others[0]}=rebuild",
+            hint=f"{again(context, f'--disposition {others[0]}=replay')}; or --method {others[0]}=rebuild",
         )
     _refuse_compacted(context, topics)
     _refuse_unfinished(context, kept)
@@ -70,7 +69,7 @@ def _refuse_unclear(
             "the method keep needs a proven beginning, and records behind it that only the old primary has",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=f"{_AGAIN} --method {min(topics)}=rebuild",
+            hint=again(context, f"--method {min(topics)}=rebuild"),
         )
 
 
@@ -98,7 +97,7 @@ def _refuse_compacted(context: Context, topics: Collection[str]) -> None:
             "a tail of a compacted topic cannot be kept: each side would have another newest value of a key",
             where=context.flow.source,
             evidence=first_of(sorted(wrong)),
-            hint=f"{_AGAIN} --method {min(wrong)}=rebuild",
+            hint=again(context, f"--method {min(wrong)}=rebuild"),
         )
 
 
@@ -117,7 +116,7 @@ def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> No
             "the copy had not passed an earlier tail that a return has kept",
             where=context.flow.name,
             evidence=first_of(wrong),
-            hint=f"{_AGAIN} --method {min(kept).topic}=rebuild",
+            hint=again(context, f"--method {min(kept).topic}=rebuild"),
         )
 
 
@@ -139,5 +138,5 @@ def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
             "records of the new primary stand in a tail that is to be kept",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=f"{_AGAIN} --method {min(topics)}=rebuild",
+            hint=again(context, f"--method {min(topics)}=rebuild"),
         )

@@ -8,9 +8,10 @@ from uuid import UUID
 
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
+from drkit.failover.core.again import again
 from drkit.failover.core.choices import EVERY_TOPIC, Method
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
@@ -130,7 +131,7 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
             where=context.flow.target,
             evidence=first_of(gone),
             hint="raise the retention of these topics there; give up by name what is gone:"
-            f" {RETURN.command} --resume --give-up-history TOPIC",
+            f" {again(context, '--give-up-history TOPIC')}",
         )
 
 
@@ -160,7 +161,7 @@ def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[Topic
             "where a partition of the new primary begins is unknown",
             where=str(silent[0]),
             evidence="its leader does not answer",
-            hint="check the cluster, then: drkit reprotect --resume",
+            hint=f"check the cluster, then: {again(context)}",
         )
     return found
 

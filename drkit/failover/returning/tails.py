@@ -77,6 +77,6 @@ def method_of(chosen: str | None, *, is_sound: bool) -> Method:
     :param chosen: for its topic; None: nothing
     :param is_sound: whether the new primary's records may simply follow
     """
-    if chosen is None or (chosen == Method.TRIM and is_sound):
+    if chosen is None or (chosen in {Method.TRIM, Method.KEEP} and is_sound):
         return Method.DELTA if is_sound else Method.REBUILD
     return Method(chosen)

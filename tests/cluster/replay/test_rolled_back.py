@@ -1,4 +1,4 @@
-"""A return that was to keep a tail is rolled back partway; then the tail is replayed, beside equal records."""
+"""A return that was to keep a tail is rolled back partway, then it is replayed, beside equal records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A return that was to keep a tail is rolled back partway, then it is replayed: each record once. No broker."""
+"""A return that was to keep a tail is rolled back partway; then it is replayed, each record once. Pure."""
 
 from __future__ import annotations
 

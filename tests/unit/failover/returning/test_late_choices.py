@@ -29,8 +29,9 @@ def run_of(**more: Any) -> Any:
     ],
 )
 def test_another_choice_is_refused_once_topics_may_have_begun(added: RunRequest) -> None:
-    with pytest.raises(Refused, match="too late to decide otherwise"):
+    with pytest.raises(Refused, match="too late to decide otherwise") as caught:
         refuse_late_choices(run_of(), added)
+    assert caught.value.hint.startswith("drkit reprotect --abort")
     refuse_late_choices(run_of(is_final=False), added)
     refuse_late_choices(run_of(table=FAILOVER), added)
 

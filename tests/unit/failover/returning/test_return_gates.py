@@ -37,17 +37,20 @@ def refusal(
     *,
     incomplete: IncompleteRecord | None = None,
     more: Mapping[TopicPartition, Method] = MappingProxyType({}),
+    run_id: str = "",
     **request: Any,
 ) -> Refused:
     """The refusal of a method for a partition.
 
     :param incomplete: what an aborted return has left
     :param more: other partitions
+    :param run_id: of the run that is under way
     """
     context: Any = SimpleNamespace(
         flow=SimpleNamespace(name="p->s", source="p", target="s"),
         scope=Scope({"t": "t"}, (), whole_flow=False),
         request=RunRequest(**request),
+        run_id=run_id,
         state=SimpleNamespace(get=lambda *_: incomplete),
     )
     at = TopicPartition("t", 0)
@@ -65,6 +68,14 @@ def test_partitions_that_only_the_old_primary_has_are_refused() -> None:
 
 def test_a_partition_that_is_not_the_beginning_of_the_other_does_not_continue() -> None:
     assert "the method delta would leave records" in refused(DIVERGED, Method.DELTA)
+
+
+def test_a_refusal_names_a_command_that_can_be_typed_now() -> None:
+    """Before a run begins there is nothing to resume."""
+    for method in (Method.DELTA, Method.KEEP):
+        tail = DIVERGED._replace(proven=False)
+        assert refusal(tail, method).hint.startswith("drkit reprotect --flow 'p->s' --method")
+        assert refusal(tail, method, run_id="r1").hint.startswith("drkit reprotect --resume --method")
 
 
 def test_a_copy_that_lost_records_is_not_trimmed() -> None:
@@ -144,14 +155,14 @@ def test_what_may_continue(tail: PartitionDivergence, *, proven: bool, back: int
 
 @pytest.mark.parametrize("chosen", [None, *Method])
 @pytest.mark.parametrize("is_sound", [True, False])
-def test_the_default_is_exact_and_a_sound_partition_is_never_trimmed(
+def test_the_default_is_exact_and_a_sound_partition_just_continues(
     chosen: str | None, *, is_sound: bool
 ) -> None:
     found = method_of(chosen, is_sound=is_sound)
     if chosen is None:
         assert found is (Method.DELTA if is_sound else Method.REBUILD)
-    elif chosen == Method.TRIM:
-        assert found is (Method.DELTA if is_sound else Method.TRIM)
+    elif chosen in {Method.TRIM, Method.KEEP}:
+        assert found is (Method.DELTA if is_sound else Method(chosen))
     else:
         assert found == chosen
 
