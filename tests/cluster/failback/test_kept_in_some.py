@@ -56,7 +56,7 @@ class Typist:
 
 
 @pytest.mark.wide
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_topic_with_a_tail_in_one_partition_or_none(
     module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path, orchestrators: Orchestrators
 ) -> None:
