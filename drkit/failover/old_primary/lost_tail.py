@@ -43,6 +43,19 @@ def note_saved(context: Context, manifest: Manifest, path: str) -> None:
             context.state.put(record, name)
 
 
+def forget_saved(context: Context) -> None:
+    """Forget the exports of topics that are home: all that they have is decided about, and done.
+
+    What a person has still to append has a record of its own. Repeated, it changes nothing.
+
+    :raises DrkitError: the state cannot be written
+    """
+    context.state.load()
+    for each in list(_saved(context)):
+        if each.topic in context.scope.topics:
+            context.state.delete(SavedTailRecord, each.name)
+
+
 def _removed(partition: PartitionExport) -> int:
     """How many offsets were gone already when a partition was exported: those of its beginning."""
     return sum(part.holes.get(HoleKind.REMOVED, 0) for part in partition.parts)
