@@ -15,7 +15,8 @@ from drkit.failover.journal.file import open_kept, path_of
 _CLIENTS_AGAIN = StepName.REPOINT
 _NOTHING_LEFT = {
     FAILOVER.name: "nothing is left of it: the flow continues as before",
-    RETURN.name: "nothing is left of it: the old primary is fenced as before, the new one not protected",
+    RETURN.name: "nothing is left of it but its records: the old primary is fenced, and removes by its own"
+    " retention, as before; the new one is not protected",
 }
 _PAGES = {
     FAILOVER.name: "docs/how-to/night.md",

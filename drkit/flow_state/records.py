@@ -32,6 +32,12 @@ from drkit.flow_state.kinds.run import (
     StandbyRecord,
 )
 from drkit.flow_state.kinds.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
+from drkit.flow_state.kinds.tails import (
+    IncompleteRecord,
+    SavedTailRecord,
+    TailRecord,
+    UnreplayedRecord,
+)
 from drkit.flow_state.kinds.topics import (
     ConfigsRecord,
     EventRecord,
@@ -45,10 +51,7 @@ from drkit.flow_state.kinds.topics import (
 from drkit.flow_state.kinds.turns import (
     CutRecord,
     HeldSettingsRecord,
-    IncompleteRecord,
     ReturnRecord,
-    TailRecord,
-    UnreplayedRecord,
     WrittenRecord,
 )
 
@@ -83,6 +86,7 @@ __all__ = [
     "ReturnRecord",
     "Role",
     "RoleRecord",
+    "SavedTailRecord",
     "SkipsRecord",
     "SourceSeenRecord",
     "SpeedRecord",
@@ -101,9 +105,9 @@ KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
     FormerSourcesRecord, SkipsRecord, SpeedRecord, SourceSeenRecord, CheckpointsRecord, GenerationRecord,
     RoleRecord, ConfigsRecord, TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord,
-    HeldSettingsRecord, UnreplayedRecord, WrittenRecord, VerifiedRecord, EventRecord, PromotionRecord,
-    PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord, PendingLift,
-    ControlKeyRecord, StandbyRecord,
+    HeldSettingsRecord, UnreplayedRecord, SavedTailRecord, WrittenRecord, VerifiedRecord, EventRecord,
+    PromotionRecord, PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord,
+    PendingLift, ControlKeyRecord, StandbyRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

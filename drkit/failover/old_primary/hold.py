@@ -61,6 +61,28 @@ def hold(context: Context, topics: Collection[str]) -> int:
     return len(before)
 
 
+def hold_again(context: Context, topics: Collection[str]) -> list[str]:
+    """Hold once more what this run has held, where somebody has changed it meanwhile. It may be repeated.
+
+    :param topics: by their names on the old primary; those that are not held are left out
+    :returns: what it has found changed, with its values
+    :raises DrkitError: the old primary does not answer, or refuses
+    """
+    before = {t: values for t, values in held(context).items() if t in topics}
+    if not before:
+        return []
+    cluster = Cluster.connect(context.source_settings)
+    changes: Before = {}
+    found = []
+    for t, configs in sorted(topic_configs(cluster, before).items()):
+        now = {name: own_value(configs, name) for name in before[t]}
+        changes[t] = {name: KEEPING_ALL[name] for name in before[t] if now[name] != KEEPING_ALL[name]}
+        found += [f"{t}: {name}={now[name]}" for name in changes[t]]
+    changes = {t: values for t, values in changes.items() if values}
+    _judge(context, alter_topic_configs(cluster, changes), "held")
+    return found
+
+
 def held(context: Context) -> Before:
     """What was held by this run, with the values of before."""
     effect = context.effects(StepName.CONTACT).get(HOLD)

@@ -21,7 +21,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
 from drkit.failover.old_primary.emptied import empty_topic, note_incomplete, refuse_risen
 from drkit.failover.old_primary.guard import GUARD, keep_guard
-from drkit.failover.old_primary.hold import release
+from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now
 from drkit.failover.returning.deciding import decided
@@ -80,6 +80,7 @@ class BeginStep:
         with reverse(context) as back:
             self._introduce(context, back)
             left = not_returned(context)
+            again = hold_again(context, left)
             # A process that was killed may have let the last of these be copied, and done nothing more.
             others = self._ended(context, [t for t in context.scope.topics if t not in left])
             if together := [t for t in left if t not in emptied | keeps]:
@@ -91,6 +92,8 @@ class BeginStep:
         some = counted(len(pairs(context)), "partition")
         back_flow = f"{context.flow.target}->{context.flow.source}"
         notes = [f"{back_flow} begins at the end of {some}", *self._fence_notes(context), *others]
+        if again:
+            notes.append(f"set while it was held, and held again: {first_of(again)}")
         if kept := sum(m is Method.KEEP for m in methods.values()):
             ends = context.flow.source, context.flow.target
             notes.append(
@@ -165,6 +168,7 @@ class BeginStep:
         ends = context.result(StepName.COMPARE).get("ends", {})
         up_to = {at: ends[str(at)] for at, m in methods.items()
                  if at.topic in topics and m.empties and str(at) in ends}  # fmt: skip
+        kept_at = [at for at, m in methods.items() if at.topic in topics and m is Method.KEEP]
         if not {GUARD + which, LIFT + which} & context.effects(self.name).keys():
             # From here to the seeds nothing can be written: the fence stands.
             look.standing(topics)
@@ -176,15 +180,17 @@ class BeginStep:
                 if up_to:
                     empty_topic(context, topic, {at.partition: end for at, end in up_to.items()})
             kept: dict[TopicPartition, AppendedTail] = {}
-            if any(at.topic in topics and m is Method.KEEP for at, m in methods.items()):
+            if kept_at:
                 [topic] = topics
                 look.saved(topic)
+                look.whole(kept_at)
                 kept = append_kept(context, topic)
                 look.standing(topics)
             seed(context, back, topics, methods, SEEDS + which, kept)
             refuse_risen(context, up_to)
         keep_guard(context, back, topics, GUARD + which)
         self._lift(context, topics, LIFT + which)
+        look.whole(kept_at)
         self._may_copy(context, back, topics)
         return self._ended(context, topics)
 

@@ -212,4 +212,6 @@ def _notes(
         return
     records = sum(u.tail.records for u in wrong)
     yield f"{counted(records, 'record', 'is')} only on {alias}; {counted(clean, 'partition', 'is')} as copied"
+    if removed := [f"{u.at}: {counted(u.tail.removed, 'offset')}" for u in wrong if u.tail.removed]:
+        yield f"of what was not copied, the retention of {alias} has removed some: {first_of(removed)}"
     yield first_of(f"{u.at}: {u.why}" for u in wrong)

@@ -23,6 +23,7 @@ from drkit.failover.old_primary.identity import forget_another, identify, is_ano
 from drkit.failover.old_primary.late_fence import LateFence, not_answering
 from drkit.failover.old_primary.readers import refuse_readers
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
+from drkit.failover.returning.tails import of_json
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
@@ -100,8 +101,9 @@ class ContactStep:
         freed = release(context, not_returned(context))
         forget_another(context)
         note = f"{counted(len(freed.topics), 'topic')} of {context.flow.source} no longer held"
-        evidence = {"pending": "; ".join(freed.notes())} if freed.kept else {}
-        return StepResult(evidence, (note, *freed.notes()))
+        notes = [*freed.notes(), *_runs_again(context, freed.topics)]
+        evidence = {"pending": "; ".join(notes)} if notes else {}
+        return StepResult(evidence, (note, *notes))
 
     def _names(self, context: Context) -> None:
         """Refuse names that the reverse flow would not give back."""
@@ -137,6 +139,25 @@ class ContactStep:
                 hint=f"find out who writes there, or whose transaction it is, then: {_AGAIN}",
             )
         return {str(at): e.end for at, e in sorted(then.items())}
+
+
+def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
+    """Where the old primary may remove again what only it has, and what stops that.
+
+    :param topics: those that are no longer held
+    """
+    compared = context.result(StepName.COMPARE)
+    tails = {u.at.topic for u in of_json(compared.get("unsound", ())) if u.has_tail}
+    wrong = sorted(set(topics) & tails if compared else topics)
+    if not wrong:
+        return []
+    alias = context.flow.source
+    note = (
+        f"the retention and the cleaner of {alias} work again, and may remove what only it has of"
+        f" {first_of(wrong)}: {RETURN.command} --flow '{context.flow.name}' --export-to PLACE --until-export"
+        " keeps it again, and saves it"
+    )
+    return [note]
 
 
 def _answering(context: Context) -> RawCluster:

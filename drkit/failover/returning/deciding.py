@@ -16,13 +16,14 @@ from drkit.failover.core.choices import EVERY_TOPIC, Disposition, Method, choice
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.returning.gates import refuse_methods
-from drkit.failover.returning.keep_gates import refuse_copied_back
-from drkit.failover.returning.replays import planned_replay, to_replay
+from drkit.failover.old_primary.gone import Gone
+from drkit.failover.old_primary.lost_tail import gone_of, is_given_up, note_decided
+from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_methods
+from drkit.failover.returning.replays import is_left, left_notes, refuse_replays
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.seeds import refuse_removed
 from drkit.failover.returning.tails import Unsound, method_of, of_json
-from drkit.flow_state.records import IncompleteRecord, TailRecord
+from drkit.flow_state.records import TailRecord
 from drkit.model import TopicPartition
 
 DECISION: Final = "decision"
@@ -70,12 +71,17 @@ class DecideStep:
         methods = methods_of(context, found)
         refuse_methods(context, found, methods)
         refuse_removed(context, context.scope.topics)
+        lost = gone_of(context, (u.tail for u in found))
+        refuse_keep_of_gone(context, lost, methods)
         open_ = undecided(context, found, methods)
-        context.journal.found[self.name] = {"topics": _chosen(context, found, methods)}
+        context.journal.found[self.name] = {"topics": _chosen(context, found, methods, lost)}
         lines = [
             StepEffect(f"{_said(m)} {counted(n, 'partition')}", f"{context.flow.source}: {topic}", why)
             for topic, m, n, why in _by_method(found, methods)
         ]
+        alias = context.flow.source
+        for topic, each in sorted(lost.items()):
+            lines.append(StepEffect(f"{alias} has lost records", f"{alias}: {topic}", each.in_words))
         if open_ is not None:
             lines.append(StepEffect("somebody decides first", context.flow.name, open_.evidence))
         return lines
@@ -92,19 +98,24 @@ class DecideStep:
         methods = methods_of(context, found)
         refuse_methods(context, found, methods)
         refuse_removed(context, context.scope.topics)
+        lost = gone_of(context, (u.tail for u in found))
+        refuse_keep_of_gone(context, lost, methods)
         if (error := undecided(context, found, methods)) is not None:
             raise error
-        chosen = _chosen(context, found, methods)
+        chosen = _chosen(context, found, methods, lost)
         if not chosen:
             return StepResult({"topics": {}})
-        _refuse_replays(context, chosen)
+        refuse_replays(context, chosen, lost)
         reason, by = context.request.reason, person()
-        left = _left_notes(context, chosen)
+        left = left_notes(context, chosen)
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
+            note_decided(context, lost, chosen, by)
         notes = [f"decided by {by}: {reason}" if reason else f"decided by {by}"]
         for topic, decision in sorted(chosen.items()):
-            what = decision["disposition"] or "nothing is given up"
+            what = decision["disposition"] or ("" if topic in lost else "nothing is given up")
+            gone = lost[topic].in_words if topic in lost else ""
+            what = "; ".join(filter(None, (what, gone)))
             kinds = sorted({str(m) for m in decision["methods"].values()})
             notes.append(f"{topic}: {what}; {', '.join(kinds)}")
         return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left))
@@ -120,9 +131,7 @@ class DecideStep:
     def _note(self, context: Context, chosen: Mapping[str, Mapping[str, Any]], by: str) -> None:
         for topic, decision in chosen.items():
             known = context.state.get(TailRecord, topic)
-            is_kept = known is not None and (
-                known.run_id == context.run_id or _is_left(context, topic, known)
-            )
+            is_kept = known is not None and (known.run_id == context.run_id or is_left(context, topic, known))
             known = known if is_kept else None
             context.state.put(
                 TailRecord(
@@ -139,21 +148,6 @@ class DecideStep:
                 ),
                 topic,
             )
-
-
-def _is_left(context: Context, topic: str, known: TailRecord) -> bool:
-    """Whether an aborted return has emptied a topic: its records are in that run's export only."""
-    return bool(known.manifest) and context.state.get(IncompleteRecord, topic) is not None
-
-
-def _left_notes(context: Context, topics: Iterable[str]) -> list[str]:
-    """Where the records are that an aborted return has deleted, and what appends them."""
-    notes = []
-    for topic in sorted(topics):
-        known = context.state.get(TailRecord, topic)
-        if known is not None and _is_left(context, topic, known):
-            notes.append(to_replay(str(known.manifest), [topic]))
-    return notes
 
 
 def unsound_of(context: Context) -> list[Unsound]:
@@ -183,18 +177,31 @@ def undecided(
     """What somebody has to decide before anything is destroyed; None: nothing."""
     tails: dict[str, int] = {}
     found = list(found)
+    gone = gone_of(context, (u.tail for u in found))
     for u in found:
         if u.has_tail and choice_for(context.request.dispositions, u.at.topic) is None:
             tails[u.at.topic] = tails.get(u.at.topic, 0) + u.tail.records
+    for topic, each in gone.items():
+        if each.exported and choice_for(context.request.dispositions, topic) is None:
+            tails[topic] = tails.get(topic, 0) + each.records
+    lost = [g for t, g in sorted(gone.items()) if g.lost and not is_given_up(context.request, t)]
     no_reason = any(m.empties for m in methods.values()) and not context.request.reason
-    if not tails and not no_reason:
+    if not (tails or lost or no_reason):
         return None
-    asked = [f"{t}: what becomes of {counted(n, 'record')}" for t, n in sorted(tails.items())]
+    asked = [
+        f"{t}: what becomes of {counted(n, 'record')}"
+        + (f", of which {gone[t].in_words}" if t in gone and gone[t].exported else "")
+        for t, n in sorted(tails.items())
+    ]
+    asked += [f"{g.topic}: {g.in_words}" for g in lost]
     emptied = sum(m.empties for m in methods.values())
     whys = [f"{u.at}: {u.why}" for u in found if u.at in methods and methods[u.at].empties]
     some = f" ({first_of(whys)})" if whys else ""
     asked += [f"why {counted(emptied, 'partition', 'is')} emptied{some}"] if no_reason else []
     options = " --disposition TOPIC=discard|replay|quarantine" if tails else ""
+    if lost:
+        name = lost[0].topic
+        options += f" --disposition {name}=discard, or what is left with --give-up-history {name}"
     error = Undecided(
         "somebody has to decide before the old primary's partitions are emptied",
         where=context.flow.source,
@@ -224,31 +231,17 @@ def decided(context: Context) -> dict[str, TopicDecision]:
 
 
 def _chosen(
-    context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
-) -> dict[str, dict[str, Any]]:
-    with_tail = {u.at.topic for u in found if u.has_tail}
+    context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method],
+    lost: Mapping[str, Gone],
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    exported = {t for t, g in lost.items() if g.exported}
+    with_tail = {u.at.topic for u in found if u.has_tail} | exported
     chosen: dict[str, dict[str, Any]] = {}
-    for topic in sorted({at.topic for at in methods}):
+    for topic in sorted({at.topic for at in methods} | exported):
         said = choice_for(context.request.dispositions, topic) if topic in with_tail else None
         mine = {at.partition: m for at, m in sorted(methods.items()) if at.topic == topic}
         chosen[topic] = TopicDecision(Disposition(said) if said else None, mine).to_json()
     return chosen
-
-
-def _refuse_replays(context: Context, chosen: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse what could not be replayed later, while everything is where it was.
-
-    :raises Refused: records of a topic may not be appended to the new primary
-    """
-    kept = [t for t, d in chosen.items() if Method.KEEP in d["methods"].values()]
-    for disposition in (Disposition.REPLAY, Disposition.QUARANTINE):
-        if topics := [t for t, d in chosen.items() if d["disposition"] == disposition and t not in kept]:
-            with planned_replay(context, disposition, topics):
-                pass
-    if kept:
-        refuse_copied_back(context, kept)
-        with planned_replay(context, Disposition.REPLAY, kept, kept=True):
-            pass
 
 
 def _refuse_unknown(context: Context) -> None:

@@ -1,7 +1,7 @@
 """EXPORT: the records that only the old primary has go to files, which a second job reads back.
 
-Their manifest's hash goes into the journal and into the flow's state on the new primary. Without such records
-nothing is done.
+Their manifest's hash goes into the journal and into the flow's state on the new primary. There each export
+stays on record: the old primary may lose the records later. Without such records nothing is done.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.loss.tails import copied_back, terms_of
+from drkit.failover.old_primary.lost_tail import note_saved
 from drkit.failover.returning.tails import Unsound, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
@@ -85,7 +86,13 @@ class ExportStep:
         """See :class:`drkit.failover.core.step.Step`: the files stay."""
         effect = context.effects(self.name).get(EXPORT)
         manifest = ((effect or {}).get("result") or {}).get("manifest")
-        return StepResult({}, (f"the export stays: {manifest}",) if manifest else ())
+        if not manifest:
+            return StepResult()
+        note = (
+            f"the export stays: {manifest}; the next return decides about its records also where"
+            f" {context.flow.source} has lost them"
+        )
+        return StepResult({"pending": note}, (note,))
 
     def _ranges(self, context: Context, found: Sequence[Unsound]) -> list[TailRange]:
         source = context.source()
@@ -109,6 +116,7 @@ class ExportStep:
                 sha256=done.sha256,
             )
             context.state.put(record, topic)
+        note_saved(context, done.manifest, done.path)
 
 
 def tails_of(context: Context) -> list[Unsound]:

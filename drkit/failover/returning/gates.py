@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
@@ -54,6 +54,22 @@ def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods)
     copied = {at for at in emptied if at not in unsound or unsound[at].tail.found not in _NOTHING_COPIED}
     if rebuilt := {at for at in copied if emptied[at] is Method.REBUILD}:
         _refuse_lost_history(context, rebuilt)
+
+
+def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Methods) -> None:
+    """Refuse the method keep for a tail of which the old primary has lost a part: it is not all of the tail.
+
+    :param lost: topics of which something is gone
+    :raises Refused: one is to be kept
+    """
+    wrong = sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost})
+    if wrong:
+        raise Refused(
+            "a tail of which the old primary has lost records cannot be kept",
+            where=context.flow.source,
+            evidence=first_of(wrong),
+            hint=f"{_AGAIN} --method {wrong[0]}=rebuild --disposition {wrong[0]}=replay",
+        )
 
 
 def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) -> None:

@@ -22,6 +22,7 @@ from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster
+from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
 from drkit.status.lag.source import Ends
 
@@ -64,6 +65,30 @@ class LastLook:
                 where=context.flow.source,
                 evidence=first_of(wrong),
                 hint=f"find out who writes there; then {_ABORT}",
+            )
+
+    def whole(self, kept: Collection[TopicPartition]) -> None:
+        """Refuse tails that are to be kept and that the old primary has lost a part of.
+
+        Its log ends where it did (:meth:`standing`), so what begins before the tail has all of it.
+
+        :param kept: partitions of the old primary
+        :raises Refused: one begins behind the first record of its tail, or does not tell
+        """
+        context, source = self._context, self._context.source(0.0)
+        if not kept:
+            return
+        ends: dict[TopicPartition, Ends] = (
+            context.run(ends_now, source, {at.topic for at in kept})[0] if source is not None else {}
+        )
+        firsts = {u.at: u.span[0] for u in tails_of(context)}
+        if wrong := not_whole({at: firsts.get(at) for at in kept}, {at: e.start for at, e in ends.items()}):
+            raise Refused(
+                "the old primary has lost records of a tail that is to be kept",
+                where=context.flow.source,
+                evidence=first_of(wrong),
+                hint=f"the export has them: {RETURN.command} --abort; then {RETURN.command} --method"
+                " TOPIC=rebuild --disposition TOPIC=replay --same content",
             )
 
     def destroyable(self, topic: str) -> None:
@@ -111,6 +136,19 @@ class LastLook:
             context.journal.renew()
         if missing := not_covered(tails, self._manifest):
             raise _unsaved(context, first_of(missing))
+
+
+def not_whole(firsts: Mapping[TopicPartition, int | None], starts: Mapping[TopicPartition, int]) -> list[str]:
+    """Partitions that do not begin at or before the first record of their tail. Pure.
+
+    :param firsts: offset of that record; None: no tail is known
+    :param starts: where the partitions begin now
+    """
+    return [
+        f"{at}: its tail begins at {first}, the log at {starts.get(at)}"
+        for at, first in sorted(firsts.items())
+        if first is None or at not in starts or starts[at] > first
+    ]
 
 
 def not_covered(tails: Collection[Unsound], manifest: Manifest) -> list[str]:

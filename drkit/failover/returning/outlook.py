@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -190,10 +190,12 @@ def _of(
     )
 
 
-def _given_up(tails: Iterable[Unsound], trimmed: Iterable[TopicPartition]) -> str:
+def _given_up(tails: Collection[Unsound], trimmed: Iterable[TopicPartition]) -> str:
     said = []
     if sum(u.tail.records for u in tails):
         said.append("the records that only it has, unless they are replayed; they are exported first")
+    if removed := sum(u.tail.removed for u in tails):
+        said.append(f"up to {removed} more that its retention has removed, unless an export has them")
     if any(True for _ in trimmed):
         said.append("what is older than the failover, in trimmed partitions")
     return "; ".join(said)

@@ -7,6 +7,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.old_primary.lost_tail import forget_saved
 from drkit.failover.returning.begin import LIFT
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.kafka.transactions.open_transactions import hanging
@@ -26,6 +27,7 @@ class ProtectedStep:
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`."""
+        forget_saved(context)
         flow = f"{context.flow.target}->{context.flow.source}"
         with reverse(context) as back:
             runner = replicator_of(back.state.records, context.wall())

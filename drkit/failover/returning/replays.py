@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from shlex import quote
-from typing import Final
+from typing import Any, Final
 
 from drkit.counted import first_of
-from drkit.failover.core.choices import Disposition
+from drkit.failover.checks.decision import person
+from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.old_primary.emptied import effect_of
-from drkit.failover.returning.exporting import EXPORT
-from drkit.flow_state.records import TailRecord, UnreplayedRecord
+from drkit.failover.old_primary.gone import Gone, Saved
+from drkit.failover.old_primary.lost_tail import decided_earlier
+from drkit.failover.returning.exporting import EXPORT, tails_of
+from drkit.failover.returning.keep_gates import refuse_copied_back
+from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
+from drkit.flow_state.unreplayed import UnreplayedEnd
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
@@ -23,20 +29,45 @@ OPTION: Final = {Disposition.REPLAY: "", Disposition.QUARANTINE: " --to-quaranti
 """Of ``drkit replay``, for what appends records."""
 
 
+def of_own_export(context: Context, topics: Collection[str]) -> list[str]:
+    """Those of some topics whose records are appended from the export of this run.
+
+    The others have none there, or all of them are in an earlier export, about which this run decides.
+
+    :param topics: by their names on the old primary
+    """
+    own = context.effects(StepName.EXPORT).get(EXPORT)
+    with_tail = {u.at.topic for u in tails_of(context)}
+    mine = sorted(with_tail & set(topics))
+    if own is None:  # in a rehearsal
+        return mine
+    return [t for t in mine if not decided_earlier(context, t, own["intent"]["run"])]
+
+
 @contextmanager
 def planned_replay(
-    context: Context, disposition: Disposition, topics: Collection[str], *, kept: bool = False
+    context: Context,
+    disposition: Disposition,
+    topics: Collection[str],
+    *,
+    kept: bool = False,
+    earlier: Saved | None = None,
 ) -> Iterator[tuple[Replayer, ReplayPlan]]:
     """With the replay of the exported records of some topics, and its plan.
 
     :param topics: by their names on the old primary
     :param kept: the old primary keeps their tails
+    :param earlier: an export that has what the old primary has lost since; None: that of this run
     :raises Refused: the records may not be replayed there, it is not said what equal ones are, or a file of
         the export is not what was written
     :raises DrkitError: the new primary does not answer, or refuses
     """
-    exported = context.result(StepName.EXPORT)
-    export = export_at(exported["manifest"], exported["sha256"]).of_topics(frozenset(topics))
+    if earlier is not None:
+        place = earlier.record.manifest, earlier.record.sha256
+    else:
+        exported = context.result(StepName.EXPORT)
+        place = exported["manifest"], exported["sha256"]
+    export = export_at(*place).of_topics(frozenset(topics))
     export = export.kept() if kept else export
     same = Same(context.request.same) if context.request.same else None
     request = ReplayRequest(export, same, to_quarantine=disposition is Disposition.QUARANTINE)
@@ -47,8 +78,46 @@ def planned_replay(
         yield replayer, plan
 
 
+def refuse_replays(
+    context: Context, chosen: Mapping[str, Mapping[str, Any]], lost: Mapping[str, Gone]
+) -> None:
+    """Refuse what could not be replayed later, while everything is where it was.
+
+    :raises Refused: records of a topic may not be appended to the new primary
+    """
+    kept = [t for t, d in chosen.items() if Method.KEEP in d["methods"].values()]
+    for disposition in (Disposition.REPLAY, Disposition.QUARANTINE):
+        topics = [t for t, d in chosen.items() if d["disposition"] == disposition and t not in kept]
+        earlier = [s for t in topics if t in lost for s in lost[t].exported]
+        for each in earlier:
+            with planned_replay(context, disposition, [each.topic], earlier=each):
+                pass
+        if own := of_own_export(context, topics):
+            with planned_replay(context, disposition, own):
+                pass
+    if kept:
+        refuse_copied_back(context, kept)
+        with planned_replay(context, Disposition.REPLAY, kept, kept=True):
+            pass
+
+
+def is_left(context: Context, topic: str, known: TailRecord) -> bool:
+    """Whether an aborted return has emptied a topic: its records are in that run's export only."""
+    return bool(known.manifest) and context.state.get(IncompleteRecord, topic) is not None
+
+
+def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
+    """Where the records are that an aborted return has deleted, and what appends them."""
+    notes = []
+    for topic in sorted(topics):
+        known = context.state.get(TailRecord, topic)
+        if known is not None and is_left(context, topic, known):
+            notes.append(to_replay(str(known.manifest), [topic]))
+    return notes
+
+
 def note_unreplayed(context: Context) -> list[str]:
-    """Note records that an aborted run has destroyed, and was to append and has not.
+    """Note records that an aborted run has destroyed: it was to append them, or has discarded them.
 
     Repeated, it notes the same.
 
@@ -56,6 +125,7 @@ def note_unreplayed(context: Context) -> list[str]:
     :raises DrkitError: the state cannot be written
     """
     emptied, replayed, found = context.effects(StepName.BEGIN), context.effects(StepName.REPLAY), []
+    own = of_own_export(context, context.result(StepName.DECIDE).get("topics", {}))
     chosen: dict[str, dict[str, str]] = context.result(StepName.DECIDE).get("topics", {})
     for disposition, option in OPTION.items():
         if (replayed.get(disposition.value) or {}).get("result") is not None:
@@ -63,12 +133,15 @@ def note_unreplayed(context: Context) -> list[str]:
         names = [
             t
             for t, d in sorted(chosen.items())
-            if d["disposition"] == disposition and effect_of(t) in emptied
+            if d["disposition"] == disposition and effect_of(t) in emptied and t in own
         ]
         for topic in names:
             _note(context, topic, disposition)
         if names:
             found.append(to_replay(context.result(StepName.EXPORT)["manifest"], names, option))
+    for topic, decision in sorted(chosen.items()):
+        if decision["disposition"] == Disposition.DISCARD and effect_of(topic) in emptied and topic in own:
+            _note(context, topic, Disposition.DISCARD)
     return found
 
 
@@ -84,6 +157,10 @@ def _note(context: Context, topic: str, disposition: Disposition) -> None:
             sha256=exported["sha256"],
             disposition=disposition.value,
         )
+        if disposition is Disposition.DISCARD:
+            reason = str(context.result(StepName.DECIDE).get("reason") or "") or None
+            ended, at_ms = UnreplayedEnd.GIVEN_UP.value, context.wall()
+            record = replace(record, ended=ended, ended_ms=at_ms, by=person(), reason=reason)
         context.state.put(record, name)
 
 

@@ -16,8 +16,6 @@ from drkit.flow_state.codec.fields import (
     partition_of,
     prose,
     row,
-    text,
-    topic_name,
     tuple_of,
     uuid,
     whole,
@@ -28,8 +26,6 @@ from drkit.offsets.crossing import Crossing
 
 T = TypeVar("T")
 _offsets = mapping_of(digits, whole())
-_spans = mapping_of(digits, row(whole(), whole()))
-_export_run = text(100, least=1)
 _crossings = mapping_of(digits, tuple_of(row(whole(), whole(), whole(), whole())))
 _kept = mapping_of(digits, row(whole(), tuple_of(whole())))
 _MAY_BE_EMPTY: Final = ("emptied", "rebuilt", "crossings", "kept")
@@ -127,44 +123,6 @@ class ReturnRecord(TopicRecord):
 
 
 @record
-class TailRecord(TopicRecord):
-    """What became of the records that only the old primary had, when it came home."""
-
-    KEY: ClassVar[str] = "tail/"
-
-    run_id: str = stored(name)
-    """Of the return."""
-    at_ms: int = stored(whole())
-    records: int = stored(whole())
-    spans: Mapping[int, tuple[int, ...]] = stored(_spans)
-    """By partition: the offsets of these records on the old primary, half open."""
-    manifest: str | None = stored(optional(prose), default=None, omit_none=True)
-    """Where the manifest of their export is; None: there were none."""
-    sha256: str | None = stored(optional(name), default=None, omit_none=True)
-    """Of that manifest."""
-    disposition: str | None = stored(optional(name), default=None, omit_none=True)
-    """None until it is decided."""
-    methods: Mapping[int, str] = stored(mapping_of(digits, name), default_factory=dict)
-    """By partition: how its log was brought in step, where clients' records do not simply follow."""
-    reason: str | None = stored(optional(prose), default=None, omit_none=True)
-    by: str | None = stored(optional(prose), default=None, omit_none=True)
-    """Who decided: user and host."""
-
-
-@record
-class IncompleteRecord(TopicRecord):
-    """The old primary's topic was emptied, in a return that was aborted: nothing is copied to it."""
-
-    KEY: ClassVar[str] = "incomplete/"
-
-    run_id: str = stored(name)
-    """Of the return."""
-    since_ms: int = stored(whole())
-    emptied: Mapping[int, int] = stored(_offsets)
-    """By partition: the offset up to which it was emptied."""
-
-
-@record
 class HeldSettingsRecord(TopicRecord):
     """A person had the new primary keep all of a topic until another cluster has it, too.
 
@@ -191,51 +149,6 @@ class HeldSettingsRecord(TopicRecord):
         """Values that are not the topic's own; a broker may show them still when they were just put back."""
         is_over = self.ended_ms is not None and now_ms > self.ended_ms + _STILL_SHOWN_MS
         return {} if is_over else self.held
-
-
-@record
-class UnreplayedRecord(StateRecord):
-    """Records that only an export has: a return was to append them to the new primary, and was aborted.
-
-    See :mod:`drkit.flow_state.unreplayed`.
-    """
-
-    KEY: ClassVar[str] = "unreplayed/"
-
-    run_id: str = stored(name)
-    """Of the return."""
-    at_ms: int = stored(whole())
-    """When it was aborted."""
-    records: int = stored(whole())
-    manifest: str = stored(prose)
-    """Where the export's manifest is."""
-    sha256: str = stored(name)
-    """Of that manifest."""
-    disposition: str = stored(name)
-    """What was decided."""
-    ended: str | None = stored(optional(name), default=None, omit_none=True)
-    """What became of them; None: nothing yet."""
-    ended_ms: int | None = stored(optional(whole()), default=None, omit_none=True)
-    reason: str | None = stored(optional(prose), default=None, omit_none=True)
-    """Why they were given up."""
-    by: str | None = stored(optional(prose), default=None, omit_none=True)
-    """Who ended it: user and host."""
-
-    @classmethod
-    def check_name(cls, name: str) -> None:
-        """See :class:`StateRecord`."""
-        topic, _, run = name.rpartition("/")
-        topic_name(topic)
-        _export_run(run)
-
-    @staticmethod
-    def name_of(topic: str, run: str) -> str:
-        """The name in the key.
-
-        :param topic: on the old primary
-        :param run: of the export
-        """
-        return f"{topic}/{run}"
 
 
 @record

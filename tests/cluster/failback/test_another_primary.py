@@ -154,6 +154,10 @@ def test_what_only_exports_have_is_replayed_after_it(
     file, flow = written(side, tmp_path), ("--flow", side.settings.flows[0].name)
     request = RunRequest(clients_cut=CUT, reason=REASON, new_primary=Cluster.connect(side.source).cluster_id)
     with side.desk() as desk:
+        with pytest.raises(Undecided) as caught:
+            desk.begin_return(request)
+        assert caught.value.topics == {saved: 6}, "an export has them, and nobody has decided"
+        request = request._replace(dispositions={saved: "discard"})
         assert desk.begin_return(request)["state"] == "done"
     before = Counter(v for r in side.records(side.target, lost).values() for v in values(r))
     for words in (("--from", manifests[lost]), ("--from", manifests[saved], "--to-quarantine")):

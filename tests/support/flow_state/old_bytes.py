@@ -61,6 +61,11 @@ RECORDS: Final[dict[str, bytes]] = {
         b'.json", "sha256": "ab12cd34", "disposition": "quarantine", "ended": "given up", "ended_ms": 1763826'
         b'449123, "reason": "ticket 4711", "by": "op@a-host"}'
     ),
+    "saved-tail/orders/f00d00000001-5a5a5a5a": (
+        b'{"run_id": "f00d00000001", "at_ms": 1763826448123, "term": 3, "topic_id": "5f0c1f6e-6d0b-4f8a-9d1'
+        b'a-1f2e3d4c5b6a", "spans": {"0": [100, 107]}, "records": {"0": 7}, "manifest": "/backup/f00d/manife'
+        b'st.json", "sha256": "ab12cd34"}'
+    ),
     "written/orders/0": (
         b'{"source_id": "5f0c1f6e-6d0b-4f8a-9d1a-1f2e3d4c5b6a", "target_id": "0a1b2c3d-4e5f-6071-8293-a4b'
         b'5c6d7e8f9", "offset": 1204, "producer_id": 17, "at_ms": 1763826448123, "began_at": 1003}'

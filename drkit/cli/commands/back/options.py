@@ -24,8 +24,8 @@ _OPTIONS: Final = (
     click.option("--same", type=click.Choice(["content", "none"]), default=None,
         help="In a replay, records with equal content on the new primary: the same, sent again; or none is."),
     click.option("--give-up-history", metavar="TOPIC", multiple=True,
-        help="Give up its earliest records that only the old primary has, and what the new one has removed"
-        " since the failover. TOPIC may be *."),
+        help="Give up its earliest records that only the old primary has, what the new one has removed since"
+        " the failover, and, by the topic's name, what the old one has lost. TOPIC may be *."),
     click.option("--clients-cut", metavar="HOW", default="",
         help="How clients are kept off the old primary, if it has no authorizer; on record."),
     click.option("--new-primary", metavar="CLUSTER_ID", default="",
