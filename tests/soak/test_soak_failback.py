@@ -1,7 +1,7 @@
 """Primaries that die under load with records of their own and come home, three times in a row.
 
 In `make test` one round is walked without a load, by
-``tests/cluster/failback/test_tail.py::test_what_was_decided_is_done``.
+``tests/cluster/failback/tails/test_tail.py::test_what_was_decided_is_done``.
 """
 
 from __future__ import annotations

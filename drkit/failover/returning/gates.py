@@ -68,7 +68,7 @@ def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Method
             "a tail of which the old primary has lost records cannot be kept",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=f"{_AGAIN} --method {wrong[0]}=rebuild --disposition {wrong[0]}=replay",
+            hint=again(context, f"--method {wrong[0]}=rebuild --disposition {wrong[0]}=replay"),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 import os
 from pathlib import Path
@@ -53,13 +54,28 @@ def test_an_export_of_an_earlier_failover(world: ReplayWorld, topic_name: str) -
     assert world.replay(again, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
 
 
+@pytest.fixture
+def another_primary(world: ReplayWorld) -> Iterator[None]:
+    """Another cluster has taken the old primary's place for a test; for the file's other tests it has not."""
+    with world.state() as state:
+        state.load()
+        before = state.get(ClustersRecord)
+        assert before is not None
+        note_clusters(state, ClustersRecord("its successor", Cluster.connect(world.target).cluster_id))
+    yield
+    with world.state() as state:
+        state.load()
+        state.put(before)
+        state.delete(FormerSourcesRecord)
+
+
+@pytest.mark.usefixtures("another_primary")
 def test_an_export_of_a_cluster_whose_place_another_one_took(world: ReplayWorld, topic_name: str) -> None:
     """It is taken, of the failover that promoted the topic alone; an unknown cluster's is not."""
     mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
     manifest = world.export({at: tail(3)})
     with world.state() as state:
         state.load()
-        note_clusters(state, ClustersRecord("its successor", Cluster.connect(world.target).cluster_id))
         role = state.get(RoleRecord, topic_name)
         assert role is not None
         state.put(replace(role, term=role.term - 1), topic_name)

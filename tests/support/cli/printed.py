@@ -20,7 +20,7 @@ _VERBS: Final = "|".join(sorted(_COMMANDS, key=len, reverse=True))
 PRINTED: Final = re.compile(
     rf"\bdrkit (?:{_VERBS})\b"
     r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt|export|verify)\b)?"
-    r"(?: --[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|\d+))?)*"
+    r"(?: --[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|none\b|\d+))?)*"
 )
 ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]+\b|\{[^}]*\}))?")
 NAMES: Final = {
@@ -97,10 +97,11 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     'drkit reprotect --clients-cut "HOW"': (D,),
     "drkit reprotect --flow '{}' --clients-cut \"HOW\"": (D,),
     "drkit reprotect --abort": (D,),
+    "drkit reprotect --flow '{}'": (D,),
     "drkit reprotect --hold": (D,),
     "drkit reprotect --new-primary CLUSTER_ID": (D,),
     "drkit reprotect --resume": (D,),
-    "drkit reprotect --resume --evict-readers": (D,),
+    "drkit reprotect --resume --same none": (D,),
     "drkit status": (A,),
     "drkit status --all-groups": (A,),
     "drkit status --flow '{}'": (A,),
