@@ -166,7 +166,7 @@ class BeginStep:
         up_to = {at: ends[str(at)] for at, m in methods.items()
                  if at.topic in topics and m.empties and str(at) in ends}  # fmt: skip
         if not {GUARD + which, LIFT + which} & context.effects(self.name).keys():
-            # From here to the seeds nothing can be written: the fence stands.
+            # From here to the seeds no client can write: the fence is in effect.
             look.standing(topics)
             refuse_removed(context, topics)
             if any(at.topic in topics and m.empties for at, m in methods.items()):
