@@ -33,7 +33,7 @@ load_profiles()
 
 _THREADS: Final = Path("/proc/self/task")
 _MANY_THREADS: Final = 60
-"""Half a dozen clients have so many."""
+"""Half a dozen clients have this number."""
 
 # What several tests hold true is in modules of support: pytest shows the values of those assertions, too.
 pytest.register_assert_rewrite("tests.support.failover.lost_primary", "tests.support.failover.switchover")
@@ -117,6 +117,6 @@ def module_cluster(request: pytest.FixtureRequest) -> Iterator[ModuleClusters]:
 
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> str:
-    """A topic name nobody else uses, telling which test it is of."""
+    """A topic name that no other test uses; it names the test."""
     test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:60]
     return f"{test}-{uuid.uuid4().hex[:8]}"
