@@ -137,6 +137,6 @@ def module_cluster(request: pytest.FixtureRequest) -> Iterator[ModuleClusters]:
 
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> str:
-    """A topic name nobody else uses, telling which test it is of."""
+    """A topic name that no other test uses; it names the test."""
     test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:60]
     return f"{test}-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""Every line of what could go wrong in a return names a test that exists, or says why there is none."""
+"""Every line of what could go wrong in a return names a test that exists, or says why it has no test."""
 
 from __future__ import annotations
 

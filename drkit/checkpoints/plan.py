@@ -56,7 +56,7 @@ class Terms(NamedTuple):
 def _widens(
     topics: Container[str], known: Mapping[TopicPartition, T], wanted: Mapping[TopicPartition, T]
 ) -> bool:
-    """Whether values of partitions are those of before, and what is new belongs to other topics."""
+    """Whether the values of known partitions are unchanged, and new partitions belong to other topics."""
     return known.items() <= wanted.items() and not any(
         at.topic in topics for at in wanted.keys() - known.keys()
     )

@@ -149,7 +149,7 @@ def _emit(
     """Write the checkpoints that changed; returns how many, by group.
 
     :param turned: partitions whose copying began with a turn: there a position that came from the other side
-        is the group's, and an older checkpoint is of a log of before
+        is the group's, and an older checkpoint is of an earlier log
     """
     changed: list[tuple[TopicPartition, Checkpoint]] = []
     for group, of_group in positions.items():

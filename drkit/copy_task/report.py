@@ -61,7 +61,7 @@ class TaskReport:
     looped: dict[int, int] = field(default_factory=dict)
     """Producer of an opposite flow → records that were left out."""
     busy_seconds: float = 0.0
-    """For so long records arrived on the target, to about a fifth of a second."""
+    """Seconds in which records arrived on the target, to about a fifth of a second."""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""

@@ -1,4 +1,4 @@
-"""How fast a flow is able to copy, by its fastest epochs: on record for whoever has to plan a copy."""
+"""How fast a flow is able to copy, by its fastest epochs: on record for the plan of a later copy."""
 
 from __future__ import annotations
 

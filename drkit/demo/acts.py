@@ -15,7 +15,7 @@ from drkit.demo.turn_acts import ComeHome, GoOver
 from drkit.errors import Failed
 
 _BACKLOG_SECONDS = 50
-"""So many seconds' orders are there before the copy begins."""
+"""Seconds of orders that exist before the copy begins."""
 _STEADY_SECONDS = 5.0
 """At least one pause between epochs is in it."""
 _DEAD_SECONDS = 2.0

@@ -28,7 +28,7 @@ def check_files(path: str, sha256: str | None = None) -> Manifest:
     :param sha256: the hash that the manifest must have; None: the one that it names itself
     :raises ConfigError: there is no manifest
     :raises Refused: something is not what was written; names the file
-    :raises Failed: the place cannot be read
+    :raises Failed: the folder cannot be read
     """
     place, name = parent(path)
     storage = storage_at(place)
@@ -50,7 +50,7 @@ def exported_records(
     :param manifest: what :func:`check_files` returned; None: it is read, and compared with its own hash
     :raises ConfigError: there is no manifest
     :raises Refused: a file is not what was written; names the file or the offset
-    :raises Failed: the place cannot be read
+    :raises Failed: the folder cannot be read
     """
     storage = storage_at(parent(path)[0])
     manifest = manifest or read_manifest(path)

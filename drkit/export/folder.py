@@ -41,7 +41,7 @@ class ExportRun(NamedTuple):
 def run_of(request: ExportRequest, progress: Progress) -> ExportRun:
     """Return the run that a request asks for; nothing is looked at yet.
 
-    :raises ConfigError: no such format, no such place, or an id that is no name of a folder
+    :raises ConfigError: no such format, no such folder or URL, or an id that is not a valid folder name
     """
     try:
         run_name(request.run_id)
@@ -65,7 +65,7 @@ def run_of(request: ExportRequest, progress: Progress) -> ExportRun:
 
 
 def absolute(place: str) -> str:
-    """A place as a task can use it, whatever its working directory is."""
+    """The path as an absolute one, so that a task with another working directory can use it."""
     path = local_path(place)
     return place if path is None else str(path)
 

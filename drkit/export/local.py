@@ -1,4 +1,4 @@
-"""A folder of this machine as the place of an export."""
+"""An export in a folder of this machine."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ class ExportTotals(NamedTuple):
 def partition_export(
     wanted: TailRange, parts: Iterable[ExportPart], term: int | None = None
 ) -> PartitionExport:
-    """A partition of these parts, with the chain over theirs."""
+    """The export of a partition from its parts, with the chain over their chains."""
     ordered = tuple(sorted(parts, key=lambda part: (part.first, part.end)))
     chain = chain_of_parts(
         wanted.topic_id, wanted.partition, wanted.first, wanted.end,

@@ -146,7 +146,7 @@ def write_parts(
     """Write a range, whose items account for every offset of it.
 
     :param most: bytes of a part's keys, values and headers after which the next one begins
-    :raises OSError: the place refuses it, or is full
+    :raises OSError: the storage refuses the write, or is full
     """
     parts: list[ExportPart] = []
     part = _PartWriter(storage, how, wanted, wanted.first)

@@ -1,4 +1,4 @@
-"""Places of exports by their paths and URLs."""
+"""Where exports are stored: by paths and URLs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILE: Final = "file"
 def storage_at(place: str) -> Storage:
     """The folder at a path or a URL; nothing is looked at yet.
 
-    :raises ConfigError: no such kind of place, or a URL with a password
+    :raises ConfigError: no such kind of storage, or a URL with a password
     """
     path = local_path(place)
     if path is not None:
@@ -52,7 +52,7 @@ def local_path(place: str) -> Path | None:
 
 
 def joined(place: str, name: str) -> str:
-    """The place of something in a folder: the query of a URL, as of an object store, stays at its end."""
+    """The path or URL of a name in a folder: the query of a URL, as of an object store, stays at its end."""
     head, mark, query = place.partition("?") if _URL.match(place) else (place, "", "")
     return f"{head.rstrip('/')}/{name}{mark}{query}"
 

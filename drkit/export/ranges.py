@@ -13,7 +13,7 @@ T = TypeVar("T")
 _LEAST: Final = 50_000
 _MOST: Final = 2_000_000
 PER_SLOT: Final = 6
-"""Shares for each slot of Spark: some are quicker than others, and progress is told by shares."""
+"""Shares for each slot of Spark: some are quicker than others, and progress is reported by shares."""
 _EVERYWHERE: Final[Mapping[TopicPartition, int]] = {}
 
 
@@ -23,7 +23,7 @@ class CopiedBack(NamedTuple):
     ids: frozenset[int] = frozenset()
     """Their producers."""
     since: Mapping[TopicPartition, int] = _EVERYWHERE
-    """By partition, the offset before which a record is exported whoever wrote it; without one: none is."""
+    """By partition, the offset before which records of every producer are exported; without one: of none."""
 
     def split(self, tails: Iterable[TailRange]) -> Iterator[TailRange]:
         """The ranges, cut where records begin to be left out."""
@@ -54,7 +54,7 @@ def cut(tails: Iterable[TailRange], slots: int) -> Iterator[TailRange]:
 
 
 def shares(weights: Iterable[tuple[int, T]], most: int) -> list[list[T]]:
-    """Things of these weights in at most so many lists of about equal weight, none of them empty."""
+    """The items, by their weights, in at most `most` lists of about equal weight, none of them empty."""
     ordered = sorted(weights, key=lambda each: -each[0])
     found: list[list[T]] = [[] for _ in range(min(most, len(ordered)))]
     lightest = [(0, number) for number in range(len(found))]

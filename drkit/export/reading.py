@@ -159,7 +159,7 @@ class TailReader:
     async def _nothing_left(self, wanted: TailRange, position: int) -> list[Hole]:
         """The rest of the range, if compaction removed all of it: then no batch begins or ends in it.
 
-        A committed read shows nothing behind the last stable offset, so that an empty answer proves nothing.
+        A committed read shows no record after the last stable offset, so an empty answer proves nothing.
         """
         answer = await self._fetch(wanted, position, committed=False)
         if answer.error_code != codes.NONE:

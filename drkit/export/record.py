@@ -71,7 +71,7 @@ def _sized(data: bytes | None) -> tuple[bytes, ...]:
 class Chain:
     """The hash over all records and holes of a range of offsets, in their order.
 
-    A record that is missing, changed, doubled or in another place gives another hash.
+    A record that is missing, changed, doubled or moved gives another hash.
     """
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class RemoteFolder:
 def remote_folder(place: str) -> RemoteFolder:
     """The folder at a URL.
 
-    :raises ConfigError: pyarrow knows no such place
+    :raises ConfigError: pyarrow knows no such file system
     """
     try:
         system, path = fs.FileSystem.from_uri(place)

@@ -1,6 +1,6 @@
 """Exports records of the old primary: a Spark job writes the files, a second one reads them back.
 
-Whoever only may export, as a failover's steps, imports this: Spark is loaded when it is called.
+Modules that export only sometimes, as a failover's steps, import this one: it loads Spark when it is called.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def export_tails(
 
     :param tails: one range of a partition at most
     :param skip: records that drkit itself has written there: they are named as copied back, not exported
-    :raises ConfigError: no such format, no such place, or an id that is no name of a folder
+    :raises ConfigError: no such format, no such folder or URL, or an id that is not a valid folder name
     :raises Refused: a local folder with a Spark cluster, a range that cannot be read whole, another export
         in the run's folder, or files that are not what was written
-    :raises Failed: the place is full or refuses the write, or a cluster stopped answering
+    :raises Failed: the storage is full or refuses the write, or a cluster stopped answering
     """
     from drkit.export.jobs import export_by_spark  # noqa: PLC0415  loads Spark
 
@@ -54,7 +54,7 @@ def read_back(
     :param sha256: the hash that the manifest must have; None: the one that it names itself
     :raises ConfigError: there is no manifest, or no such Spark
     :raises Refused: a file, a record or the manifest is not what was written; names the file or the offset
-    :raises Failed: the place cannot be read
+    :raises Failed: the folder cannot be read
     """
     from drkit.export.jobs import read_by_spark  # noqa: PLC0415  loads Spark
 

@@ -1,6 +1,6 @@
-"""What a place of an export can do, whether it is a folder of this machine or elsewhere.
+"""The operations of an export's storage, on this machine or elsewhere.
 
-Whatever is made there is for its owner alone, and nothing that exists is written over.
+New files and folders are readable by their owner only, and existing ones are never overwritten.
 """
 
 from __future__ import annotations

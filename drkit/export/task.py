@@ -1,6 +1,6 @@
 """What runs in Spark's executors: one task writes some ranges, another one reads some parts back.
 
-What a task is told and what it answers is JSON. An error of drkit's is an answer, too: another attempt would
+The input and the answer of a task are JSON. An error of drkit's is an answer, too: another attempt would
 end in the same way, and its evidence would be lost on the way through Spark.
 """
 
@@ -112,7 +112,7 @@ def written(answers: Sequence[str]) -> tuple[list[WrittenRange], int]:
 
 @contextmanager
 def writing(place: str) -> Iterator[None]:
-    """Make a drkit error of one that the place raises."""
+    """Turn an error that the storage raises into one of drkit's."""
     try:
         yield
     except OSError as error:

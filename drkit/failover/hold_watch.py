@@ -54,7 +54,7 @@ class HoldWatch:
             except DrkitError as error:
                 self._tell(error)
             except RawError:
-                continue  # the flow's own copy tells that a cluster does not answer
+                continue  # the flow's own copy reports that a cluster does not answer
 
     def look(self) -> list[HeldTopic]:
         """Put back what is not needed any more; return it.

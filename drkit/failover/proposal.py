@@ -41,7 +41,7 @@ class ReturnProposal(NamedTuple):
     lines: list[Planned]
     """What each step would do."""
     undecided: str = ""
-    """What somebody has to decide before anything is destroyed; empty: nothing."""
+    """The decisions that are missing before anything is destroyed; empty: none."""
 
 
 Confirm = Callable[[Proposal], None]

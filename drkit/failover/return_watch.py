@@ -56,12 +56,12 @@ class ReturnWatch:
             try:
                 self._look()
             except RunLocked:
-                continue  # a failover is under way, or somebody else's return
+                continue  # a failover is under way, or another process's return
             except DrkitError as error:
                 pause = _AGAIN_SECONDS
                 self._tell(error)
             except RawError:
-                pause = _AGAIN_SECONDS  # the flow's own copy tells that a cluster does not answer
+                pause = _AGAIN_SECONDS  # the flow's own copy reports that a cluster does not answer
 
     def _look(self) -> None:
         """Begin a return where one is due, or continue one that its process has left.

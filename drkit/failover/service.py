@@ -70,9 +70,9 @@ class FailoverService(Runs):
 
         :param confirm: called before anything is begun, with what would be done
         :param topics: by their names on the old primary; empty: all that a failover has promoted
-        :param decides_later: begin also where somebody has still to decide: the run keeps what the old
+        :param decides_later: begin also while a decision is missing: the run keeps what the old
             primary has, exports it, and is held then
-        :raises Undecided: somebody has to decide
+        :raises Undecided: a decision is missing
         :raises Refused: a step refuses, or there is nothing to return
         :raises DrkitError: a step failed
         """

@@ -55,7 +55,7 @@ class NoFlow(Refused):
 def failed_over(settings: Settings, to: str) -> FlowSettings:
     """The only flow whose failover has promoted topics, but for those that lead from or to the third cluster.
 
-    :raises ConfigError: there is none, or more than one
+    :raises ConfigError: no such flow, or more than one
     :raises DrkitError: a cluster does not answer, and it may be the flow of it
     """
     found, silent = [], None

@@ -36,9 +36,9 @@ class CopiedPartition(NamedTuple):
     source_id: UUID
     target_id: UUID
     skip_from: int | None = None
-    """Source offset from which on no batch is left out because of its producer; None: there is none."""
+    """Source offset from which on no batch is left out because of its producer; None: no such offset."""
     rebuilt: int | None = None
-    """Source offset before `skip_from` at which copying began, whoever wrote what is between; None: at
+    """Source offset before `skip_from` at which copying began, for records of every producer; None: at
     `skip_from`."""
     emptied: int = 0
     """Target offset before which the copy was emptied: nothing before it belongs to it."""
@@ -47,7 +47,7 @@ class CopiedPartition(NamedTuple):
     crossings: tuple[Crossing, ...] = ()
     """Where both sides have the same records in another order."""
     kept: KeptTail | None = None
-    """A tail on the source that the target has already; None: there is none."""
+    """A tail on the source that the target has already; None: no such tail."""
 
     def leaves_out(self, offset: int) -> bool:
         """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
@@ -55,7 +55,7 @@ class CopiedPartition(NamedTuple):
 
     @property
     def tail_end(self) -> int:
-        """Target offset after the last tail that stands among the copies; 0: there is none."""
+        """Target offset after the last tail among the copies; 0: no such tail."""
         return tail_end_of(self.crossings)
 
     def left_out_at(self, offset: int, opposite: frozenset[int]) -> frozenset[int]:
@@ -196,7 +196,7 @@ def crossings_of(state: FlowState) -> dict[TopicPartition, tuple[Crossing, ...]]
 
 
 def kept_of(state: FlowState) -> dict[TopicPartition, KeptTail]:
-    """Source partition → a tail behind its cut that the target has already.
+    """Source partition → a tail after its cut that the target has already.
 
     :raises Damaged: as :func:`cuts_of`
     """

@@ -12,7 +12,7 @@ _NO_CUTS: Final[Mapping[TopicPartition, int]] = {}
 
 
 class KeptTail(NamedTuple):
-    """A tail that the target has kept, as it was appended to the source behind the cut: it is left out."""
+    """A tail that the target has kept, as it was appended to the source after the cut: it is left out."""
 
     end: int
     """Source offset after its last record."""
@@ -33,7 +33,7 @@ class LeftOut(NamedTuple):
     rebuilt: Container[TopicPartition] = frozenset()
     """Source partitions of which nothing is left out before the cut either."""
     kept: Mapping[TopicPartition, KeptTail] = NONE_KEPT
-    """Source partition → a tail behind its cut that is left out."""
+    """Source partition → a tail after its cut that is left out."""
 
     def ids_at(self, at: TopicPartition, offset: int) -> frozenset[int]:
         """The producers whose batches at a source offset are left out."""
@@ -53,7 +53,7 @@ class LeftOut(NamedTuple):
 
 
 def tail_end_of(crossings: Iterable[Crossing]) -> int:
-    """Target offset after the last tail that stands among the copies; 0: there is none."""
+    """Target offset after the last tail among the copies; 0: no such tail."""
     return max((c.target_end for c in crossings), default=0)
 
 

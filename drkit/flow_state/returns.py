@@ -1,7 +1,7 @@
 """When a flow may copy a topic that the flow in the other direction has promoted. Pure.
 
-A promotion moves a topic's primary to this flow's source. What the old primary has beyond the promotion would
-stand in front of everything that is copied there, so copying waits for a return that has made it a standby.
+A promotion moves a topic's primary to this flow's source. Records of the old primary beyond the promotion
+would come before all copied records, so copying waits for a return that has made it a standby.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def held_settings(opposite: FlowState, now_ms: int) -> dict[str, Mapping[str, st
 
 
 def begun_by_turn(state: FlowState) -> frozenset[str]:
-    """Topics on a flow's target whose copying began with a turn: positions there continue those of before.
+    """Topics on a flow's target whose copying began with a turn: positions there continue the earlier ones.
 
     :param state: of the flow
     :raises Damaged: a record of them was replaced

@@ -29,7 +29,7 @@ _RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
 _LAST_WORD_MS = 2000
 _SERVER_SECONDS = 1.0
-"""So long the first server is waited for; each further one twice as long, as a link may be slow."""
+"""Seconds to wait for the first server; for each further one twice as long, as a link may be slow."""
 RawError = KafkaError
 """What a request raises when the connection or the broker fails it."""
 

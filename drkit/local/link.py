@@ -73,7 +73,7 @@ class Link:
         return sum(size for way, size in self._passed.items() if way in direction)
 
     def count(self, direction: Direction, size: int) -> None:
-        """Note that so many bytes were delivered."""
+        """Add to the bytes that were delivered."""
         self._passed[direction] += size
 
     def cut(self) -> None:

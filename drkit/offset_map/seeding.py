@@ -51,11 +51,11 @@ class SeededPartition(NamedTuple):
     crossings: tuple[Crossing, ...] = ()
     """Where both sides have the same records in another order."""
     kept: KeptTail | None = None
-    """A tail behind the cut that the target has already; None: there is none."""
+    """A tail after the cut that the target has already; None: no such tail."""
 
     @property
     def begins_before_the_cut(self) -> bool:
-        """Whether what is before the cut is copied again, whoever wrote it."""
+        """Whether records before the cut are copied again, of every producer."""
         return self.cut is not None and self.seed.upstream < self.cut
 
 
@@ -158,7 +158,7 @@ async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[T
 
 
 async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition]) -> None:
-    """Refuse copies in front of which something stands: brokers may bring back what they had deleted.
+    """Refuse copies with records before their beginning: brokers may bring back deleted records.
 
     :raises Refused: one does
     :raises Failed: a leader does not answer

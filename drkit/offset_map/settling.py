@@ -42,9 +42,9 @@ class Wanted:
     """Target offset before which the copy was emptied. Brokers that are killed may bring back what was there;
     it is no part of the copy."""
     tail_end: int = 0
-    """Target offset after a tail that stands among the copies, whoever wrote it: no map knows its records."""
+    """Target offset after a tail among the copies, of any producer: no map knows its records."""
     until: int | None = None
-    """Target offset at which producers began to write when the copy was promoted: what follows is theirs."""
+    """Target offset at which producers began to write after the promotion: later records are not copies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class MapWriter:
     async def write_whole(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
         """Write records and the end of this reign in one transaction: a reader sees all of them, or none.
 
-        Where it fails, whoever takes the bucket next aborts it.
+        Where it fails, the next owner of the bucket aborts it.
 
         :raises Failed: the map topic does not take them
         :raises MapTaken: the bucket is another task's

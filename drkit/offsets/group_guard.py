@@ -124,7 +124,7 @@ class Case(NamedTuple):
     refresh_ms: int
     """After this time an unchanged offset is written again."""
     is_void: bool = False
-    """What stands on the target is of before a return, and no position in the copy any more."""
+    """The offset on the target is from before a return, and no longer a position in the copy."""
 
     @property
     def offset(self) -> int:

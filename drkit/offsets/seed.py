@@ -91,7 +91,7 @@ def seed_after(
     :param crossings: of the direction that begins; the first record of one is no earlier history
     """
     known = inverted(opposite, copied_end)
-    # What stands there without a copy, as markers or a tail that is kept, is not the flow's.
+    # Offsets there without a copy, such as markers or a kept tail, are not the flow's.
     end = known[-1][1] + known[-1][2] if known else 0
     if crossings and first_record is not None and first_record >= crossings[0].source_first:
         first_record = None

@@ -1,4 +1,4 @@
-"""Where the records of a tail go on the new primary, and why they may not: by the flow's state there."""
+"""Decides by the flow's state where a tail's records go on the new primary, or why they may not go there."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _same(cluster: Cluster, topics: Mapping[str, Topic], generation: GenerationR
 def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms) -> Destination:
     """Where a tail's records go, with the partition of the same number.
 
-    :raises Refused: there is none, or the comparison would be wrong
+    :raises Refused: no such partition there, or the comparison would be wrong
     """
     at = TopicPartition(to.topic.name, tail.source.partition)
     if at.partition not in to.topic.partitions:

@@ -28,7 +28,7 @@ class LateKeys:
             self._next = end
 
     def without(self, records: list[Record]) -> list[Record]:
-        """The records whose keys nobody else has written."""
+        """The records whose keys no other client has written."""
         return [r for r in records if r.key is None or key_hash(r.key) not in self._hashes]
 
     def _take(self, record: Record) -> None:

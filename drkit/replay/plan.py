@@ -83,7 +83,7 @@ class ReplayPlan(NamedTuple):
     def decided(self) -> Same:
         """What a record with equal content is.
 
-        :raises Refused: nobody has said it, and there are such records
+        :raises Refused: it was not said, and there are such records
         """
         if self.same is not None:
             return self.same

@@ -11,7 +11,7 @@ from drkit.model import TopicPartition
 from drkit.wire import Record
 
 HEADER: Final = b"drkit.replayed-from"
-"""Its value is ``<cluster id>/<topic>-<partition>@<offset>/<run>``: the place on the old primary."""
+"""Its value is ``<cluster id>/<topic>-<partition>@<offset>/<run>``: the position on the old primary."""
 Headers = tuple[tuple[bytes, bytes | None], ...]
 _SIZE: Final = 16
 _OFFSET: Final = re.compile(rb"(0|[1-9][0-9]{0,18})/[^/]+")

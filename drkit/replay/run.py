@@ -86,7 +86,7 @@ class Replayer:
 
         :param told: receives each progress
         :param stopped: asked between two transactions; what is left can be replayed later
-        :raises Refused: nobody has said what equal records are, or the new primary does not take the records
+        :raises Refused: it was not said what equal records are, or the new primary does not take the records
         :raises ReplayTaken: another process replays into a partition
         :raises DrkitError: the new primary does not answer, or refuses
         """

@@ -65,7 +65,7 @@ class ActiveSide:
     async def patiently(self, ask: Callable[[], Awaitable[T]], at: TopicPartition) -> T:
         """Ask until there is an answer.
 
-        :raises ClusterUnreachable: there is none for 30 s
+        :raises ClusterUnreachable: no leader for 30 s
         """
         deadline = monotonic() + _PATIENCE_SECONDS
         while True:
@@ -83,7 +83,7 @@ class ActiveSide:
             await self.cluster.loop.sleep(_PAUSE_SECONDS)
 
     def forget(self, topic: str) -> None:
-        """Ask for the leaders of a topic anew before the next request."""
+        """Ask for the leaders of a topic again before the next request."""
         self._topics.pop(topic, None)
 
     async def topic_id(self, name: str) -> UUID:
@@ -170,7 +170,7 @@ class ActiveSide:
     ) -> None:
         """Pass every record of a range of offsets to `take`.
 
-        :param span: half open; its end is not behind the partition's
+        :param span: half open; its end is not after the partition's
         :param committed: without records of aborted transactions
         :param apart: takes those of some producers instead
         :raises Refused: retention has removed the beginning, or the topic is another one

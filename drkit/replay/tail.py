@@ -80,7 +80,7 @@ def export_at(path: str, sha256: str | None = None) -> Export:
 
     :param sha256: what the journal says of the manifest; None: unknown here
     :raises Refused: something is not what was written
-    :raises Failed: the place cannot be read
+    :raises Failed: the folder cannot be read
     """
     manifest = check_files(path, sha256)
 

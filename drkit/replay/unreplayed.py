@@ -38,7 +38,7 @@ def give_up(
     """Note that records of an export are not replayed. The export's files may be gone.
 
     :param state: of the flow, loaded
-    :param manifest: its place, as it is on record
+    :param manifest: its path or URL, as it is on record
     :param topics: by their names on the old primary; empty: all of the export
     :returns: what was given up
     :raises Refused: nothing of this export waits for a replay

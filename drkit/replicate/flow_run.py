@@ -283,7 +283,7 @@ class FlowRun:
     def _follow_events(self) -> None:
         """Read on; :class:`TaskEvents` reports what the tasks wrote.
 
-        A transaction that somebody leaves open stops no copy: whoever freezes the flow fences its writers.
+        An open transaction of another client stops no copy: a run that freezes the flow fences its writers.
         """
         self._state.load_decided()
         self._internal.restore()

@@ -43,7 +43,7 @@ def placed_of(
     """All partitions of the topics that can be copied.
 
     :param cuts: where topics began to be copied after a turn, by their names on the source
-    :param written: source partitions to whose copies somebody else wrote since then
+    :param written: source partitions to whose copies another client wrote since then
     """
     for topic in found.copied.values():
         cut = cuts.get(topic.source.name)

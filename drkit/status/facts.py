@@ -44,7 +44,7 @@ def why_not_copied(state: FlowState, topic: str) -> str:
 
 
 def written_in(state: FlowState) -> tuple[str, ...]:
-    """Partitions of the passive side to which somebody else wrote since a turn, and where.
+    """Partitions of the passive side to which another client wrote since a turn, and where.
 
     Not of topics that a failover has promoted since: there clients write.
     """

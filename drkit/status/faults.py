@@ -105,7 +105,7 @@ def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
 _OF_A_STOPPED_FLOW: Final = frozenset({
     "not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale", "topics_left_out",
 })  # fmt: skip
-"""No faults of a promoted flow whose topics the opposite flow protects: it is to stand still."""
+"""No faults of a promoted flow whose topics the opposite flow protects: it is not to copy."""
 _ALARM_TEXTS: Final = {
     PairAlarm.BOTH_OPEN: "clients may write on both sides",
     PairAlarm.BOTH_CLOSED: "clients can write on neither side",

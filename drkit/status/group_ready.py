@@ -66,7 +66,7 @@ class GroupFacts(NamedTuple):
     unread: str = ""
     """Why the group's committed offset is unknown although the source answers."""
     is_void: bool = False
-    """Whether what it has on the target is of before a return, and no position in the copy any more."""
+    """Whether its offset on the target is from before a return, and no longer a position in the copy."""
 
 
 def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:

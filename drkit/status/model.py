@@ -206,7 +206,7 @@ class Findings:
     term: int = 0
     left_out: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
-    """Partitions of the target to which somebody else wrote since a turn, and where."""
+    """Partitions of the target to which another client wrote since a turn, and where."""
     source_seen_ms: int | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
     left_out_producers: tuple[int, ...] = ()

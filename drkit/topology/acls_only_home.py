@@ -35,7 +35,7 @@ class HomeScope(NamedTuple):
     other_topics: frozenset[str] = frozenset()
     """Topics at home that do not return."""
     is_open: bool = False
-    """Whether on the active side everybody may do what no ACL is about."""
+    """Whether on the active side every client may do what no ACL is about."""
 
 
 class OnlyHome(NamedTuple):

@@ -53,7 +53,7 @@ class Rules:
     """The source partition's current first offset: retention continues during the comparison."""
     target_start: Callable[[], int] = field(default=lambda: 0)
     source_apart: Spans = ()
-    """Ranges of source offsets in which a record that the map does not know has its place elsewhere: a return
+    """Ranges of source offsets in which a record that the map does not know belongs elsewhere: a return
     has kept a tail."""
     target_apart: Spans = ()
 

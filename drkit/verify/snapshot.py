@@ -173,7 +173,7 @@ class _Look:
     def _apart(
         self, at: TopicPartition, to: TopicPartition, found: Resolution
     ) -> tuple[tuple[int, int, int, int], ...]:
-        """Where a return has kept a tail, which each side has at another place."""
+        """The crossings: where a return has kept a tail, at different offsets on each side."""
         out = []
         for c in self._map.crossings(at):
             end = c.exact_end(found.segments, found.copied_end)

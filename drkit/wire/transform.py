@@ -248,7 +248,7 @@ def transform(
     :param end: first source offset not wanted, None without a limit
     :param aborted: the answer's aborted transactions: producer id, first offset
     :param skip_producer_ids: producers of the opposite flow, whose records would go round in circles
-    :param skip_before: a batch of theirs at or after it ends what was made (:attr:`Transformed.returned`)
+    :param skip_before: a batch of theirs at or after it ends the result (:attr:`Transformed.returned`)
     :param copy_again: those before it are not left out either: the target was emptied
     :param kept: before this source offset, batches of these producers are left out; later ones end it, too
     :param merge_below: batches of fewer bytes, and of few records, are joined with neighbours; 0: none

@@ -164,7 +164,7 @@ class _Homecoming:
         return int(found["differences_total"])
 
     def _write(self, cluster: LocalCluster, records: int) -> None:
-        """So many records to each partition."""
+        """Write this number of records to each partition."""
         out = Producer({"bootstrap.servers": cluster.bootstrap(), "log_level": 0, "linger.ms": 20})
         for topic in self._topics:
             for number in range(records * PARTITIONS):

@@ -32,7 +32,7 @@ def until(
 
 
 def moments(seconds: float, every: float) -> Iterator[float]:
-    """The time (`time.monotonic`) again and again, so many seconds apart, until the seconds are over."""
+    """The time (`time.monotonic`) repeatedly, at this interval in seconds, until the seconds are over."""
     deadline = time.monotonic() + seconds
     while (now := time.monotonic()) < deadline:
         yield now

@@ -20,5 +20,5 @@ def load_profiles() -> None:
 
 
 def times(factor: float) -> int:
-    """So many times the examples of the profile, for ``settings(max_examples=...)``: at least five."""
+    """A multiple of the profile's examples, for ``settings(max_examples=...)``: at least five."""
     return max(5, round(factor * settings().max_examples))

@@ -40,9 +40,9 @@ class PartitionAssignment:
     emptied_to: int = 0
     """Target offset before which the copy was emptied: nothing before it belongs to it."""
     tail_end: int = 0
-    """Target offset after the last tail that stands among the copies: no map knows its records."""
+    """Target offset after the last tail among the copies: no map knows its records."""
     kept_to: int | None = None
-    """Source offset after a tail behind the cut that the target has already; None: there is none."""
+    """Source offset after a tail that follows the cut and that the target has already; None: no such tail."""
     kept_ids: tuple[int, ...] = ()
     """The producers that wrote it: their batches before `kept_to` are left out. One at or after it should not
     exist: it stops the partition."""

@@ -1,8 +1,8 @@
 """Records on the target that this flow did not write: named, or, since a turn, the end of a partition's copy.
 
-On a side that was a primary before, such a record is one of a client that nobody has cut off. The map never
+On a side that was a primary before, such a record is of a client that was not cut off. The map never
 leads around it: its partition stops in front of it (decision 32). A transaction that is still open may be
-aborted, and then nobody ever sees its records; so the partition waits for its end.
+aborted, and then no consumer ever sees its records; so the partition waits for its end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Stranger(NamedTuple):
 
 
 def stranger_in(found: Resolution, own: frozenset[int], stable: int) -> Stranger | None:
-    """The foreign record that stops a partition, or for whose end it waits; None: there is none.
+    """The foreign record that stops a partition, or for whose end it waits; None: no such record.
 
     A visible one counts before one that is undecided.
 
@@ -58,7 +58,7 @@ def stranger_in(found: Resolution, own: frozenset[int], stable: int) -> Stranger
 
 
 def stop_written(task: TaskContext) -> None:
-    """Stop the partitions of which the lease says that somebody else wrote to them."""
+    """Stop the partitions to which another client wrote, by the lease."""
     for p in task.partitions:
         if p.lease.written_at is not None:
             task.stop(p, KIND, REASON, offset=p.lease.written_at, began_at=p.lease.skip_from)

@@ -29,7 +29,7 @@ class HomeAcls(NamedTuple):
     unknown: str = ""
     """Why they could not be compared; empty: they were, or there is nothing to compare."""
     own_unknown: bool = False
-    """Whether a principal of drkit's own is not known at home: it cannot be told from a client's."""
+    """Whether drkit's own principal at home is not known: its ACLs look like those of a client."""
     not_compared: tuple[str, ...] = ()
     """What a person has to look at: drkit does not compare it, or only home has it and it stays."""
 

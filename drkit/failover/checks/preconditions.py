@@ -261,7 +261,7 @@ GATES: Final = (
     Precondition(
         "failover-written-standby",
         _written,
-        "`--planned`, and somebody else wrote to the standby since a turn; no flag overrules it",
+        "`--planned`, and another client wrote to the standby since a turn; no flag overrules it",
     ),
     Precondition(
         "failover-acls-only-home",

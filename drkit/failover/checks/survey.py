@@ -91,12 +91,12 @@ class Survey:
     reach: tuple[Reach, ...]
     """Clients that are sent to the target, by way."""
     begun_by_turn: frozenset[str] = frozenset()
-    """Topics of the target whose copying began with a turn: positions there continue those of before."""
+    """Topics of the target whose copying began with a turn: positions there continue the earlier ones."""
 
     hanging: Mapping[str, int] = field(default_factory=dict)
     """Transactional ids that hang at brokers of the target, since it was fenced by size as a primary."""
     written: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions to which somebody else wrote on the target since a turn, and where."""
+    """Partitions of the target to which another client wrote since a turn, and where."""
     home_acls: HomeAcls = NOT_COMPARED
     """What clients may do on the side to which they return, and not where they are now."""
     unreplayed: tuple[Unreplayed, ...] = ()

@@ -1,4 +1,4 @@
-"""Records of somebody else on the standby since a turn: a switchover waits for a person's decision."""
+"""Records of another client on the standby since a turn: a switchover waits for a person's decision."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Placed(Protocol):
 
 
 def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[TopicPartition, str]:
-    """Return partitions of the scope to which somebody else wrote since a turn → what is known of it.
+    """Return the partitions of the scope to which another client wrote since a turn → what is known of it.
 
     What a copy task has found is on record. The log is read as well: no task looks at an idle partition
     between two epochs. A transaction that is open may be aborted, and counts until then.
@@ -77,15 +77,15 @@ def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refu
 
 
 def refuse_written(context: Context, places: ScopePositions) -> None:
-    """Refuse to open a standby to which somebody else wrote since a turn.
+    """Refuse to open a standby to which another client wrote since a turn.
 
     :param places: of the partitions of the scope, by their names on the source
-    :raises Refused: somebody did
+    :raises Refused: another client wrote to it
     """
     known = {at: place for at, place in places.items() if isinstance(place, PartitionPosition)}
     found = written(context, known)
     if not found and _is_undecided(context):
-        # Those places end at the last stable offset: a transaction that is open there may still commit.
+        # Those positions end at the last stable offset: a transaction that is open there may still commit.
         found = written(context, places_of(context))
     if found:
         raise refusal(context.flow.name, context.flow.target, found)

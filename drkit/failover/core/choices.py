@@ -25,7 +25,7 @@ class Method(StrEnum):
     """How a partition's log on the old primary is brought in step with the new one."""
 
     DELTA = "delta"
-    """Its records stay, what clients wrote since is copied behind them."""
+    """Its records stay, and what clients wrote since is copied after them."""
     REBUILD = "rebuild"
     """It is emptied, and everything is copied."""
     TRIM = "trim"

@@ -43,7 +43,7 @@ class RunRequest(NamedTuple):
     export_format: str = ""
     """Of the export; empty: Parquet."""
     new_primary: str = ""
-    """The cluster id of another cluster that takes the old primary's place."""
+    """The cluster id of another cluster that replaces the old primary."""
     evict_readers: bool = False
     """Remove members from groups on the old primary instead of refusing."""
     give_up_history: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Empties partitions up to an offset, and says which of them are not empty up to there.
 
-DeleteRecords is not durable at once: killed within a minute, brokers come back with what was deleted. So
-whoever depends on it asks :func:`not_empty` again, right before. Emptied twice, a partition stays as it is,
+DeleteRecords is not durable at once: killed within a minute, brokers come back with the deleted records. So
+code that depends on it asks :func:`not_empty` again, right before. A second emptying changes nothing,
 also where records were appended meanwhile.
 """
 

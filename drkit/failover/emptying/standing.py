@@ -69,9 +69,9 @@ def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
 
 
 def prove_empty(context: Context) -> None:
-    """Refuse to go on while something is there again.
+    """Refuse to continue while deleted records are there again.
 
-    :raises Failed: it is, or a leader does not answer
+    :raises Failed: some are, or a leader does not answer
     :raises RawError: the cluster does not answer
     """
     if found := came_back(context):

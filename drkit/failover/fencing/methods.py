@@ -194,7 +194,7 @@ def lift_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
 
 
 def lift_sizes(settings: ClusterSettings, sizes: Mapping[str, str | None]) -> None:
-    """Give topics their sizes of before the fence back, where it stands. Raises DrkitError."""
+    """Restore the sizes from before the fence, where it is still in effect. Raises DrkitError."""
     _alter(settings, sizes, "taken away", only=NOTHING_PASSES)
 
 

@@ -1,7 +1,8 @@
 """The record of a planned run's fence on the source: written before the fence, marked before OPEN.
 
-Where the target dies with its journal, the source alone tells what to lift, and whether that is safe. A run
-that is not planned keeps no record: its source may die, and could then not be told that the target opens.
+Where the target dies with its journal, only the source has a record of what to lift, and whether that is
+safe. A run that is not planned keeps no record: its source may die, and then no record on it could say that
+the target opens.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _keep_earlier(context: Context) -> None:
 
 
 def _keep(context: Context, found: FenceRecord) -> None:
-    """Enter what still stands of a fence and is not in the flow's state."""
+    """Enter those parts of a fence that are still in effect and not in the flow's state."""
     state, settings = context.state, context.source_settings
     known, sizes = recorded_sizes(state), found.own_sizes
     existing = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
@@ -187,7 +188,7 @@ def refuse_aborted(context: Context) -> None:
 
 
 def overrule_abort(context: Context, reason: str) -> None:
-    """Let a run whose OPEN has begun go on although it was aborted at the source: a person says why.
+    """Let a run whose OPEN has begun continue although it was aborted at the source: a person says why.
 
     :raises DrkitError: the source does not answer, or refuses
     """

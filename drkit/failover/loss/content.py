@@ -19,11 +19,11 @@ from drkit.offsets import SegmentMap, Unavailable
 DEPTH: Final = 1_000
 """Records before the frontier that are compared."""
 _PROBE: Final = 100
-"""Records that are compared at each place of the bisection."""
+"""Records that are compared at each step of the bisection."""
 _WINDOW_BYTES: Final = 32 << 20
 _FEWER: Final = 8
 _LEAST: Final = 16
-"""Where a window has more bytes, an eighth of its records is compared, but at least so many."""
+"""The fewest records that are compared. Where a window has more bytes, an eighth of them is compared."""
 _STRICT: Final = MayLack()
 
 
@@ -174,8 +174,8 @@ class ContentCheck:
     ) -> PairingResult:
         """Compare from a record and its copy on.
 
-        :param most: end after so many equal records
-        :param limited: end with an error after so many bytes
+        :param most: end after this number of equal records
+        :param limited: end with an error after this number of bytes
         """
         copies, first = self._copies, answers or {}
         cursors = {

@@ -84,7 +84,7 @@ class PartitionDivergence(NamedTuple):
     copy_end: int | None = None
     """Where a copy that regressed ends now, on the new primary."""
     exact_to: int | None = None
-    """Before this offset a record belongs to the tail whoever wrote it; from it on, drkit's own were copied
+    """Before this offset every record belongs to the tail; from it on, drkit's own were copied
     there from the new primary. None: the tail was not read."""
     emptied: int = 0
     """Offsets from `lost_from` on that a return has deleted there: they are in its export."""

@@ -182,7 +182,7 @@ async def count_visible(
 ) -> tuple[int, int | None]:
     """Count the records that a consumer sees in some ranges; and the offset of the first, None without one.
 
-    :param most_bytes: it stops after so many bytes: then the count is a lower bound
+    :param most_bytes: it stops after this number of bytes: then the count is a lower bound
     :raises: as :meth:`LogCursor.next`
     """
     number, first, left = 0, None, most_bytes

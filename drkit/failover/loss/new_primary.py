@@ -157,7 +157,7 @@ def _cuts(roles: Mapping[str, RoleRecord], topics: Iterable[str]) -> dict[TopicP
 def _strangers(
     context: Context, wanted: Iterable[TopicPartition], cuts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | None]:
-    """Copies into which somebody else wrote while they were passive, by the events and records of that."""
+    """Copies to which another client wrote while they were passive, by the events and records of that."""
     mine = set(wanted)
     # Before the flow's own return, the copy was a primary that clients wrote to.
     since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}

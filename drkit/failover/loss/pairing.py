@@ -95,7 +95,7 @@ def compared(
     """Compare two streams; they begin where a record and its copy are, or after a log's start.
 
     :param segments: the map; its last segment must be closed
-    :param most: end after so many equal records
+    :param most: end after this number of equal records
     """
     olds, news, found = _Stream(Side.OLD), _Stream(Side.NEW), _Found()
     while found.equal < most:

@@ -209,7 +209,7 @@ class PartitionCheck:
         """Pass the tail to `take`, and count it."""
         assert tail.end is not None  # noqa: S101  it has a log
         first, end = tail.lost_from + tail.removed + tail.emptied, tail.end
-        # Before the frontier the new primary has lost what it had, whoever wrote it. An old primary that came
+        # Before the frontier the new primary has lost records of every producer. An old primary that came
         # back from an older disk gives its clients producer ids that drkit had.
         copied_to = min(end, max(first, self.frontier or first))
         if tail.found is DivergenceState.RECREATED:
@@ -262,7 +262,7 @@ def check_of(
     limit = copy.end if copy.end is not None else new.cuts.get(at, place.copied_end)
     segments = _closed(place.segments, min(limit, place.copied_end))
     left = _lost_from(segments, limit) if copy.state is CopyFate.REGRESSED else None
-    # What is before it was compared when it was made: there a tail has another place on each side.
+    # Records before the crossing's end were compared when it was made: each side has its tail elsewhere.
     crossed = pair.crossings[-1] if pair.crossings else Crossing(0, 0, 0, 0)
     if limit < crossed.target_end:
         why = f"its copy ends at {limit}, among the records of a tail that a return has kept"

@@ -54,7 +54,7 @@ def tails_of(context: Context, found: Divergence, topics: Collection[str] = ()) 
 def _ranges(
     context: Context, source: RawCluster, wanted: Collection[PartitionDivergence], flow: str
 ) -> Iterator[TailRange]:
-    """The topic ids are those of now: a topic that was recreated has another one than its copy's map."""
+    """Tail ranges with the current topic ids: a recreated topic has another id than its copy's map."""
     names = sorted({tail.topic for tail in wanted})
     try:
         topics = context.run(metadata, source, names) if names else {}

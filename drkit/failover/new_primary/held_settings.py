@@ -59,7 +59,7 @@ def to_hold(configs: Mapping[str, Setting], known: HeldSettingsRecord | None, by
 
 
 def to_put_back(configs: Mapping[str, Setting] | None, record: HeldSettingsRecord, now_ms: int) -> PutBack:
-    """What gives a topic its settings of before the hold back.
+    """The changes that restore a topic's settings from before the hold.
 
     :param configs: of the topic, as they are; None: it is gone
     """

@@ -1,7 +1,7 @@
 """`drkit reprotect --hold`: the new primary keeps what clients write until another cluster has it, too.
 
-The values of before are on record in the flow's state, on the new primary, before the first setting changes:
-whoever is killed in between, the next one continues or puts back, on any machine.
+The earlier values are on record in the flow's state, on the new primary, before the first setting changes:
+if a process is killed in between, the next one continues or puts back, on any machine.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def hold(
 def put_back(
     settings: Settings, flow: FlowSettings, topics: Collection[str] | None = None, *, clock: Millis = wall_ms
 ) -> list[HeldTopic]:
-    """Give topics of the new primary their settings of before :func:`hold` back; return what changed.
+    """Restore the topics' settings from before :func:`hold` on the new primary; return what changed.
 
-    What somebody has set meanwhile stays.
+    Settings that a person has changed meanwhile stay.
 
     :param flow: the flow that was failed over
     :param topics: by their names on its source; None: all that are held
@@ -101,7 +101,7 @@ def put_back(
         configs = topic_configs(cluster, names.values())
         plans = {n: to_put_back(configs.get(names[n]), r, clock()) for n, r in mine.items()}
         refused = alter_topic_configs(cluster, {names[n]: p.changes for n, p in plans.items() if p.changes})
-        # On record after that: a broker may show them for a moment, and they are nobody's own.
+        # On record after that: a broker may still show the held values, and no one has set them as their own.
         state.put_all((n, p.record) for n, p in plans.items() if names[n] not in refused)
         _judge(flow, refused, "put back")
     return [
@@ -122,7 +122,7 @@ def _active(state: StateTopic) -> dict[str, HeldSettingsRecord]:
 def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[str]) -> dict[str, str]:
     """The promoted topics: their names on the old primary → on the new one.
 
-    :raises Refused: there is none, or one that was named is not promoted
+    :raises Refused: no topic is promoted, or one that was named is not
     """
     roles = state.all(RoleRecord) if state is not None else {}
     copies = state.all(GenerationRecord) if state is not None else {}

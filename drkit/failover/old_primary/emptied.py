@@ -30,7 +30,7 @@ def empty_topic(context: Context, topic: str, up_to: Mapping[int, int]) -> None:
     known = context.effects(StepName.BEGIN).get(effect_of(topic))
     before = known["intent"]["settings"] if known is not None else compact_only(admin, [topic])
     source = context.source()
-    assert source is not None  # noqa: S101  whoever looked before has asked it
+    assert source is not None  # noqa: S101  the earlier look has asked it
     wanted = {TopicPartition(topic, p): offset for p, offset in up_to.items()}
     details: dict[str, Any] = {"up_to": {str(p): o for p, o in up_to.items()}, "settings": before}
     with context.effect(StepName.BEGIN, effect_of(topic), **details) as outcome:
@@ -41,7 +41,7 @@ def empty_topic(context: Context, topic: str, up_to: Mapping[int, int]) -> None:
 
 
 def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
-    """Refuse to go on where deleted records are back: brokers were killed soon after.
+    """Refuse to continue where deleted records are back: brokers were killed soon after.
 
     :raises Failed: some are
     """

@@ -17,17 +17,17 @@ from drkit.kafka.topics import ConfigValue, alter_topic_configs, topic_configs
 from drkit.topology.topic_configs import KEEPING_ALL, keeping_all, own_value
 
 HOLD: Final = "hold"
-"""The effect of CONTACT; its details hold the values of before."""
+"""The effect of CONTACT; its details hold the earlier values."""
 Before = dict[str, dict[str, str | None]]
 """Topic → setting → its value on the topic before; None: the topic had none of its own."""
 
 
 class Released(NamedTuple):
-    """Topics that have their settings of before HOLD again."""
+    """Topics whose settings from before HOLD are restored."""
 
     topics: tuple[str, ...]
     kept: tuple[str, ...]
-    """Settings that somebody has changed since HOLD, with their values: they stay."""
+    """Settings that a person has changed since HOLD, with their values: they stay."""
 
     def notes(self) -> list[str]:
         """What a person has to know."""
@@ -84,14 +84,14 @@ def hold_again(context: Context, topics: Collection[str]) -> list[str]:
 
 
 def held(context: Context) -> Before:
-    """What was held by this run, with the values of before."""
+    """Settings that this run holds, with the earlier values."""
     effect = context.effects(StepName.CONTACT).get(HOLD)
     found: Before = effect["intent"]["before"] if effect is not None else {}
     return found
 
 
 def release(context: Context, topics: Collection[str]) -> Released:
-    """Give topics their settings of before HOLD back, each by itself. What was set since stays.
+    """Restore the topics' settings from before HOLD, each by itself. A setting that was changed since stays.
 
     :raises DrkitError: the old primary does not answer, or refuses
     """

@@ -1,4 +1,4 @@
-"""Which cluster the old primary's name leads to: the one that was copied, or another that takes its place.
+"""Which cluster the old primary's name leads to: the one that was copied, or another that replaces it.
 
 Nothing is believed of another cluster that the flow's state says of the old one: its fences, and the
 producers whose records are left out, since each cluster gives out producer ids of its own. The old one's id
@@ -27,7 +27,7 @@ from drkit.flow_state.records import (
 from drkit.kafka.admin import Cluster
 
 ANOTHER: Final = "another cluster"
-"""The effect of CONTACT; its details hold the records of before."""
+"""The effect of CONTACT; its details hold the earlier records."""
 _OF_THE_OLD_ONE: Final[tuple[type[StateRecord], ...]] = (
     ClustersRecord, FenceAclsRecord, FenceSizesRecord, SkipsRecord,
 )  # fmt: skip
@@ -38,7 +38,7 @@ _GIVEN_BACK: Final[tuple[type[StateRecord], ...]] = (*_OF_THE_OLD_ONE, PendingFe
 def is_another(context: Context) -> bool:
     """Whether the old primary's name leads to another cluster, which a person has named as its successor.
 
-    :raises Refused: to another one that nobody has named, or the successor is still elsewhere
+    :raises Refused: it leads to another cluster that was not named, or the successor is still elsewhere
     :raises DrkitError: it does not answer
     """
     known, wanted = context.state.get(ClustersRecord), context.request.new_primary

@@ -1,4 +1,4 @@
-"""Topics that the old primary does not have any more, or never had: made anew before they are seeded."""
+"""Creates topics that the old primary no longer has, or never had, before they are seeded."""
 
 from __future__ import annotations
 

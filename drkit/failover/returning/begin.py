@@ -170,7 +170,7 @@ class BeginStep:
                  if at.topic in topics and m.empties and str(at) in ends}  # fmt: skip
         kept_at = [at for at, m in methods.items() if at.topic in topics and m is Method.KEEP]
         if not {GUARD + which, LIFT + which} & context.effects(self.name).keys():
-            # From here to the seeds nothing can be written: the fence stands.
+            # From here to the seeds no client can write: the fence is in effect.
             look.standing(topics)
             refuse_removed(context, topics)
             if any(at.topic in topics and m.empties for at, m in methods.items()):

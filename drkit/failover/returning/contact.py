@@ -1,4 +1,4 @@
-"""CONTACT: the old primary answers, keeps what it has, is fenced, stands still, and no consumer works there.
+"""CONTACT: the old primary answers, keeps its records, is fenced, takes no writes, and has no consumers.
 
 After a switchover it is fenced already, and has nothing that must be kept: then this step only looks.
 """
@@ -69,7 +69,7 @@ class ContactStep:
         """See :class:`drkit.failover.core.step.Step`.
 
         :raises ClusterUnreachable: the old primary does not answer
-        :raises Refused: it is another cluster, takes writes, has members, does not stand still, or nothing
+        :raises Refused: it is another cluster, takes writes, has members, still changes, or nothing
             would keep clients off
         """
         source = _answering(context)

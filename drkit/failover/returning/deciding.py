@@ -31,7 +31,7 @@ _AGAIN: Final = f"{RETURN.command} --resume"
 
 
 class Undecided(Refused):
-    """Somebody has to decide: what becomes of records, or why partitions are emptied."""
+    """A decision is missing: what becomes of records, or why partitions are emptied."""
 
     topics: Mapping[str, int]
     """Topics whose records need a disposition, and how many records."""
@@ -89,7 +89,7 @@ class DecideStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Undecided: somebody has to decide
+        :raises Undecided: a decision is missing
         :raises Refused: a method is not sound, or cannot be walked now
         """
         context.state.load()
@@ -174,7 +174,7 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
 def undecided(
     context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
 ) -> Undecided | None:
-    """What somebody has to decide before anything is destroyed; None: nothing."""
+    """The decisions that are missing before anything is destroyed; None: none."""
     tails: dict[str, int] = {}
     found = list(found)
     gone = gone_of(context, (u.tail for u in found))
@@ -214,7 +214,7 @@ def undecided(
 
 
 def still_undecided(context: Context) -> Undecided | None:
-    """What somebody has to decide, by what COMPARE has found; None: nothing."""
+    """The decisions that are missing, by what COMPARE has found; None: none."""
     found = unsound_of(context)
     return undecided(context, found, methods_of(context, found))
 

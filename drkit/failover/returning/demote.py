@@ -1,8 +1,8 @@
 """DEMOTE: the old primary's role is passive, and the positions of its groups get drkit's mark.
 
-Under the proven fence, with no member in any group: nobody commits there any more. What the groups committed
-in their time there would count as their own work, and keep them from being moved. So each position is written
-again as it is, with the mark that drkit gives to what it writes. Before that it is journalled. In a partition
+It runs under the proven fence, with no member in any group: no consumer commits there any more. The offsets
+that the groups committed there would count as their own work, and drkit would not move them. So each position
+is written again unchanged, with drkit's mark. Before that it is journalled. In a partition
 that is about to be emptied, or whose tail is appended to the new primary, this holds for every position: also
 for that of a group which had processed records that only the old primary has, as each group had that was at
 work when its primary died.
@@ -175,7 +175,7 @@ class DemoteStep:
         context.tell(StepProgress(self.name, f"{counted(len(writes), 'group', 'is')} marked"))
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
-        """What is written, what was there before, and what has no place on the new primary."""
+        """The positions to write, the earlier ones, and those without a counterpart on the new primary."""
         places = scope_positions(context, context.source())
         void, cuts = _without_places(context), cuts_of(context)
 
@@ -227,7 +227,7 @@ class DemoteStep:
 
 
 def _without_places(context: Context) -> set[TopicPartition]:
-    """The partitions that BEGIN empties, or whose tail it appends: a position in a tail has no place."""
+    """The partitions that BEGIN empties, or whose tail it appends: a tail's positions have no counterpart."""
     return {
         TopicPartition(topic, p)
         for topic, decision in decided(context).items()
@@ -237,7 +237,7 @@ def _without_places(context: Context) -> set[TopicPartition]:
 
 
 def _of_void(place: object, offset: int, cut: int) -> int:
-    """Where a group reads on, on the new primary, whose position on the old one has no place there.
+    """Where a group continues on the new primary if its position on the old one has no counterpart there.
 
     :param place: of the partition
     :param cut: where clients began to write on the new primary: the group has read all that was copied

@@ -50,9 +50,9 @@ class ExportStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: there is something to export, and no place for it; or what was written is not what
+        :raises Refused: there is something to export, and no folder for it; or what was written is not what
             is read back
-        :raises DrkitError: the place cannot be written
+        :raises DrkitError: the folder cannot be written
         """
         found = tails_of(context)
         if not found:
@@ -127,7 +127,7 @@ def tails_of(context: Context) -> list[Unsound]:
 def _place(context: Context, found: Sequence[Unsound]) -> str:
     """Where to export to.
 
-    :raises Refused: nobody has said it
+    :raises Refused: it was not said
     """
     if context.request.export_to:
         return context.request.export_to

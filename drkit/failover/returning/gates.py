@@ -1,4 +1,4 @@
-"""What stands against a method, looked at before anything is destroyed."""
+"""Reasons to refuse a method, checked before anything is destroyed."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def refuse_lagging_replicas(context: Context, topics: Iterable[str]) -> None:
 
 
 def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None:
-    """Refuse to trim where a group on the new primary has not read up to the cut: it would have no place."""
+    """Refuse to trim where a group on the new primary is before the cut: it would have no position."""
     if early := early_groups(context, trimmed):
         raise Refused(
             f"{counted(len(early), 'group')} would have no position on a trimmed partition",
@@ -162,7 +162,7 @@ def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None
 def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[str]:
     """Groups on the new primary that have not read up to the cut of some partitions, and where they are.
 
-    :raises DrkitError: the new primary does not tell
+    :raises DrkitError: the new primary does not answer
     """
     cuts, some = cuts_of(context), set(trimmed)
     names = {context.scope.topics[at.topic]: at.topic for at in some}
@@ -177,9 +177,9 @@ def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[st
 def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:
     """Groups on the new primary that have read what clients wrote since, and where they are.
 
-    Until they have read the tail that is appended behind it they have no position on the old primary.
+    Until they have read the tail that is appended after it they have no position on the old primary.
 
-    :raises DrkitError: the new primary does not tell
+    :raises DrkitError: the new primary does not answer
     """
     cuts, some = cuts_of(context), set(kept)
     names = {context.scope.topics[at.topic]: at.topic for at in some}
@@ -201,7 +201,7 @@ async def positions_at(context: Context, target: RawCluster, names: Mapping[str,
     """The committed offsets of all groups that the reverse flow translates, in some topics.
 
     :param names: topic of the new primary → of the old one
-    :raises DrkitError: the new primary does not tell
+    :raises DrkitError: the new primary does not answer
     """
     asked = Groups(target)
     accepts = reverse_flow(context).group_filter.accepts

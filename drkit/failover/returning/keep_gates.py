@@ -1,4 +1,4 @@
-"""What stands against the method keep: the tail becomes part of both logs, so all of it must be certain."""
+"""Reasons to refuse the method keep: the tail becomes part of both logs, so all of it must be certain."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
 def _refuse_unclear(
     context: Context, found: Mapping[TopicPartition, Unsound], methods: Methods, topics: Collection[str]
 ) -> None:
-    """Refuse topics of which a partition has anything but a tail behind a proven beginning."""
+    """Refuse topics with a partition that has anything but a tail after a proven beginning."""
     wrong = []
     for at, method in sorted(methods.items()):
         if at.topic not in topics or (method is Method.DELTA and at not in found):
@@ -121,7 +121,7 @@ def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> No
 
 
 def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
-    """Refuse tails among which records of the new primary stand: they would come a second time.
+    """Refuse tails that contain records of the new primary: they would be copied a second time.
 
     :param topics: by their names on the old primary
     :raises Refused: there are some

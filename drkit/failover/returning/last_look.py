@@ -27,7 +27,7 @@ from drkit.offsets.group_guard import StoredOffset
 from drkit.status.lag.source import Ends
 
 _HASHED_SECONDS: Final = 60.0
-"""For so long files whose hashes were right are not hashed again."""
+"""Seconds in which files whose hashes were right are not hashed again."""
 _ABORT: Final = f"begin again: {RETURN.command} --abort"
 
 
@@ -42,7 +42,7 @@ class LastLook:
     def standing(self, topics: Collection[str]) -> None:
         """Refuse topics of the old primary that are not what COMPARE saw.
 
-        :raises Refused: one takes writes, ends elsewhere, was made anew, or has an open transaction
+        :raises Refused: one takes writes, ends elsewhere, was recreated, or has an open transaction
         """
         context = self._context
         refuse_open(context, topics)
@@ -107,14 +107,14 @@ class LastLook:
         refuse_lagging_replicas(context, (topic,))
 
     def saved(self, topic: str) -> None:
-        """Refuse to append the tail of a topic that is not saved, or of which nobody has decided.
+        """Refuse to append the tail of a topic that is not saved, or that has no decision.
 
         :raises Refused: it is not
         """
         self._exported(topic)
 
     def _exported(self, topic: str) -> None:
-        """Refuse records that are not all in the export, or of which nobody has decided.
+        """Refuse records that are not all in the export, or that have no decision.
 
         :raises Refused: there are some
         """

@@ -49,7 +49,7 @@ class ReplayStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`.
 
-        :raises Refused: the new primary has records with equal content, and nobody has said what they are; or
+        :raises Refused: the new primary has records with equal content, without a decision what they are; or
             the export is not what was written
         :raises DrkitError: the new primary does not answer, or refuses
         """

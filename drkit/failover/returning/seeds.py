@@ -113,7 +113,7 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
     continues is reported by it.
 
     :param topics: by their names on the old primary
-    :raises Refused: there are some, and nobody has given that up
+    :raises Refused: there are some, and they were not given up
     :raises DrkitError: the new primary does not answer
     """
     accepted = set(context.request.give_up_history)
@@ -167,7 +167,7 @@ def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[Topic
 
 
 def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
-    """The ids that topics of the old primary have now: one may have been made anew."""
+    """The current ids of topics of the old primary: a topic may have been recreated."""
     source = context.source()
     if source is None:
         return {}
@@ -176,7 +176,7 @@ def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
 
 
 def _first(context: Context, at: TopicPartition, span: tuple[int, int]) -> int | None:
-    """The first record on the new primary that the map does not know; None: there is none."""
+    """The first record on the new primary that the map does not know; None: no such record."""
     if span[0] >= span[1]:
         return None
     found: int | None = context.run(first_record, context.target, at, span)

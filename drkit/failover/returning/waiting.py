@@ -31,7 +31,7 @@ def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict
 def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> list[str]:
     """The topics that wait and that a switchover has promoted, by their names on the old primary.
 
-    It has no record of its own there: nobody has to decide anything.
+    It has no record of its own there: no decision is needed.
 
     :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction

@@ -67,7 +67,7 @@ def _after_switchover(context: Context) -> list[str]:
 
 
 def _after_loss(context: Context) -> list[str]:
-    """The old primary may hold what was not copied, and that would stand in front of new records there."""
+    """The old primary may hold records that were not copied; they would come before new records there."""
     flow = context.flow
     lines = []
     if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):

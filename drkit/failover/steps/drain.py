@@ -52,7 +52,7 @@ class DrainStep:
         """See :class:`drkit.failover.core.step.Step`.
 
         :raises Refused: more is missing than was accepted; or a switchover would open a standby to which
-            somebody else wrote since a turn
+            another client wrote since a turn
         """
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds

@@ -37,7 +37,7 @@ class ReverseHold:
         return len(mine)
 
     def is_noticed(self) -> bool:
-        """Whether no replicator copies the topics any more: it has another plan, or there is none."""
+        """Whether no replicator copies the topics any more: it has another plan, or does not run."""
         if self._state is None or not self._topics:
             return True
         self._state.load()
@@ -75,7 +75,7 @@ def reverse_hold(context: Context) -> ReverseHold:
 
 
 def release_reverse(context: Context) -> None:
-    """Undo :meth:`ReverseHold.freeze`; a source that does not answer keeps its topics frozen, which is told.
+    """Undo :meth:`ReverseHold.freeze`; a source that does not answer keeps its topics frozen, as is noted.
 
     :raises DrkitError: the state cannot be written
     """

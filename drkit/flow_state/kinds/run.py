@@ -207,7 +207,7 @@ class SpeedRecord(StateRecord):
     at_ms: int = stored(whole())
     bytes: int = stored(whole())
     seconds: float = stored(seconds)
-    """For so long records arrived on the target."""
+    """Seconds in which records arrived on the target."""
 
     @property
     def bytes_per_second(self) -> float:

@@ -46,8 +46,8 @@ class CutRecord(TopicRecord):
     """Target offset before which everything was deleted on the copy. Brokers that are killed within a minute
     lose that, so it is proven again before clients read the copy."""
     rebuilt: Mapping[int, int] = stored(_offsets, default_factory=dict)
-    """Source offset at which copying began, before the cut: what is between was copied once before, by
-    anybody, and is copied again. Without one copying began at the cut."""
+    """Source offset at which copying began, before the cut: the records between were copied once before
+    and are copied again, of every producer. Without it copying began at the cut."""
     crossings: Mapping[int, tuple[tuple[int, ...], ...]] = stored(_crossings, default_factory=dict)
     """Where both sides have the same records in another order: the fields of each
     :class:`drkit.offsets.crossing.Crossing`."""
@@ -60,7 +60,7 @@ class CutRecord(TopicRecord):
         return tuple(Crossing(*each) for each in self.crossings.get(partition, ()))
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`; a topic without such partitions has the fields of before."""
+        """See :class:`Body`; a topic without such partitions has only the earlier fields."""
         found = Body.to_json(self)
         return {key: value for key, value in found.items() if value or key not in _MAY_BE_EMPTY}
 
@@ -153,7 +153,7 @@ class HeldSettingsRecord(TopicRecord):
 
 @record
 class WrittenRecord(StateRecord):
-    """Somebody else wrote to a partition of the passive side after a turn: nothing more is copied to it.
+    """Another client wrote to a partition of the passive side after a turn: no more records are copied to it.
 
     It holds for these topics since that turn; see :func:`drkit.flow_state.copied_topics.written_of`.
     """

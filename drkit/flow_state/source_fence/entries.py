@@ -106,7 +106,7 @@ class FenceRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether a fence of the run may stand that no open target needs."""
+        """Whether a fence of the run may be in effect that no open target needs."""
         return bool(self.topics) and self.mark is not FenceMark.OPENED
 
     @property
@@ -127,7 +127,7 @@ class FenceRecord:
     def raised(self, entry: FenceEntry) -> FenceRecord:
         """The record after the run has written down more; the value before its first fence counts.
 
-        An aborted run fences nothing more, unless a person says why it goes on.
+        An aborted run fences nothing more, unless a person says why it continues.
         """
         mark = self.mark
         if self.is_aborted and not entry.why:
@@ -195,5 +195,5 @@ class FenceLog:
 
     @property
     def open(self) -> list[FenceRecord]:
-        """Records of fences that may stand without an open target, oldest first."""
+        """Records of fences that may be in effect without an open target, oldest first."""
         return [found for found in self.records.values() if found.is_open]

@@ -113,7 +113,7 @@ class FenceTopic:
         deadline = monotonic() + _READ_SECONDS
         end = self._log_end.ask(_READ_SECONDS).replicated
         if end < self._position or not self._position:
-            self._begin()  # made anew
+            self._begin()  # the topic was recreated
             consumer.assign([ConfluentPartition(self.name, 0, OFFSET_BEGINNING)])
         while self._position < end:
             message = consumer.poll(0.1)

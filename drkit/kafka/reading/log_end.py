@@ -21,7 +21,7 @@ from drkit.model import TopicPartition
 _ONE_MS: Final = 1000
 """A replica that does not answer in this time is left out."""
 _FEW_SECONDS: Final = 3.0
-"""So long most replicas are waited for; then those that answer count. Who wakes has heard by then."""
+"""Seconds to wait for most replicas; then those that answer count. A resumed broker is informed by then."""
 _LEADER_MS: Final = 2000
 """Then the replicas are asked again who leads."""
 _PAUSE_SECONDS: Final = 0.05

@@ -170,7 +170,7 @@ async def _sample(
 ) -> UncopiedRecords:
     """The records of a gap, by the first bytes of it.
 
-    :param segments: so many are read; an answer ends with a segment, however small that is
+    :param segments: how many are read; an answer ends with a segment, however small that is
     """
     if gap.start >= gap.end:
         return UncopiedRecords(0, 0, None, exact=True)

@@ -29,7 +29,7 @@ class PartitionDelta(NamedTuple):
     """Log start."""
     end: int
     oldest_ms: int | None = None
-    """Timestamp of its first record at or after the cut; None: unknown, or there is none."""
+    """Timestamp of its first record at or after the cut; None: unknown, or no such record."""
     size: int | None = None
     """Bytes of the whole partition; None: unknown."""
 

@@ -90,9 +90,9 @@ class DirectionFacts:
     """None: not asked."""
     run: RunUnderWay | None = None
     runs_unknown: str = ""
-    """Why its journal could not be read; empty: it was read, or there is none."""
+    """Why its journal could not be read; empty: it was read, or does not exist."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Source topic → a partition to whose copy somebody else wrote since a turn, and where."""
+    """Source topic → a partition to whose copy another client wrote since a turn, and where."""
     fenced_by: Mapping[str, str] = field(default_factory=dict)
     """Run → how its step FENCE ended."""
     incomplete: Mapping[str, IncompleteRecord] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class DirectionFacts:
         :param aliases: of source and target
         :param runs: of its journal; or why it could not be read
         :param gone: source topics whose recorded fence the source does not have
-        :param passed_over: whether a source topic is none that clients write
+        :param passed_over: whether a source topic is not one that clients write
         """
         lease = state.get(LeaseRecord)
         events = state.readable(EventRecord).values()

@@ -45,7 +45,7 @@ class Delta(NamedTuple):
     topic: PairTopic
     role: RoleRecord
     held: HeldSettingsRecord | None = None
-    """How a person has the active side keep everything; None: nobody ever has."""
+    """The hold by which the active side keeps everything; None: there was never one."""
 
 
 def deltas_of(pair: PairStatus, flow: DirectionFacts, *, is_first: bool) -> dict[str, Delta]:

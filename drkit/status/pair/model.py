@@ -73,7 +73,7 @@ class DeltaBound(NamedTuple):
     unknown: str = ""
     """Why the bound is unknown; empty: it is known."""
     held_ms: int | None = None
-    """Since when a person has the active side keep everything; None: nobody has, or it was changed since."""
+    """Since when a person has the active side keep everything; None: no hold, or it was changed since."""
 
     @property
     def is_due(self) -> bool:

@@ -181,7 +181,7 @@ class DeltaLook:
 async def _first_ms(
     cluster: RawCluster, leader: tuple[int, TopicMetadata], at: TopicPartition, between: tuple[int, int]
 ) -> int | None:
-    """The timestamp of the first record between two offsets; None: there is none, or it cannot be read."""
+    """The timestamp of the first record between two offsets; None: no such record, or it cannot be read."""
     node, topic = leader
     answer = await fetch_one(
         cluster, node, (at.topic, topic.topic_id), at.partition, between[0], committed=False,

@@ -41,7 +41,7 @@ def two_of_three(
 
 
 def _killed(flow: Flow, topic: str, clusters: Sequence[LocalCluster], records: int) -> None:
-    """Kill a broker of each of these clusters while so many records are copied, and again when it is back."""
+    """Kill a broker of each of these clusters while these records are copied, and again when it is back."""
     fill(flow.source, topic, records)
     with Load(flow.source, [topic], per_second=records // 2):
         task = flow.start(topic, once=False, seconds=240)

@@ -78,7 +78,7 @@ def _transactions(flow: Flow, topic: str, count: int, chance: random.Random) -> 
         size = chance.randint(1, count // 3)
         for _ in range(size):
             put(atomic, topic, _value(), b"k%d" % next(_numbers), partition=ATOMIC)
-        atomic.flush(30)  # so that aborted records really stand in the log
+        atomic.flush(30)  # so that aborted records really are in the log
         commits = chance.random() < 0.6
         (atomic.commit_transaction if commits else atomic.abort_transaction)(60)
         seen += size * commits

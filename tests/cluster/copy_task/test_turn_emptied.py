@@ -90,7 +90,7 @@ def _transactions(flow: Flow, topic: str, count: int, partitions: list[int]) -> 
         for p in partitions:
             for _ in range(size):
                 put(atomic, topic, _value(), b"k%d" % next(_numbers), partition=p)
-        atomic.flush(30)  # so that aborted records really stand in the log
+        atomic.flush(30)  # so that aborted records really are in the log
         commits = number % 3 > 0
         (atomic.commit_transaction if commits else atomic.abort_transaction)(60)
         seen += size * commits * len(partitions)

@@ -1,4 +1,4 @@
-"""Another, empty, cluster takes the place of the old primary, by name only."""
+"""Another, empty, cluster replaces the old primary only if it is named."""
 
 from __future__ import annotations
 

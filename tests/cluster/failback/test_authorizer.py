@@ -174,7 +174,7 @@ def _comes_home(pair: Pair, rights: Rights, topic: str) -> None:
 def test_six_switchovers_under_load(
     locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path
 ) -> None:
-    """As without an authorizer; nobody says how clients are cut off: the ACLs are the guard."""
+    """As without an authorizer, but without `--clients-cut`: the ACLs are the guard."""
     pair = Pair(*locked, tmp_path / "journal", user="drkit")
     for side in (pair.now, pair.other):
         side.failover_fields["fence"] = {"means": "acl", "canary": CANARY}

@@ -139,7 +139,7 @@ def test_records_of_others_on_the_standby_are_counted(story: OlderDisk, what: st
 
 @pytest.mark.wide
 def test_a_copy_that_lost_its_last_records_leaves_them_on_the_old_primary_only(story: OlderDisk) -> None:
-    """Its end is far behind the promotion's again; the leader epoch of the promotion ends before it."""
+    """Its end is far after the promotion's again; the leader epoch of the promotion ends before it."""
     tail = story.tail("short")
     assert (tail.copy, tail.copy_end, tail.found) == (CopyFate.REGRESSED, SHORT, DivergenceState.DIVERGED)
     assert (tail.lost_from, tail.records, tail.differs_from) == (SHORT, FIRST - SHORT, None)

@@ -1,4 +1,4 @@
-"""BEGIN breaks off between two of its changes, where no entry of the journal is; then it goes on, or back."""
+"""BEGIN breaks off between two changes, without a journal entry; then it continues, or is rolled back."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary,
 
     _broken_off(home, tmp_path, asked, "seed")
     _aborted(home)
-    with home.side.desk() as desk:  # nobody asks for the method again
+    with home.side.desk() as desk:  # the method is not asked for again
         request = home.request(tmp_path, [asked])._replace(methods={})
         assert desk.begin_return(request, topics=[asked])["state"] == "done"
 

@@ -92,7 +92,7 @@ def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], Non
     with side.desk(tell=tell) as desk:
         with pytest.raises(Refused, match=why):
             desk.begin_return(home.request(folder / "saved", [topic]), topics=[topic])
-        assert seen == ["-1"], "its retention rests while somebody thinks"
+        assert seen == ["-1"], "its retention is stopped until the decision"
         assert side.run_log().state is RunState.HELD
         report = desk.abort("for the test")
         assert report["state"] == "aborted"

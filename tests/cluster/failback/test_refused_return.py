@@ -43,7 +43,7 @@ def _waits_for_a_person(pair: Pair, topic: str) -> None:
         assert not state.all(ReturnRecord)
     with side.desk() as desk:
         assert desk.begin_return(RunRequest(clients_cut=CUT))["state"] == "done"
-    back.stop_replicating()  # the return has fenced its writer: it starts anew, as a flow's next attempt does
+    back.stop_replicating()  # the return fenced its writer: it starts again, as a flow's next attempt does
     back.replicate()
     back.copied([topic, other])
     theirs, ours = (back.records(c, topic) for c in (back.source, back.target))

@@ -1,4 +1,4 @@
-"""Planned switchovers in a row under load: nothing is lost, repeated or skipped, and each place is exact."""
+"""Planned switchovers in a row under load: no record is lost, repeated or skipped; positions are exact."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 
 class LateFence(FenceStep):
-    """Before the fence stands, the topic grows, and a client writes to the new partition."""
+    """Before the fence is in effect, the topic grows, and a client writes to the new partition."""
 
     def __init__(self, world: World, topic: str) -> None:
         self._world, self._topic = world, topic

@@ -125,7 +125,7 @@ def gone(course: Course) -> None:
 
 
 def alarmed(course: Course) -> None:
-    """Somebody lifts the fence of one topic; on the other one a fence was left."""
+    """A person lifts the fence of one topic; on the other one a fence was left."""
     world = course.world
     source = Cluster.connect(world.source)
     assert not alter_topic_configs(source, {course.orders: {SIZE: None}, course.quiet: {SIZE: "0"}})

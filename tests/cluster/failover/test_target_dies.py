@@ -33,7 +33,7 @@ def faults(said: Said) -> dict[str, str]:
 def test_the_target_dies_behind_the_fence(
     source: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", None)  # nobody answers a question
+    monkeypatch.setattr(sys, "stdin", None)  # no one answers a question
     standby = own_cluster("standby").start()
     world = World(source, standby, tmp_path / "journal")
     try:

@@ -1,4 +1,4 @@
-"""What a read of the state must contain: all that was acknowledged before it began, whoever hides it."""
+"""What a read of the state must contain: all that was acknowledged before it began, whatever hides it."""
 
 from __future__ import annotations
 

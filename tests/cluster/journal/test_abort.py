@@ -34,7 +34,7 @@ A_FEW = {
     (StepName.FREEZE, EntryKind.INTENT, True),
     (ABORTABLE[-1], EntryKind.RESULT, False),
 }
-"""In ``make test``: right behind the fence, inside FREEZE, and at the last moment."""
+"""In ``make test``: right after the fence, inside FREEZE, and at the last moment."""
 
 
 def fill(world: World, topic: str) -> None:

@@ -107,7 +107,7 @@ class Stage:
         return log.records[self.world.run_log().run_id]
 
     def ends_here(self, size: str = "900000") -> None:
-        """The target is back: the run does not go on there, is rolled back, and the flow copies again."""
+        """The target is back: the run does not continue there, is rolled back, and the flow copies again."""
         refused = self.again("resume")
         assert refused.error is not None
         assert refused.error["kind"] == AbortedAtSource.__name__, refused.error
@@ -223,9 +223,9 @@ def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("lifts", [in_soak(True), False])
 def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts: bool) -> None:
-    """The orchestrator stands still right before OPEN: whose mark is first in the log counts.
+    """The orchestrator is halted right before OPEN: the first mark in the log counts.
 
-    An abort that dies behind its mark leaves the fence up, so only the mark holds the run.
+    An abort that dies after its mark leaves the fence up, so only the mark holds the run.
     """
     number = next(n for n, e in enumerate(stage.entries) if e.step is StepName.OPEN)
     stage.number += 1
@@ -235,7 +235,7 @@ def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts:
             "freeze": Kill(number - 1, "after"),
         }
     )  # fmt: skip
-    eventually(lambda: is_stopped(running), 60, "an orchestrator that stands still")
+    eventually(lambda: is_stopped(running), 60, "a halted orchestrator")
     if lifts:
         stage.abort()
     else:

@@ -1,4 +1,4 @@
-"""What is not copied yet is counted from the cut on, whoever wrote it."""
+"""Records that are not copied yet are counted from the cut on, of every producer."""
 
 from __future__ import annotations
 

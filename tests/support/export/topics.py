@@ -111,7 +111,7 @@ class Topics:
         put(plain, name, b"roll", b"roll", timestamp=now_ms() + 2000)
         assert plain.flush(30) == 0
         eventually(lambda: len(read(self.cluster, name)[0]) < before, what="compaction")
-        # Else the cleaner goes on while the export reads.
+        # Else the cleaner continues while the export reads.
         self.flow.configure(self.cluster, name, "max.compaction.lag.ms", str((1 << 63) - 1))
         self.flow.configure(self.cluster, name, "min.compaction.lag.ms", str(1 << 60))
 

@@ -1,4 +1,4 @@
-"""Every position of a topic whose tail was kept: the same place if, and only if, the same records follow."""
+"""Every position of a topic whose tail was kept: two positions correspond only if the same records follow."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def _same(found: object, logs: tuple[Suffixes, Suffixes], span: tuple[int, int],
     if isinstance(found, Exact):
         assert there.after(found.offset) == here.after(offset), f"{where}: {found}"
         return 1
-    # With nothing but markers between them, the place is that of the crossing's beginning.
+    # With only markers between them, the position is that of the crossing's beginning.
     assert not here.between(first, offset) or here.after(offset) not in there.all, f"{where}: {found}"
     return 0

@@ -149,7 +149,7 @@ class KilledReturns:
         assert ended == {"replayed"}
 
     def is_fenced(self, topic: str) -> bool:
-        """Whether the old primary's fence stands, as the failover wanted it."""
+        """Whether the old primary's fence is in effect, as the failover wanted it."""
         side = self.home.side
         with StateTopic(side.target, side.source.alias) as state:
             state.load()

@@ -30,7 +30,7 @@ BIG, BIG_LATER = 3000, 1500
 REGROWN = {"same": 10, "more": 15, "fewer": 4, "keys-regrown": 10}
 """Topic → other records that the old primary took when it was back."""
 FAR = 1100
-"""Records that were copied after those of somebody else."""
+"""Records that were copied after those of another client."""
 SHORT = 20
 """Records that are left of one copy."""
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
@@ -193,7 +193,7 @@ class _Teller:
         world.create(world.target, topics["elsewhere"], 1, {})
 
     def _stray(self, what: str, value: bytes) -> None:
-        """Two records of somebody else on the passive side."""
+        """Two records of another client on the passive side."""
         out = producer(self._world.target)
         for _ in range(2):
             put(out, self._topics[what], value, b"stray", partition=0)

@@ -46,14 +46,14 @@ class Standing:
         self.read: dict[str, dict[TopicPartition, int]] = {}
 
     def put(self, side: Side, group: str, read: dict[TopicPartition, int]) -> None:
-        """Commit on the primary of a direction where a group has read so many records."""
+        """Commit on the primary of a direction where a group has read this number of records."""
         logs = {topic: side.records(side.source, topic) for topic in {at.topic for at in read}}
         offsets = {at: _offset(logs[at.topic][at.partition], n) for at, n in read.items()}
         side.commit(side.source, group, offsets)
         self.read[group] = read
 
     def check(self, side: Side, log: dict[str, Log]) -> int:
-        """Compare what each group would read next on the standby of a direction; returns how many places."""
+        """Compare what each group would read next on the standby of a direction; returns their number."""
         number = 0
         for group, wanted in self.read.items():
             stands = side.all_committed(group)
@@ -122,7 +122,7 @@ class Rounds:
         self.reader = Reader(side.name("works"), self.orders, self.file, **client)
 
     def _group(self, name: str) -> None:
-        """A group that stands somewhere in one topic, from now on."""
+        """Add a group with a random position in one topic."""
         side, topic = self.pair.now, self._chance.choice(self.topics)
         log = side.records(side.source, topic)
         read = {TopicPartition(topic, p): self._chance.randint(0, len(s)) for p, s in log.items()}
@@ -228,7 +228,7 @@ class Rounds:
         }
 
     def run(self, turns: int) -> dict[str, Any]:
-        """Switch over so many times under load; returns the balance."""
+        """Switch over several times under load; returns the balance."""
         with ExitStack() as stack:
             for each in (*self.writers, self.transactor, self.reader):
                 stack.enter_context(each)
@@ -242,7 +242,7 @@ class Rounds:
 
 
 def is_whole(found: dict[str, int], turns: int) -> None:
-    """Check a balance: nothing lost, repeated or skipped, of enough records and places."""
+    """Check a balance: nothing lost, repeated or skipped, of enough records and positions."""
     assert {k: found[k] for k in ("lost", "repeated", "skipped", "read twice")} == dict.fromkeys(
         ("lost", "repeated", "skipped", "read twice"), 0
     ), found

@@ -171,7 +171,7 @@ class UnplannedRounds:
         self._standing.put(side, side.name(f"idle{len(self._standing.read)}"), read)
 
     def _works(self, number: int) -> None:
-        """Let every client work for so many records more."""
+        """Let every client work for this number of further records."""
         self._resume()
         acked = [len(w.acked) for w in self._writers]
         committed, read = len(self._transactor.committed), len(self.reader.processed)
@@ -217,7 +217,7 @@ class UnplannedRounds:
         return found
 
     def _compared(self, back: Side) -> tuple[int, int]:
-        """Both logs are the same, and so is every place of the map and of each group."""
+        """Check that both logs are the same, and each position of the map and of groups."""
         log = {}
         for topic in self.topics:
             theirs, log[topic] = (back.records(c, topic) for c in (back.source, back.target))
@@ -238,7 +238,7 @@ class UnplannedRounds:
         return again
 
     def _balance(self) -> None:
-        """Nothing acknowledged is missing that was not given up; nobody reads too much or too little."""
+        """Nothing acknowledged is missing that was not given up; no client reads too much or too little."""
         for each in (*self._writers, self._transactor):
             each.finish()
         side = self.pair.now

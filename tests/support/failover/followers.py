@@ -40,10 +40,10 @@ class _Application:
         """Begin nothing more until :meth:`resume`; returns when what was begun has ended."""
         self._rests.clear()
         self._paused.set()
-        assert self._rests.wait(60), f"{self} goes on: {self.trouble}"
+        assert self._rests.wait(60), f"{self} continues: {self.trouble}"
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue after a pause."""
         self._paused.clear()
 
     def _is_resting(self) -> bool:
@@ -133,7 +133,7 @@ class Writer(_Application):
 class Transactor(_Application):
     """Transactions of five records; one that is cut is repeated with the same records.
 
-    :param aborts: every so many transactions one is aborted, with records of its own; 0: none
+    :param aborts: one in this number of transactions is aborted, with records of its own; 0: none
     """
 
     def __init__(self, name: str, topic: str, endpoint: Path, *, aborts: int = 0, **config: Any) -> None:

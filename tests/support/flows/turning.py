@@ -189,7 +189,7 @@ class Turning:
         return found
 
     def empty(self, seeds: Iterable[SeededPartition]) -> None:
-        """Empty the partitions that begin anew, with retention and compaction as they are."""
+        """Empty the partitions that begin again, with retention and compaction as they are."""
         flow = self.now.flow
         flow.ask(flow.target, empty, _emptied(seeds))
 

@@ -1,4 +1,4 @@
-"""A folder in place of Maven Central, so that nothing is downloaded."""
+"""A folder instead of Maven Central, so that nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Direction:
         found, look = settled.resolution, settled.look
         assert found is not None, settled.answer
         assert found.truncated_from is None, "nothing was lost"
-        assert not found.foreign, "nobody else wrote there"
+        assert not found.foreign, "no other client wrote there"
         return PartitionPosition(
             found.segments, found.upstream, look.start, look.end, found.copied_end, frozen=True,
             crossings=pair.crossings,

@@ -122,7 +122,7 @@ class Desk:
 def test_what_is_asked_is_kept_and_exported_before(
     monkeypatch: pytest.MonkeyPatch, *, terminal: bool, yes: bool, hold: bool
 ) -> None:
-    """The old primary's retention does not wait for an answer: the return is held while somebody thinks."""
+    """The old primary's retention does not wait for an answer: the return is held until the decision."""
     monkeypatch.setattr(reprotect, "can_ask", lambda: terminal)
     monkeypatch.setattr(choices, "answered", lambda *_, **__: "discard")
     desk: Any = Desk()

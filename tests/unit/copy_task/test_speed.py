@@ -33,7 +33,7 @@ def test_the_tasks_of_an_epoch_copy_at_the_same_time():
         [report(9 * MIB, 0.0, 5000)],
         [{"bytes": 9 * MIB, "partitions": []}],
     ],
-    ids=["no task", "one partition was in step", "too little", "no time", "of a task of before"],
+    ids=["no task", "one partition was in step", "too little", "no time", "of an earlier task"],
 )
 def test_what_says_nothing_of_the_copy_is_not_recorded(reports: list[dict[str, Any]]):
     assert faster(None, reports, NOW) is None

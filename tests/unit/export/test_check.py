@@ -108,7 +108,7 @@ def test_another_manifest_than_that_of_the_journal_is_refused(export: Path, tmp_
 
 
 def test_records_of_a_changed_file_are_never_returned(export: Path):
-    """Not even those before the change: whoever replays them cannot take them back."""
+    """Not even those before the change: a replay of them cannot be undone."""
     flip(a_file(export))
     with pytest.raises(Refused, match="not what was written"):
         next(exported_records(str(export), "orders", 0))

@@ -1,4 +1,4 @@
-"""The manifest says the same to whoever reads it, and any change of it is found."""
+"""Every reader of the manifest gets the same, and any change of it is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places of exports: what they are called, who may read them, and that nothing is written over."""
+"""Storage of exports: paths and URLs, who may read them, and that no file is overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hold of the new primary's settings: no own value is lost, whoever is killed or changes what when."""
+"""A hold of the new primary's settings: no own value is lost, whatever is killed or changed when."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_of_a_tail_that_the_target_keeps_nothing_is_copied() -> None:
     ]
     assert pair.tail_end == 1009
     assert kept_ids(known.kept) == {8, 9}
-    assert cut.with_cut(0, 2000).kept == {}, "the next turn begins behind it"
+    assert cut.with_cut(0, 2000).kept == {}, "the next turn begins after it"
     shard = Shard(0, "primary", ("g",), known)
     assert Shard.from_json(shard.to_json()).known == known
     terms = Terms("primary", known, "checkpoints", "id", 1, frozenset())
@@ -149,11 +149,11 @@ def test_checkpoint_tasks_know_the_cuts() -> None:
     assert not terms({AT: 7}).widened(terms({AT: 8}))
     assert not terms({}).widened(terms({AT: 7})), "the groups of this topic are looked at again"
     again = terms({AT: 7})._replace(known=known._replace(rebuilt={}))
-    assert not again.widened(terms({AT: 7})), "the same cut, and a copy that was made anew"
+    assert not again.widened(terms({AT: 7})), "the same cut, and a copy that was recreated"
 
 
 def test_what_was_committed_in_a_tail_that_is_kept_is_void() -> None:
-    """Before and behind it both logs have the same records: such a position stands."""
+    """Before and after it both logs have the same records: such a position is kept."""
     tail = {AT: (Crossing(0, 4, 0, 4), Crossing(10, 20, 50, 60))}
     kept = CopiedTopics(
         {}, Producers(1, frozenset()), crossings=tail, kept={AT: KeptTail(20, frozenset({7}))}

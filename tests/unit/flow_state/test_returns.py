@@ -43,7 +43,7 @@ Records = dict[tuple[type[StateRecord], str], StateRecord | None]
 
 
 def state(records: Records) -> FlowState:
-    """A state; None: something else stands under the key."""
+    """A state; None: the key has another record."""
     return FlowState.of(
         {
             kind.key(name).encode(): b'{"not": "drkit"}' if record is None else record.encode()

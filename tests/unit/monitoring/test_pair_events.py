@@ -1,4 +1,4 @@
-"""A change of a pair is told once."""
+"""A change of a pair is reported once."""
 
 from __future__ import annotations
 

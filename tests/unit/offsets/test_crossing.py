@@ -68,7 +68,7 @@ def test_where_the_source_is_lost_before_it_was_copied_inside_has_no_position() 
 
 
 def test_a_tail_without_any_record_of_clients_before_its_end() -> None:
-    """The position after it is the end of the tail, not the place of the last copy."""
+    """The position after it is the end of the tail, not the offset of the last copy."""
     known, crossing = SegmentMap.of([(0, 0, 10)]), Crossing(10, 12, 10, 13)
     place = PartitionPosition(known, 12, 0, 13, 10, 0, 12, crossings=(crossing,))
     assert [forward(place, o) for o in (9, 10, 11, 12)] == [9, 10, None, 13]

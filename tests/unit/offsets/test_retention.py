@@ -80,7 +80,7 @@ def test_retention_and_another_leader_do_not_take_all_for_lost(log: list[LogBatc
 
 
 def test_an_emptied_copy_that_lost_its_end_is_not_continued() -> None:
-    """What is copied behind that end would be deleted when the copy is emptied again."""
+    """Records copied after that end would be deleted when the copy is emptied again."""
     seed = seed_of_emptied(CopyEnd(7, 100), 7)
     state = map_of(Pack(1, 0, 1, 100, seed.segments), seed.turn(HISTORY, None, Author(1, 1, 1)))
     for end, leader in ((90, 1), (90, 2)):

@@ -89,13 +89,13 @@ RULES: Final[dict[str, Patch]] = {
     "what was emptied stays so after a later turn": _forgotten,
     "of a tail that the target keeps nothing is copied": _attribute(LeftOut, "ids_at", _without_kept),
     "inside a crossing there is no position": _attribute(translation, "bounds", _inside),
-    "before a crossing no position is behind its beginning": _attribute(
+    "before a crossing no position is after its beginning": _attribute(
         translation, "_bounded", lambda found, _within, _start: found
     ),
     "a crossing turns with the direction": _attribute(
         PartitionPosition, "inverted_crossings", lambda _self: ()
     ),
-    "a tail is nobody's foreign record": _attribute(settling, "_without_tail", lambda found, _wanted: found),
+    "a tail does not count as foreign": _attribute(settling, "_without_tail", lambda found, _wanted: found),
     "the first record of a tail is no earlier history": _attribute(
         seeds, "seed_after", lambda *arguments: _seed_after(*arguments[:4])
     ),

@@ -51,7 +51,7 @@ def test_pieces_account_for_every_record(records: list[Record], data: st.DataObj
     assert ends == sorted(ends)
     for piece, end in zip(found, ends, strict=True):
         assert all(r.offset < end for r in piece.records)
-    # Whoever continues after a piece has what is left, and nothing else.
+    # A run that continues after a piece has what is left, and nothing else.
     for number, end in enumerate(ends[:-1]):
         rest = [r for piece in pieces(tail, flags, end, FATES.__getitem__) for r in piece.records]
         assert rest == [r for piece in found[number + 1 :] for r in piece.records]

@@ -95,7 +95,7 @@ def test_the_counts_are_those_of_the_fates(
     assert counts.records == len(tail)
     assert counts.replayed + counts.alike + counts.changed <= len(tail)
     assert counts.processed.get("group", 0) == sum(r.offset < 15 for r in tail)
-    # Nobody's record is left out without a reason on the new primary.
+    # No record is left out without a reason on the new primary.
     sent = Counter((r.key, r.value, r.headers) for r, f in zip(tail, flags, strict=True)
                    if fate_of(f, same=Same.CONTENT, compacted=False) is TailFate.SEND)  # fmt: skip
     bare = [r._replace(headers=tuple(h for h in r.headers if h[0] != HEADER)) for r in there]

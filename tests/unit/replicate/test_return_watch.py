@@ -1,4 +1,4 @@
-"""Which returns a replicator begins or continues by itself: those in which nobody has to decide anything."""
+"""Which returns a replicator begins or continues by itself: those that need no decision."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def under_way(table: Any, *topics: str) -> Any:
         (["a"], under_way(RETURN, "a", "b"), ()),
         (["a"], under_way(FAILOVER, "a"), ()),
     ],
-    ids=["nothing waits", "it begins", "it continues", "somebody decides about b", "a failover is under way"],
+    ids=["nothing waits", "it begins", "it continues", "b is not decided", "a failover is under way"],
 )
 def test_only_switched_topics_return_by_themselves(
     monkeypatch: pytest.MonkeyPatch, due: list[str], run: Any, said: tuple[Any, ...]

@@ -84,7 +84,7 @@ def test_no_tombstone_goes_while_the_cleaner_is_held():
         ({**COMPACT, **LAGS}, replace(REST, ended_ms=SINCE + HOUR)),
         ({**COMPACT, **LAGS}, None),
     ],
-    ids=["began too late", "somebody has changed it", "it was put back", "nobody knows since when"],
+    ids=["began too late", "a person has changed it", "it was put back", "since when is unknown"],
 )
 def test_a_hold_that_may_have_come_too_late_counts_for_nothing(
     settings_: dict[str, str], record: HeldSettingsRecord | None

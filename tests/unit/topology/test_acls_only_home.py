@@ -76,7 +76,7 @@ def test_what_was_revoked_is_named(home: Acl, active: list[Acl]):
 def test_a_denial_of_what_is_in_use_is_named():
     deny = acl("ord", deny=True)
     assert found([acl("ord"), deny], [acl("ord")]) == [deny]
-    assert found([deny], []) == [], "it takes nothing from anybody"
+    assert found([deny], []) == [], "it takes no right away"
     assert found([acl("ord"), deny], [acl("ord"), deny]) == []
 
 

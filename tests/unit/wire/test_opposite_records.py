@@ -51,7 +51,7 @@ def test_before_the_cut_a_rebuilt_partition_takes_theirs_as_anybody_s(merge_belo
 
 @pytest.mark.parametrize("merge_below", [0, 1000])
 def test_a_tail_that_the_target_keeps_is_left_out_up_to_its_end(merge_below: int) -> None:
-    """It stands behind the cut, between records of clients; the same producer later is an alarm."""
+    """It is after the cut, between records of clients; the same producer later is an alarm."""
     buffer = log(
         batch(0, 2), batch(2, 1, producer_id=77), batch(3, 1), batch(4, 2, producer_id=77), batch(6, 1)
     )

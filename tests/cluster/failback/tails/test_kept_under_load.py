@@ -1,4 +1,4 @@
-"""Tails are kept while clients write, brokers are killed, and a group stands in the crossing."""
+"""Tails are kept while clients write, brokers are killed, and a group is inside the crossing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_tails_are_kept_while_clients_write(home: DeadPrimary, tmp_path: Path) -
     with Writing(side.target, home.topics) as writing:
         _has_written(writing)
         home.come_home(home.request(tmp_path / "saved"))
-        _restarted(home)  # another leader, and no record copied yet: the tail is nobody's foreign record
+        _restarted(home)  # another leader, and no record copied yet: the tail is not foreign
         back.replicate()
         _is_copied(home)
         _has_written(writing)

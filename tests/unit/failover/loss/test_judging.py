@@ -101,7 +101,7 @@ def test_a_commit_without_records_of_the_tail_is_superseded_or_another():
         OldCommit("c", "t", 0, 8, CommitKind.OTHER, None),
     )
     gone = CLEAN._replace(found=DivergenceState.DIVERGED, lost_from=6, removed=3)
-    assert {c.kind for c in counter.judged({("a", AT): 8}, [gone])} == {CommitKind.BEYOND}, "nobody can count"
+    assert {c.kind for c in counter.judged({("a", AT): 8}, [gone])} == {CommitKind.BEYOND}, "not countable"
 
 
 @pytest.mark.parametrize(
