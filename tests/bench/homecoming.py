@@ -71,7 +71,7 @@ class ReturnRun:
     command_seconds: float
     """`drkit reprotect`: compared, exported, decided, emptied and seeded."""
     protected_seconds: float
-    """From its beginning until `drkit status` calls the pair protected."""
+    """From its beginning until `drkit status` calls the pair protected and all is copied."""
     sent: int
     """By the new primary's broker in that time."""
     whole: int
@@ -172,11 +172,15 @@ class _Homecoming:
             out.flush(60)
 
     def _until_protected(self, directions: set[str], replicator: Running) -> None:
+        """Protected is within the recovery point objective; here also everything is copied."""
+
         def is_protected() -> bool:
             pair = self._command("status", "--flow", _FORTH)["flows"][0]["pair"] or {"state": "", "parts": []}
-            return pair["state"] == "protected" and {p["direction"] for p in pair["parts"]} <= directions
+            parts = pair["parts"]
+            is_whole = bool(parts) and {p["direction"] for p in parts} <= directions
+            return pair["state"] == "protected" and is_whole and not any(p["lag_records"] for p in parts)
 
-        wanted = f"PROTECTED, {sorted(directions)}"
+        wanted = f"PROTECTED, {sorted(directions)}, nothing left to copy"
         until(is_protected, _PATIENCE, wanted, every=_LOOK_SECONDS, check=replicator.check)
 
     def _done(self, *arguments: str) -> dict[str, Any]:
