@@ -17,6 +17,9 @@ BENCH_ARGS ?=
 PROCESSES ?= 2
 WORKERS := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
+# drkit's modules are compiled once, not again by each of the thousand processes that tests and measurements start.
+unexport PYTHONDONTWRITEBYTECODE
+
 TOOLS := $(VENV)/tools
 UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 AUDIT := $(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes
