@@ -32,14 +32,16 @@ from tests.bench.waiting import until
 TOPICS: Final = 20
 PARTITIONS: Final = 12
 METHODS: Final = ("delta", "rebuild", "trim", "keep")
-RECORDS: Final = 400
-"""Of each partition before the primary dies."""
+RECORDS: Final = 3000
+"""Of each partition before the primary dies: three times as many as the return compares."""
 DELTA: Final = RECORDS // 20
 """Written to each partition of the new primary."""
 TAIL: Final = 5
 """Only on the old primary, in each partition; with the method delta none."""
-_BYTES: Final = 1000
+_BYTES: Final = 500
 """Of a value; random, so that no codec makes the link look cheap."""
+_BATCH_BYTES: Final = 16_384
+"""The default of Kafka's own producer. A look at one record gets its batch: large ones make looks large."""
 _PATIENCE: Final = 300.0
 _LOOK_SECONDS: Final = 0.5
 _CUT: Final = "no client runs in this benchmark"
@@ -165,7 +167,8 @@ class _Homecoming:
 
     def _write(self, cluster: LocalCluster, records: int) -> None:
         """Write this number of records to each partition."""
-        out = Producer({"bootstrap.servers": cluster.bootstrap(), "log_level": 0, "linger.ms": 20})
+        settings = {"log_level": 0, "linger.ms": 20, "batch.size": _BATCH_BYTES}
+        out = Producer({"bootstrap.servers": cluster.bootstrap(), **settings})
         for topic in self._topics:
             for number in range(records * PARTITIONS):
                 out.produce(topic, self._chance.randbytes(_BYTES), partition=number % PARTITIONS)

@@ -82,6 +82,7 @@ def owing(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         primary.stop()
 
 
+@pytest.mark.wide
 def test_while_it_is_dead_the_fence_stays_pending_and_cannot_be_applied(owing: Owing):
     debt = owing.debt()
     assert debt is not None
@@ -99,6 +100,7 @@ def test_while_it_is_dead_the_fence_stays_pending_and_cannot_be_applied(owing: O
     assert owing.debt() == debt
 
 
+@pytest.mark.wide
 def test_a_dry_run_applies_nothing(owing: Owing):
     owing.primary.restart()
     eventually(lambda: owing.world.offsets(owing.world.source, owing.topic), what="the primary's return")
@@ -207,6 +209,7 @@ def test_a_watch_applies_it_at_the_first_contact(owing: Owing):
         watch.wait(20)
 
 
+@pytest.mark.wide
 def test_a_failover_under_way_owns_its_fence(owing: Owing):
     """It may still be aborted: until then no other command may apply or lift its fence."""
     world = owing.world

@@ -248,6 +248,7 @@ def test_a_switchovers_fence_by_acl_is_lifted_by_its_record_on_the_source_alone(
     assert moving.denied() == set()
 
 
+@pytest.mark.wide
 def test_with_a_canary_that_is_an_ordinary_producer_it_moves(moving: Moving):
     world, topic = moving.world, moving.world.name("orders")
     there, here = as_app(moving.shared.source, topic), as_app(moving.shared.locked, topic)

@@ -118,6 +118,7 @@ def flow(module_cluster: ModuleClusters, target: LocalCluster, flow_factory: Flo
     return flow_factory(source, target, bulk_commit_seconds=0.3)
 
 
+@pytest.mark.wide
 def test_every_committed_offset_both_ways(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name, PARTITIONS, retention_ms="-1", config=COMPACT)
     mixed(flow, topic_name, 300, seed=0, age_ms=0)

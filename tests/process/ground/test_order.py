@@ -8,6 +8,8 @@ from pathlib import Path
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.order import DURATIONS, UNKNOWN_SECONDS, read, seconds_of
 
 ROOT = Path(__file__).parents[3]
@@ -41,6 +43,7 @@ def test_what_was_recorded_orders_the_next_run(tmp_path: Path):
     assert run(tmp_path) == [asked[2], *asked[:2]]
 
 
+@pytest.mark.wide
 def test_several_processes_record_and_keep_the_order(tmp_path: Path):
     (tmp_path / "test_a.py").write_text("def test_one():\n    pass\n")
     (tmp_path / "test_b.py").write_text(SLOW)
