@@ -12,6 +12,7 @@ from uuid import UUID
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
+from drkit.failover.core.again import again
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
@@ -29,7 +30,6 @@ from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends, ends_of
 
-_AGAIN: Final = f"{RETURN.command} --resume"
 _BETWEEN_SECONDS: Final = 0.2
 """Between two looks at the ends."""
 
@@ -56,7 +56,7 @@ class ContactStep:
             lines.append(StepEffect(f"keep what {some} {'has' if len(lost) == 1 else 'have'}", alias,
                                     "its retention and its cleaner rest"))  # fmt: skip
             if not is_another(context):
-                lines += LateFence(self.name, _AGAIN).plan(_of(context, lost))
+                lines += LateFence(self.name, again(context)).plan(_of(context, lost))
         if switched := context.scope.topics.keys() - lost.keys():
             refuse_open(context, switched)
         clients_cut(context)
@@ -81,7 +81,7 @@ class ContactStep:
             number = hold(context, lost)
             notes.append(f"nothing is removed from {counted(number, 'topic')} of {context.flow.source}")
         if lost:
-            notes += LateFence(self.name, _AGAIN).run(_of(context, lost)).notes
+            notes += LateFence(self.name, again(context)).run(_of(context, lost)).notes
         refusing = refuse_open(context, _existing(context, source))
         cut = clients_cut(context)
         refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
@@ -136,7 +136,7 @@ class ContactStep:
                 "the old primary does not stand still",
                 where=context.flow.source,
                 evidence=first_of(sorted(moved) + sorted(held)),
-                hint=f"find out who writes there, or whose transaction it is, then: {_AGAIN}",
+                hint=f"find out who writes there, or whose transaction it is, then: {again(context)}",
             )
         return {str(at): e.end for at, e in sorted(then.items())}
 
@@ -167,7 +167,7 @@ def _answering(context: Context) -> RawCluster:
     """
     source = context.source(0.0)
     if source is None:
-        raise not_answering(context, _AGAIN)
+        raise not_answering(context, again(context))
     return source
 
 
