@@ -56,7 +56,7 @@ def test_each_topic_is_asked_for_until_there_is_an_answer(
     found = decided_on_terminal(undecided(b=2, a=1), RunRequest(dispositions={"c": "discard"}), PLACE)
     assert found.dispositions == {"c": "discard", "a": "replay", "b": "quarantine"}
     assert found.reason == "ticket 7"
-    assert "a: 1 record only on the old primary" in capsys.readouterr().err
+    assert "a: 1 record that the new primary does not have" in capsys.readouterr().err
 
 
 def test_a_reason_that_was_given_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

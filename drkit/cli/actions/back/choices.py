@@ -72,7 +72,7 @@ def decided_on_terminal(error: Undecided, request: RunRequest, place: str) -> Ru
     """
     dispositions = dict(request.dispositions)
     for topic, records in sorted(error.topics.items()):
-        question = f"{topic}: {counted(records, 'record')} only on the old primary"
+        question = f"{topic}: {counted(records, 'record')} that the new primary does not have"
         dispositions[topic] = answered(question, list(Disposition), command=place)
     reason = request.reason or answered("Why, for the record", (), command=place)
     return request._replace(dispositions=dispositions, reason=reason)
