@@ -38,7 +38,7 @@ test: check $(JARS) ## lint, format, types and all tests
 	@$(BIN)/pytest $(WORKERS) $(PYTEST_ARGS)
 
 test-wide: $(JARS) ## more of the tests with brokers: before a release, or after a change of what they cover
-	@$(BIN)/pytest -m wide $(WORKERS) $(PYTEST_ARGS)
+	@$(BIN)/pytest -m "wide or beside_wide" $(WORKERS) $(PYTEST_ARGS)
 
 test-unit: $(INSTALLED) ## the tests without a broker and without Java: a minute
 	@$(BIN)/pytest tests/unit $(wildcard tests/test_*.py) $(WORKERS) $(PYTEST_ARGS)
@@ -63,7 +63,7 @@ bench: $(JARS) ## drkit and MirrorMaker 2 on the same brokers, measured
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
 soak: $(JARS) ## the long runs: kills at random moments under load, many examples: hours
-	@$(BIN)/pytest -m "soak or wide or hypothesis" --hypothesis-profile soak --timeout 3600 $(PYTEST_ARGS)
+	@$(BIN)/pytest -m "soak or beside_soak or wide or beside_wide or hypothesis" --hypothesis-profile soak --timeout 3600 $(PYTEST_ARGS)
 
 lock: $(INSTALLED) ## renew requirements.lock, requirements-dev.lock and the list of jars
 	@"$(PYTHON)" -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'

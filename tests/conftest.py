@@ -13,11 +13,12 @@ import pytest
 
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
+from tests.support import order
+from tests.support.circles import mark_neighbours
 from tests.support.crashes import pytest_runtest_protocol as pytest_runtest_protocol
 from tests.support.crashes import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from tests.support.examples import load_profiles
 from tests.support.order import pytest_addoption as pytest_addoption
-from tests.support.order import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.support.order import pytest_configure as pytest_configure
 from tests.support.shared_clusters import (
     KEPT_LOGS,
@@ -39,6 +40,13 @@ _LIVING = pytest.StashKey[int]()
 
 # What several tests hold true is in modules of support: pytest shows the values of those assertions, too.
 pytest.register_assert_rewrite("tests.support.failover.lost_primary", "tests.support.failover.switchover")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Before ``-m`` selects: marks that depend on the file, and the order."""
+    mark_neighbours(items)
+    order.pytest_collection_modifyitems(config, items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
