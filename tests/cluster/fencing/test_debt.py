@@ -82,7 +82,6 @@ def owing(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         primary.stop()
 
 
-@pytest.mark.wide
 def test_while_it_is_dead_the_fence_stays_pending_and_cannot_be_applied(owing: Owing):
     debt = owing.debt()
     assert debt is not None
@@ -100,7 +99,6 @@ def test_while_it_is_dead_the_fence_stays_pending_and_cannot_be_applied(owing: O
     assert owing.debt() == debt
 
 
-@pytest.mark.wide
 def test_a_dry_run_applies_nothing(owing: Owing):
     owing.primary.restart()
     eventually(lambda: owing.world.offsets(owing.world.source, owing.topic), what="the primary's return")
