@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 import json
 import time
 from typing import Any, Protocol
@@ -231,16 +232,44 @@ class BothSides:
         )
 
 
+class Ending(StrEnum):
+    """Where the story ends."""
+
+    PROOF = "proof"
+    """Both sides are compared."""
+    SWITCHOVER = "switchover"
+    """Over to the standby as planned, and home again."""
+    FAILOVER = "failover"
+    """The primary dies, and everything continues at the standby."""
+    HOME = "home"
+    """The primary that died is home again."""
+
+
+def acts_until(ending: Ending) -> list[Act]:
+    """The acts of the story, in their order.
+
+    :param ending: the last part that is played
+    """
+    played: list[Act] = []
+    for part, acts in _PARTS.items():
+        played += acts
+        if part is ending:
+            break
+    return played
+
+
 def _close(stage: Stage) -> bool:
     return stage.shop.records - stage.observer.records < _CLOSE_BEHIND
 
 
 _BEGINNING: tuple[Act, ...] = (TwoClusters(), OpenShop(), Replicate(), ReadSome(), Kill(), CloseShop())
 _PROOF: tuple[Act, ...] = (VerifyAct(), BothSides())
-ACTS: tuple[Act, ...] = (
-    *_BEGINNING, *_PROOF, GoOver(), ComeHome(), PrimaryDies(), FailOver(), GoOn(),
-    PrimaryReturns(), ReplayTail(), HomeAgain(),
-)  # fmt: skip
-"""In the order in which they are played."""
+_PARTS: dict[Ending, tuple[Act, ...]] = {
+    Ending.PROOF: (*_BEGINNING, *_PROOF),
+    Ending.SWITCHOVER: (GoOver(), ComeHome()),
+    Ending.FAILOVER: (PrimaryDies(), FailOver(), GoOn()),
+    Ending.HOME: (PrimaryReturns(), ReplayTail(), HomeAgain()),
+}
+"""In the order in which they are played; each ends with what it is named after."""
 PEACEFUL: tuple[Act, ...] = (*_BEGINNING, ReadTheRest(), *_PROOF)
 """The acts when both clusters are kept running."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import time
 from typing import Any
 
-from drkit.demo.acts import ACTS, PEACEFUL, Act
+from drkit.demo.acts import PEACEFUL, Act, Ending, acts_until
 from drkit.demo.configuration import EPOCH_SECONDS
 from drkit.demo.screen import Screen
 from drkit.demo.stage import Stage
@@ -15,19 +15,27 @@ from drkit.demo.stage import Stage
 _PAUSE = f"between two orders: drkit pauses between epochs, here {EPOCH_SECONDS} s long, usually 5 min"
 
 
-def tell(screen: Screen, *, rate: int, keep: Path | None = None, acts: Sequence[Act] = ()) -> dict[str, Any]:
+def tell(
+    screen: Screen,
+    *,
+    rate: int,
+    keep: Path | None = None,
+    until: Ending = Ending.HOME,
+    acts: Sequence[Act] = (),
+) -> dict[str, Any]:
     """Play the story; whatever happens, nothing is left behind.
 
     :param keep: leave the clusters running as the pair of ``drkit local``, and write this configuration; then
         no cluster is killed, and there is no failover
     :param rate: orders per second, while the shop is open
+    :param until: where the story ends when no cluster is kept
     :param acts: others than these
     :return: the measurements, as plain data
     :raises DrkitError: an act failed; the error says what
     """
     begun = time.monotonic()
     with Stage(screen, rate, keep is not None, keep or Path("drkit.toml")) as stage:
-        for act in acts or (ACTS if keep is None else PEACEFUL):
+        for act in acts or (acts_until(until) if keep is None else PEACEFUL):
             screen.act(act.title)
             act.run(stage)
         stage.measured["seconds"] = round(time.monotonic() - begun, 1)

@@ -148,6 +148,7 @@ def test_a_second_copy_with_an_end_moves_what_went_on(java: KafkaJava, world: Wo
     assert first_read(java, world, group=world.group) == following.key
 
 
+@pytest.mark.wide
 def test_mm2s_checkpoint_task_goes_by_our_syncs(java: KafkaJava, world: World) -> None:
     """The real task, for a group that drkit leaves alone: its checkpoint leads to no later record."""
     following = world.committed(world.other)

@@ -7,12 +7,14 @@ from pathlib import Path
 from drkit.cli.render import emit
 from drkit.cli.screens.demo import RichScreen
 from drkit.cli.session import session
+from drkit.demo.acts import Ending
 from drkit.demo.story import tell
 
 
-def demo(file: Path, *, keep: bool, rate: int) -> None:
+def demo(file: Path, *, keep: bool, rate: int, until: str) -> None:
     """Run ``drkit demo``."""
     as_json = session().as_json
-    measured = tell(RichScreen(quiet=as_json), keep=file if keep else None, rate=rate)
+    screen = RichScreen(quiet=as_json)
+    measured = tell(screen, keep=file if keep else None, rate=rate, until=Ending(until))
     if as_json:
         emit(measured)

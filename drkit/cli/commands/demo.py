@@ -27,9 +27,17 @@ from drkit.cli.loading import work
     show_default=True,
     help="Orders per second; fewer for a machine that has other work.",
 )
+@click.option(
+    "--until",
+    type=click.Choice(["proof", "switchover", "failover", "home"]),
+    default="home",
+    show_default=True,
+    help="Where the story ends: both sides are compared, a planned switchover there and back, the primary"
+    " dies, or it is home again. With --keep it ends with the proof.",
+)
 def demo(**given: Any) -> None:
     """Two real Kafka clusters, a shop that writes, a copy that is killed and resumes, the proof, a failover.
 
-    Takes a minute or two, needs nothing but Java, and leaves nothing behind. With --keep no cluster dies.
+    Takes about four minutes, needs nothing but Java, and leaves nothing behind. With --keep no cluster dies.
     """
     work("drkit.cli.actions.demo").demo(**given)

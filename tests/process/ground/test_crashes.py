@@ -6,6 +6,8 @@ from pathlib import Path
 import subprocess
 import sys
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 FILES = {
     "conftest.py": "import tests.support.crashes\ntests.support.crashes.GRACE_SECONDS = 0.5\n",
@@ -16,6 +18,7 @@ FILES = {
 }
 
 
+@pytest.mark.wide
 def test_the_run_continues_and_names_the_tests(tmp_path: Path):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)

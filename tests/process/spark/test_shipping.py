@@ -64,6 +64,7 @@ def test_a_worker_without_drkit_runs_what_is_sent_to_it(archive: Path, tmp_path:
     assert run(worker_python(tmp_path / "worker"), archive, archive) == "lease 3"
 
 
+@pytest.mark.wide
 def test_the_code_that_was_sent_wins_over_a_workers_own(archive: Path, tmp_path: Path):
     own = tmp_path / "own" / "drkit"
     own.mkdir(parents=True)

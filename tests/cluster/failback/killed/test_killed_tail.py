@@ -62,6 +62,7 @@ def made(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
         found.home.close()
 
 
+# P41
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("kills", "aborted"), [((APPENDED,), ()), in_wide((EXPORTED,), ABORTED)], ids=["appended", "aborted"]
