@@ -34,8 +34,12 @@ setup: $(JARS) ## the virtual environment and Kafka's jars
 demo: $(JARS) ## two local clusters, replicated and proved equal
 	@$(BIN)/drkit demo
 
-test: check $(JARS) ## lint, format, types and all tests
-	@$(BIN)/pytest $(WORKERS) $(PYTEST_ARGS)
+# Types are checked beside the first tests: these wait more than they compute.
+test: lint $(JARS) ## lint, format, types and all tests
+	@$(BIN)/mypy & types=$$!; \
+	$(BIN)/pytest $(WORKERS) $(PYTEST_ARGS); tests=$$?; \
+	wait $$types || { echo "mypy has found errors: make types" >&2; exit 1; }; \
+	exit $$tests
 
 test-wide: $(JARS) ## more of the tests with brokers: before a release, or after a change of what they cover
 	@$(BIN)/pytest -m "wide or beside_wide" $(WORKERS) $(PYTEST_ARGS)
