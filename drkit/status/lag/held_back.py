@@ -10,10 +10,9 @@ from drkit.kafka.raw import IncompatibleBrokerVersion, RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
 from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, ongoing, open_in
 from drkit.model import TopicPartition
-from drkit.status.lag.source import MOST_SAMPLES, Ends, HeldBack, ends_of
+from drkit.status.lag.source import MOST_SAMPLES, Ends, HeldBack, ends_of, sample_bytes
 from drkit.wire import CorruptBatch, split
 
-_SAMPLE_BYTES: Final = 512 << 10
 _AT_ONCE: Final = 16
 
 
@@ -51,12 +50,13 @@ async def held_back(
     holders = await _holders(cluster, leaders)
     largest = sorted(above, key=lambda at: -above[at].held_offsets)
     out = {at: HeldInPartition(_unseen(e), holders.get(at, ())) for at, e in above.items()}
+    sample = sample_bytes(len(above))
     for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
         some = largest[i : i + _AT_ONCE]
         futures = [
             cluster.loop.spawn(
                 _sample, cluster, (at, leaders[at], topics[at.topic]), above[at],
-                (skip, _undecided(out[at].holders)),
+                (skip, _undecided(out[at].holders)), sample,
             )
             for at in some
         ]  # fmt: skip
@@ -130,11 +130,12 @@ async def _sample(
     where: tuple[TopicPartition, int, TopicMetadata],
     ends: Ends,
     producers: tuple[LeftOut, Mapping[int, int]],
+    most_bytes: int,
 ) -> HeldBack:
     at, node, topic = where
     answer = await fetch_one(
         cluster, node, (at.topic, topic.topic_id), at.partition, ends.end,
-        committed=False, max_bytes=_SAMPLE_BYTES, max_wait_ms=0,
+        committed=False, max_bytes=most_bytes, max_wait_ms=0,
     )  # fmt: skip
     skip, undecided = producers
     left_out = skip.ids_before_cut(at)

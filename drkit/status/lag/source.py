@@ -19,7 +19,10 @@ from drkit.kafka.requests import (
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, read_header, visible
 
-_SAMPLE_BYTES: Final = 512 << 10
+_LOOK_BYTES: Final = 16 << 20
+"""Of the records of all partitions in one look: the link between both sites carries them."""
+_LARGEST_SAMPLE: Final = 512 << 10
+_SMALLEST_SAMPLE: Final = 64 << 10
 _MOST_SEGMENTS: Final = 8
 _AT_ONCE: Final = 16
 MOST_SAMPLES: Final = 256
@@ -129,9 +132,10 @@ async def waiting(
     """
     out: dict[TopicPartition, UncopiedRecords] = {}
     largest = sorted(gaps, key=lambda g: g.start - g.end)
+    sample = sample_bytes(len(gaps))
     for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
         some = largest[i : i + _AT_ONCE]
-        futures = [cluster.loop.spawn(_around_cut, cluster, topics, g, skip) for g in some]
+        futures = [cluster.loop.spawn(_around_cut, cluster, topics, g, skip, sample) for g in some]
         for gap, future in zip(some, futures, strict=True):
             try:
                 out[gap.at] = await future
@@ -142,15 +146,24 @@ async def waiting(
     return out
 
 
+def sample_bytes(partitions: int) -> int:
+    """How much of each partition is read in a look at some of them, in bytes.
+
+    One batch is read whatever its size: a look at many partitions with large batches may take more.
+    """
+    share = _LOOK_BYTES // max(1, min(partitions, MOST_SAMPLES))
+    return max(_SMALLEST_SAMPLE, min(_LARGEST_SAMPLE, share))
+
+
 async def _around_cut(
-    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut, sample: int
 ) -> UncopiedRecords:
     """A gap in parts where something divides it: other records are left out before that than after it."""
     cut = skip.divides(gap.at, gap.start, gap.end)
     if cut is None:
-        return await _sample(cluster, topics, gap, skip.ids_at(gap.at, gap.start))
-    before = await _sample(cluster, topics, gap._replace(end=cut), skip.ids_at(gap.at, gap.start))
-    return joined(before, await _around_cut(cluster, topics, gap._replace(start=cut), skip))
+        return await _sample(cluster, topics, gap, skip.ids_at(gap.at, gap.start), sample)
+    before = await _sample(cluster, topics, gap._replace(end=cut), skip.ids_at(gap.at, gap.start), sample)
+    return joined(before, await _around_cut(cluster, topics, gap._replace(start=cut), skip, sample))
 
 
 def joined(before: UncopiedRecords, after: UncopiedRecords) -> UncopiedRecords:
@@ -166,6 +179,7 @@ async def _sample(
     topics: Mapping[str, TopicMetadata],
     gap: UncopiedRange,
     skip: frozenset[int],
+    most_bytes: int,
     segments: int = _MOST_SEGMENTS,
 ) -> UncopiedRecords:
     """The records of a gap, by the first bytes of it.
@@ -177,14 +191,14 @@ async def _sample(
     topic, number = topics[gap.at.topic], gap.at.partition
     answer = await fetch_one(
         cluster, topic.leaders[number].node, (gap.at.topic, topic.topic_id), number, gap.start,
-        max_bytes=_SAMPLE_BYTES, max_wait_ms=0,
+        max_bytes=most_bytes, max_wait_ms=0,
     )  # fmt: skip
     data, aborted = bytes(answer.records or b""), aborted_in(answer)
     found = counted(gap, data, aborted, skip)
-    if found.exact or found.bytes is None or segments == 1 or len(data) > _SAMPLE_BYTES // 2:
+    if found.exact or found.bytes is None or segments == 1 or len(data) > most_bytes // 2:
         return found
     end = visible(data, gap.start, gap.end, aborted=aborted, without=skip).next_source
-    rest = await _sample(cluster, topics, gap._replace(start=end), skip, segments - 1)
+    rest = await _sample(cluster, topics, gap._replace(start=end), skip, most_bytes, segments - 1)
     return joined(counted(gap._replace(end=end), data, aborted, skip), rest)
 
 
