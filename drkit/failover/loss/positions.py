@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from drkit.failover.core.context import Context
@@ -38,8 +39,23 @@ def scope_positions(context: Context, source: RawCluster | None, *, final: bool 
     :raises RawError: the target does not answer
     :raises Failed: the offset map cannot be read
     """
-    places = context.kept.places_of(context.target, context.flow.source)
-    found: ScopePositions = context.run(places.look, pairs_of(context), context.known.producers, source)
+    found = positions_of(context, pairs_of(context), source)
     if not final:
         return found
     return {at: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for at, p in found.items()}
+
+
+def positions_of(
+    context: Context, pairs: Collection[CopiedPartition], source: RawCluster | None = None
+) -> ScopePositions:
+    """Return the current position of some partitions; those of promoted topics cost a fetch each.
+
+    :param source: asked for its ends; None: nothing more is expected from it
+    :raises RawError: the target does not answer
+    :raises Failed: the offset map cannot be read
+    """
+    if not pairs:
+        return {}
+    places = context.kept.places_of(context.target, context.flow.source)
+    found: ScopePositions = context.run(places.look, pairs, context.known.producers, source)
+    return found

@@ -13,7 +13,7 @@ from drkit.failover.core.choices import EVERY_TOPIC, Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.loss.findings import CopyFate, DivergenceState
-from drkit.failover.loss.positions import scope_positions
+from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.keep_gates import refuse_keep
@@ -241,7 +241,7 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
     starts = context.run(listed, source, theirs, [w.source for w in wanted], EARLIEST)
     ours = context.run(metadata, context.target, sorted({w.target.topic for w in wanted}))
     began = context.run(listed, context.target, ours, [w.target for w in wanted], EARLIEST)
-    places = scope_positions(context, None)
+    places = positions_of(context, wanted)
     for w in wanted:
         place = places[w.source]
         if w.target not in began:

@@ -13,7 +13,7 @@ from drkit.failover.core.choices import EVERY_TOPIC, Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse
-from drkit.failover.loss.positions import scope_positions
+from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.keeping import AppendedTail
@@ -72,7 +72,7 @@ def _seeds(
     starts = _starts(context, wanted)
     cuts = _begins(context, wanted, starts)
     ids = _ids(context, topics) if emptied else {}
-    places = scope_positions(context, None)
+    places = positions_of(context, [p for p in wanted if not methods.get(p.source, Method.DELTA).empties])
     found = []
     for pair in wanted:
         at, end = pair.source, ends.get(str(pair.source), 0)
