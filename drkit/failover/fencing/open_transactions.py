@@ -19,7 +19,7 @@ from drkit.errors import Refused
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.transactions.markers import Marker, write_markers
-from drkit.kafka.transactions.open_transactions import OpenProducer, Owner, abort, open_on, owners
+from drkit.kafka.transactions.open_transactions import OpenProducer, Owner, abort, all_owners, open_on
 from drkit.model import TopicPartition
 
 _PAUSE_SECONDS: Final = 0.1
@@ -29,6 +29,7 @@ _LOST_SECONDS: Final = 0.25
 """A decided marker that is missing after this time is not in flight; a duplicate costs one offset."""
 _ROUNDS: Final = 5
 _BY_ITSELF: Final = "by itself"
+_NOT_ABORTED: Final = "not aborted"
 _SHOWN: Final = 5
 Suspend = Callable[[], None]
 Found = Mapping[TopicPartition, list[OpenProducer]]
@@ -68,8 +69,8 @@ class Resolved:
 
     @property
     def aborted(self) -> int:
-        """Number of transactions that did not end by themselves."""
-        return sum(v["ended"] != _BY_ITSELF for v in self.seen.values())
+        """Number of transactions that drkit has aborted."""
+        return sum(v["ended"].startswith("aborted") for v in self.seen.values())
 
     @property
     def marked(self) -> list[str]:
@@ -100,6 +101,8 @@ class TransactionResolver:
         self._suspend, self._restore = suspend, restore
         self._clock = clock
         self._owners: dict[int, Owner] = {}
+        self._silent = ""
+        """Why the coordinator of a transaction may be known later; empty: all have answered."""
         self.resolved = Resolved()
 
     def beforehand(self) -> None:
@@ -123,7 +126,7 @@ class TransactionResolver:
         wait = self._wait_seconds
         for _ in range(_ROUNDS):
             found = self._gone(wait)
-            if not found:
+            if not found or (self._silent and all(map(self._stays, _producers(found)))):
                 break
             self._refuse(found)
             self._suspended()
@@ -134,7 +137,8 @@ class TransactionResolver:
     def _open(self) -> Found:
         found: Found = self._cluster.loop.run(open_on, self._cluster, self._topics)
         if found:
-            self._owners = self._cluster.loop.run(owners, self._cluster, _producers(found))
+            asked = self._cluster.loop.run(all_owners, self._cluster, _producers(found))
+            self._owners, self._silent = asked.owners, asked.silent
             self.resolved.see(found, self._owners)
         return found
 
@@ -188,9 +192,9 @@ class TransactionResolver:
 
     def _end(self, found: Found) -> None:
         """Abort every undecided transaction, and wait for the markers of all."""
-        wanted = _each(found)
         if self._aborts:
             self._abort(found)
+        wanted = {e for e in _each(found) if not self._stays(e[1])}
         began, marked = self._clock(), False
         while wanted & _each(found := self._open()) and self._clock() - began < _MARKERS_SECONDS:
             if self._clock() - began >= _LOST_SECONDS and not marked:
@@ -198,15 +202,22 @@ class TransactionResolver:
                 self._mark_decided(found)
             self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS / 10)
 
+    def _stays(self, producer: int) -> bool:
+        """Whether a producer's transaction could not be aborted."""
+        return str(self.resolved.seen[producer]["ended"]).startswith(_NOT_ABORTED)
+
     def _abort(self, found: Found) -> None:
         for producer, places in sorted(_by_producer(found).items()):
             known, owner = self.resolved.seen[producer], self._owners.get(producer)
-            if owner is None:
+            if owner is None and self._silent:
+                # It may have decided to commit, and told the producer so.
+                known["ended"] = f"{_NOT_ABORTED}: {self._silent}"
+            elif owner is None:
                 self._mark(producer, places, commits=False)
                 known["ended"] = "aborted by a marker: no coordinator knows it"
             elif not owner.is_decided:
                 code = self._cluster.loop.run(abort, self._cluster, owner.transactional_id)
-                known["ended"] = "aborted" if not code else f"not aborted: {error_name(code)}"
+                known["ended"] = "aborted" if not code else f"{_NOT_ABORTED}: {error_name(code)}"
 
     def _mark_decided(self, found: Found) -> None:
         """Write the markers of decided transactions that their coordinators failed to write."""

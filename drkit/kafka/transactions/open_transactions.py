@@ -10,11 +10,14 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from drkit.kafka import codes
+from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import ProducerState, describe_producers, metadata
 from drkit.model import TopicPartition
 
 _TRANSACTION: Final = 1
+_LOG: Final = "__transaction_state"
+"""The coordinators' log: the leader of a partition of it is a coordinator."""
 _TIMEOUT_MS: Final = 10_000
 _TRIES: Final = 20
 _PAUSE_SECONDS: Final = 0.1
@@ -50,6 +53,14 @@ class Owner(NamedTuple):
     def commits(self) -> bool:
         """Whether the decision is a commit."""
         return self.state == _COMMITS
+
+
+class Owners(NamedTuple):
+    """What the coordinators that answer know of some producers."""
+
+    owners: dict[int, Owner]
+    silent: str
+    """Why a producer that is left out may have a coordinator nevertheless; empty: it has none."""
 
 
 class Ongoing(NamedTuple):
@@ -105,14 +116,32 @@ async def _open_of(
 
 async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Owner]:
     """What coordinators know of producers, asked of every broker; ids without a coordinator are left out."""
-    wanted = sorted(set(producers))
-    found: dict[int, Owner] = {}
-    for node in cluster.nodes():
+    return (await all_owners(cluster, producers)).owners
+
+
+async def all_owners(cluster: RawCluster, producers: Iterable[int]) -> Owners:
+    """The same, and whether every coordinator has answered.
+
+    :raises RawError: no broker answers
+    """
+    leaders = (await metadata(cluster, [_LOG]))[_LOG].leaders
+    coordinators = {leader.node for leader in leaders.values() if leader.node >= 0}
+    wanted, found, silent = sorted(set(producers)), dict[int, Owner](), dict[int, str]()
+    # A broker that has just come back is not among those known.
+    for node in sorted({*cluster.nodes(), *coordinators}):
         try:
-            found |= await _owners_at(cluster, node, wanted)
-        except RawError:
-            continue  # a broker that is down coordinates nothing now
-    return found
+            some, error = await _owners_at(cluster, node, wanted)
+        except RawError as raised:
+            silent[node] = str(raised)
+            continue
+        found |= some
+        if error:
+            silent[node] = error_name(error)
+    missing = [f"{_LOG}-{p} has no leader" for p, leader in sorted(leaders.items()) if leader.node < 0]
+    missing += [
+        f"broker {node}: {why}" for node, why in sorted(silent.items()) if node in coordinators or not leaders
+    ]
+    return Owners(found, "; ".join(missing))
 
 
 async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Ongoing]:
@@ -125,7 +154,8 @@ async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, On
     found: dict[int, Ongoing] = {}
     for node in cluster.nodes():
         try:
-            listed = {o.transactional_id: o for o in (await _owners_at(cluster, node, wanted)).values()}
+            some, _ = await _owners_at(cluster, node, wanted)
+            listed = {o.transactional_id: o for o in some.values()}
             if not listed:
                 continue
             request = DescribeTransactionsRequest(transactional_ids=sorted(listed))
@@ -170,11 +200,12 @@ async def hanging(cluster: RawCluster, topics: Iterable[str], now_ms: int) -> di
     return found
 
 
-async def _owners_at(cluster: RawCluster, node: int, wanted: list[int]) -> dict[int, Owner]:
-    """Which of the producers one broker coordinates."""
+async def _owners_at(cluster: RawCluster, node: int, wanted: list[int]) -> tuple[dict[int, Owner], int]:
+    """Which of the producers one broker coordinates; and Kafka's error code, if it still loads its log."""
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=wanted, max_version=1)
     answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
-    return {t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in answer.transaction_states}
+    states = answer.transaction_states
+    return {t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in states}, answer.error_code
 
 
 async def abort(cluster: RawCluster, transactional_id: str) -> int:

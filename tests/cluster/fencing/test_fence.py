@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 import json
 import sys
 from typing import Any
 
 from confluent_kafka import KafkaError, Producer
+from kafka.protocol.metadata import FindCoordinatorRequest
 import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import SizeFence
-from drkit.failover.fencing.open_transactions import TransactionResolver
+from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import prove
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import FenceSizesRecord, PendingFence
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_soak
@@ -127,6 +129,24 @@ class OpenTransaction:
             assert prove(self.world.source, {}, [self.topic], 10).is_whole, "it is active again"
             self.fence.remove(self._details)
 
+    def coordinator(self) -> int:
+        """The broker that coordinates it."""
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.topic])
+        found = self.world.ask(self.world.source, lambda raw: raw.send(request, timeout_ms=10_000))
+        return int(found.coordinators[0].node_id)
+
+    def resolved(self) -> Resolved:
+        """How it ended, once the partition's leader answers."""
+        found: list[Resolved] = []
+
+        def seen() -> bool:
+            with suppress(RawError):
+                found.append(self.resolver(aborts=True, wait_seconds=5).run())
+            return bool(found and found[-1].seen)
+
+        eventually(seen, what="the open transaction")
+        return found[-1]
+
     def close(self) -> None:
         self._source.close()
         self._loop.close()
@@ -194,6 +214,34 @@ def test_what_is_open_is_aborted_before_the_size_fence_is_applied(opened: OpenTr
         "log_level": 0,
     })  # fmt: skip
     again.init_transactions(20)
+
+
+@pytest.mark.wide
+def test_what_was_committed_is_not_aborted_while_its_coordinator_is_away(
+    world_factory: WorldFactory, cluster_factory: ClusterFactory, target: LocalCluster
+):
+    """A primary comes back broker by broker."""
+    log = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
+    primary = cluster_factory("primary", brokers=3, properties=log)
+    world = world_factory(primary, target)
+    world.create(world.source, world.name("orders"), 1, {}, replicas=3)
+    ensure_state_topic(Cluster.connect(world.target), world.settings.flows[0])
+    with StateTopic(world.target, world.source.alias) as state:
+        state.load()
+        opened = OpenTransaction(world, state, fenced=True)
+        opened.apply()
+        opened.out.commit_transaction(20)
+        coordinator = primary.broker(opened.coordinator())
+        coordinator.kill()
+        found = opened.resolved()
+        assert (found.aborted, len(found.left)) == (0, 1), found
+        assert found.to_json()["transactions"][0]["ended"].startswith("not aborted: ")
+        coordinator.restart()
+        found = opened.resolved()
+        assert (found.aborted, found.left) == (0, []), found
+        opened.remove()
+        assert opened.seen() == [b"open"], "its producer has learned that it is committed"
+        opened.close()
 
 
 def test_a_failover_of_an_answering_primary_fences_it(world: World):
