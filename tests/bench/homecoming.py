@@ -183,14 +183,20 @@ class _Homecoming:
         """
         size, grew_at = _log_bytes(copy, self._topics), 0.0
 
-        def has_grown() -> bool:
+        def is_at_rest() -> bool:
             nonlocal size, grew_at
             before, size = size, _log_bytes(copy, self._topics)
             if size > before:
                 grew_at = time.monotonic()
             return bool(grew_at) and time.monotonic() - grew_at > _STILL_SECONDS
 
-        until(has_grown, _PATIENCE, "the copy grows, and stops", every=_LOOK_SECONDS, check=replicator.check)
+        until(
+            is_at_rest,
+            _PATIENCE,
+            "the copy grows, and comes to rest",
+            every=_LOOK_SECONDS,
+            check=replicator.check,
+        )
 
         def is_protected() -> bool:
             pair = self._command("status", "--flow", _FORTH)["flows"][0]["pair"] or {"state": "", "parts": []}

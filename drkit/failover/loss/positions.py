@@ -56,6 +56,6 @@ def positions_of(
     """
     if not pairs:
         return {}
-    places = context.kept.places_of(context.target, context.flow.source)
-    found: ScopePositions = context.run(places.look, pairs, context.known.producers, source)
+    reader = context.kept.places_of(context.target, context.flow.source)
+    found: ScopePositions = context.run(reader.look, pairs, context.known.producers, source)
     return found

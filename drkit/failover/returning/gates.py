@@ -241,9 +241,9 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
     starts = context.run(listed, source, theirs, [w.source for w in wanted], EARLIEST)
     ours = context.run(metadata, context.target, sorted({w.target.topic for w in wanted}))
     began = context.run(listed, context.target, ours, [w.target for w in wanted], EARLIEST)
-    places = positions_of(context, wanted)
+    positions = positions_of(context, wanted)
     for w in wanted:
-        place = places[w.source]
+        place = positions[w.source]
         if w.target not in began:
             raise Failed(
                 "where a partition of the new primary begins is unknown",

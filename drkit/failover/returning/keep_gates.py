@@ -13,7 +13,7 @@ from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import CopyFate, DivergenceState
-from drkit.failover.loss.positions import pairs_of, positions_of
+from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.admin import Cluster
@@ -103,10 +103,10 @@ def _refuse_compacted(context: Context, topics: Collection[str]) -> None:
 
 def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> None:
     """Refuse a second tail before the copy had passed an earlier one."""
-    places = positions_of(context, [p for p in pairs_of(context) if p.source in kept])
+    positions = positions_of(context, [context.known.pair(*at) for at in kept])
     wrong = []
     for at in kept:
-        place = places[at]
+        place = positions[at]
         if isinstance(place, PartitionPosition) and place.crossings:
             end = place.crossings[-1].source_end
             if place.frontier is None or place.frontier < end:

@@ -72,7 +72,7 @@ def _seeds(
     starts = _starts(context, wanted)
     cuts = _begins(context, wanted, starts)
     ids = _ids(context, topics) if emptied else {}
-    places = positions_of(context, [p for p in wanted if not methods.get(p.source, Method.DELTA).empties])
+    positions = positions_of(context, [p for p in wanted if not methods.get(p.source, Method.DELTA).empties])
     found = []
     for pair in wanted:
         at, end = pair.source, ends.get(str(pair.source), 0)
@@ -85,7 +85,7 @@ def _seeds(
             seeded = seed_of_emptied(CopyEnd(upstream, end), first)
             found.append(SeededPartition(by_now, seeded, cut=cut, emptied=end))
             continue
-        place = places[at]
+        place = positions[at]
         assert isinstance(place, PartitionPosition)  # noqa: S101  COMPARE has refused any other
         known = inverted(place.segments, place.copied_end)
         begin = known[0][0] if known else cut

@@ -60,7 +60,7 @@ class Owners(NamedTuple):
 
     owners: dict[int, Owner]
     silent: str
-    """Why a producer that is left out may have a coordinator nevertheless; empty: it has none."""
+    """Which coordinators do not answer, and why; empty: producers that are left out have no coordinator."""
 
 
 class Ongoing(NamedTuple):
@@ -115,8 +115,8 @@ async def _open_of(
 
 
 async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Owner]:
-    """What coordinators know of producers, asked of every broker; ids without a coordinator are left out."""
-    return (await all_owners(cluster, producers)).owners
+    """What coordinators know of producers, asked of every broker known; other ids are left out."""
+    return (await _answers(cluster, cluster.nodes(), producers))[0]
 
 
 async def all_owners(cluster: RawCluster, producers: Iterable[int]) -> Owners:
@@ -126,9 +126,21 @@ async def all_owners(cluster: RawCluster, producers: Iterable[int]) -> Owners:
     """
     leaders = (await metadata(cluster, [_LOG]))[_LOG].leaders
     coordinators = {leader.node for leader in leaders.values() if leader.node >= 0}
-    wanted, found, silent = sorted(set(producers)), dict[int, Owner](), dict[int, str]()
     # A broker that has just come back is not among those known.
-    for node in sorted({*cluster.nodes(), *coordinators}):
+    found, silent = await _answers(cluster, {*cluster.nodes(), *coordinators}, producers)
+    missing = [f"{_LOG}-{p} has no leader" for p, leader in sorted(leaders.items()) if leader.node < 0]
+    missing += [
+        f"broker {node}: {why}" for node, why in sorted(silent.items()) if node in coordinators or not leaders
+    ]
+    return Owners(found, "; ".join(missing))
+
+
+async def _answers(
+    cluster: RawCluster, nodes: Iterable[int], producers: Iterable[int]
+) -> tuple[dict[int, Owner], dict[int, str]]:
+    """What brokers know of producers; and the brokers without a whole answer, each with the reason."""
+    wanted, found, silent = sorted(set(producers)), dict[int, Owner](), dict[int, str]()
+    for node in sorted(nodes):
         try:
             some, error = await _owners_at(cluster, node, wanted)
         except RawError as raised:
@@ -137,11 +149,7 @@ async def all_owners(cluster: RawCluster, producers: Iterable[int]) -> Owners:
         found |= some
         if error:
             silent[node] = error_name(error)
-    missing = [f"{_LOG}-{p} has no leader" for p, leader in sorted(leaders.items()) if leader.node < 0]
-    missing += [
-        f"broker {node}: {why}" for node, why in sorted(silent.items()) if node in coordinators or not leaders
-    ]
-    return Owners(found, "; ".join(missing))
+    return found, silent
 
 
 async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Ongoing]:
