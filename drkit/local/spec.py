@@ -139,6 +139,8 @@ def _small_and_quick(brokers: int) -> dict[str, str]:
         "controller.quorum.election.backoff.max.ms": "500",
         # A killed broker can come back only when its old session has ended; the default is 9 s.
         "broker.session.timeout.ms": "4000",
+        # The default of a minute is how long a switchover waits after a return that has emptied partitions.
+        "log.flush.start.offset.checkpoint.interval.ms": "1000",
         "num.network.threads": "1",
         "num.io.threads": "4",
         # The default of 128 MiB is allocated at the start, out of our small heap.

@@ -68,6 +68,16 @@ def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
     )
 
 
+def put_back_interrupted(context: Context, step: StepName) -> None:
+    """Restore the settings of topics whose emptying in a step was interrupted. It may be repeated.
+
+    :raises DrkitError: the cluster does not answer, or refuses
+    """
+    begun = context.effects(step).get(EMPTIED)
+    if begun is not None and begun["result"] is None:
+        put_back(context.target_admin(), begun["intent"]["settings"])
+
+
 def prove_empty(context: Context) -> None:
     """Refuse to continue while deleted records are there again.
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from drkit.clock import Seconds, monotonic
+from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
@@ -76,6 +77,18 @@ class Resolved:
     def marked(self) -> list[str]:
         """Transactional ids whose coordinators lost a marker that drkit wrote instead."""
         return sorted(v["transactional_id"] for v in self.seen.values() if v.get("marked"))
+
+    def notes(self) -> list[str]:
+        """What a person has to know."""
+        found = [f"{self.aborted} open transactions were aborted"] if self.aborted else []
+        if self.marked:
+            found.append(
+                "drkit wrote the markers of transactions that ended after the fence; on the old primary these"
+                f" transactional ids work again after a restart of its brokers: {first_of(self.marked)}"
+            )
+        if self.left:
+            found.append(f"transactions are still open on {first_of(self.left)}")
+        return found
 
 
 class TransactionResolver:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_state
 from drkit.failover.loss.judging import Emptied
+from drkit.flow_state.copied_topics import emptied_of
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import CutRecord, GenerationRecord, IncompleteRecord, ReturnRecord, RoleRecord
 from drkit.model import TopicPartition
@@ -20,6 +22,25 @@ def emptied_in_vain(context: Context) -> dict[TopicPartition, Emptied]:
         for topic, record in context.state.all(IncompleteRecord).items()
         for p, offset in record.emptied.items()
     }
+
+
+def emptied_before(context: Context, ids: Mapping[str, UUID]) -> dict[TopicPartition, int]:
+    """Offsets of the old primary up to which a return has emptied it, aborted or not.
+
+    Nothing before them belongs there. Brokers that were killed soon after it may have brought it back.
+
+    :param ids: of topics of the old primary; what was emptied of an earlier topic of these names is left out
+    :raises DrkitError: the old primary does not say
+    """
+    state = reverse_state(context)
+    copies = state.all(GenerationRecord)
+    emptied = emptied_in_vain(context)
+    found = {at: e.up_to for at, e in emptied.items() if at.topic in ids}
+    for at, offset in emptied_of(state).items():
+        copy = TopicPartition(copies[at.topic].target, at.partition)
+        if ids.get(copy.topic) == copies[at.topic].target_id:
+            found[copy] = max(found.get(copy, 0), offset)
+    return found
 
 
 class ReverseSide(NamedTuple):

@@ -14,6 +14,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import positions_of
+from drkit.failover.loss.reverse_side import emptied_before
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.keep_gates import refuse_keep
@@ -242,6 +243,7 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
     ours = context.run(metadata, context.target, sorted({w.target.topic for w in wanted}))
     began = context.run(listed, context.target, ours, [w.target for w in wanted], EARLIEST)
     positions = positions_of(context, wanted)
+    risen = emptied_before(context, {t: found.topic_id for t, found in theirs.items()})
     for w in wanted:
         place = positions[w.source]
         if w.target not in began:
@@ -256,6 +258,8 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
         first = place.backward(began[w.target])
         if not isinstance(first, Exact):
             continue
-        span = (starts[w.source], min(first.offset, place.frontier or 0))
+        # What an earlier return has deleted there, and a crash brought back, was given up or copied again.
+        begins = max(starts[w.source], risen.get(w.source, 0))
+        span = (begins, min(first.offset, place.frontier or 0))
         if span[0] < span[1] and context.run(first_record, source, w.source, span) is not None:
             yield w.source, span[1] - span[0]

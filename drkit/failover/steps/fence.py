@@ -2,6 +2,7 @@
 
 A primary that answers is fenced by its own means, and its open transactions are resolved. A silent primary is
 stopped by the site's hook, if there is one; otherwise the fence is pending until the first contact.
+A planned switchover waits before, while the old primary serves, until what was emptied stays empty.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FenceEvidence
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.emptying.durable import planned_wait, settle_emptied
+from drkit.failover.emptying.standing import put_back_interrupted
 from drkit.failover.fencing.lift import fenced, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence, choose
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
@@ -57,7 +60,7 @@ class FenceStep:
         why = f"proven by {canary_name(context.source_settings, context.settings.failover.fence.canary)}"
         fence = StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, why)
         policy = context.settings.failover.fence.open_transactions
-        lines = [*planned_record(context), fence]
+        lines = [*planned_wait(context), *planned_record(context), fence]
         return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
 
     def run(self, context: Context) -> StepResult:
@@ -66,12 +69,14 @@ class FenceStep:
         :raises Refused: the source answers and cannot be fenced, or open transactions are to be kept
         :raises Failed: the site's hook failed
         """
+        notes = settle_emptied(context, self.name)
         context.state.load()
         # A fence left by an earlier failover is wanted again; its record holds the previous settings.
         settle(context.state, PendingLift, context.scope.topics)
         while (source := context.source(_REMEMBERED_SECONDS)) is not None:
             try:
-                return self._answering(context, source)
+                result = self._answering(context, source)
+                return StepResult(result.evidence, (*notes, *result.notes))
             except RawError as error:
                 context.lose_source(error)
         return self._silent(context)
@@ -105,6 +110,7 @@ class FenceStep:
         A primary that is silent or refuses keeps its fence: the lift is recorded as pending, and the run
         ends. Otherwise no failover to the standby could begin until the primary is back.
         """
+        put_back_interrupted(context, self.name)
         context.state.load()
         topics, pending = context.scope.topics, ""
         settle(context.state, PendingFence, topics)
@@ -277,16 +283,7 @@ def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list
     notes = [f"{context.flow.source} is fenced by {how}: {some} the canary"]
     if proof.without_leader:
         notes.append(f"{len(proof.without_leader)} partitions have no leader: they take no writes")
-    if resolved.aborted:
-        notes.append(f"{resolved.aborted} open transactions were aborted")
-    if resolved.marked:
-        notes.append(
-            "drkit wrote the markers of transactions that ended after the fence; on the old primary these"
-            f" transactional ids work again after a restart of its brokers: {first_of(resolved.marked)}"
-        )
-    if resolved.left:
-        notes.append(f"transactions are still open on {first_of(resolved.left)}")
-    return notes
+    return [*notes, *resolved.notes()]
 
 
 def _places(proof: Proof) -> str:
