@@ -5,14 +5,14 @@ Such a topic is an ordinary one of the new primary: whether the reverse flow cop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 from uuid import UUID
 
 from drkit.errors import Refused
 from drkit.flow_state.names import quarantine_topic
 from drkit.kafka.own_topics import appeared, create_own_topic
-from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs
+from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs, topic_names
 from drkit.model import TopicPartition
 from drkit.replay.destination import CLEANUP_POLICY, MAX_MESSAGE_BYTES, Destination, TopicCopy, setting
 from drkit.replay.log import ReplayLog
@@ -56,23 +56,56 @@ class Quarantine:
         return found
 
     def look(self, book: ReplayBook) -> dict[str, Topic]:
-        """The topics in quarantine that this run has created, by name.
+        """The topics in quarantine that are drkit's and may get these records, by name.
 
-        :raises Refused: a topic of such a name is not this run's
+        Another run's is taken where the exports have no offset in common: of a tail that the old primary lost
+        in parts, each part may be in another export.
+
+        :raises Refused: a topic of such a name is not drkit's, has some of these records, or has a name
+            beside which Kafka takes no other
         :raises DrkitError: the new primary does not answer
         """
-        found = describe_topics(self._log.cluster, self.names().values())
+        names = self.names()
+        found = describe_topics(self._log.cluster, names.values())
         for name, topic in found.items():
             known = book.quarantines.get(name)
-            if known is None or known.run_id != self._export.run_id or not self._is_own(known, topic):
-                whose = "no run of drkit" if known is None else f"run {known.run_id}"
-                raise Refused(
-                    "a topic of this name is there, and is not this run's",
-                    where=f"{name} on {self._alias}",
-                    evidence=f"on record for it: {whose}; this is run {self._export.run_id}",
-                    hint="find out what it holds; delete it, or keep the export instead",
-                )
+            if known is None or not self._is_own(known, topic):
+                raise self._not_own(name, "no run of drkit" if known is None else f"run {known.run_id}")
+            if known.run_id != self._export.run_id and self._repeats(name, book):
+                raise self._not_own(name, f"run {known.run_id}, with records of the same offsets")
+        self._refuse_alike(set(names.values()) - found.keys())
         return found
+
+    def _not_own(self, name: str, whose: str) -> Refused:
+        return Refused(
+            "a topic of this name is there, and is not this run's",
+            where=f"{name} on {self._alias}",
+            evidence=f"on record for it: {whose}; this is run {self._export.run_id}",
+            hint="find out what it holds, and keep this export instead: it holds the records",
+        )
+
+    def _repeats(self, name: str, book: ReplayBook) -> bool:
+        """Whether another run has put records of the same offsets there."""
+        mine = [t for t in self._export.tails if self.names()[t.source.topic] == name]
+        return any(
+            found.topic == name and found.run_id != self._export.run_id
+            and (found.partition, found.source_id) == (tail.source.partition, tail.topic_id)
+            and found.first < tail.end and tail.first < found.end
+            for found in book.progress.values()
+            for tail in mine
+        )  # fmt: skip
+
+    def _refuse_alike(self, missing: Collection[str]) -> None:
+        """Refuse names that Kafka refuses: its metrics would take them for those of another topic."""
+        wanted = {name.replace(".", "_"): name for name in missing}
+        for other in topic_names(self._log.cluster) if wanted else ():
+            if name := wanted.get(other.replace(".", "_")):
+                raise Refused(
+                    "Kafka takes no topic whose name differs from another's in . and _ only",
+                    where=f"{name} on {self._alias}",
+                    evidence=f"{other} is there",
+                    hint="keep the export instead of a quarantine: it holds the records",
+                )
 
     def _is_own(self, known: QuarantineRecord, topic: Topic) -> bool:
         """Whether a topic is the one on record; one that was about to be created is still empty."""

@@ -179,11 +179,12 @@ class Replayer:
         created: dict[str, UUID] = {}
         for source, name in sorted({(p.tail.source.topic, p.to.at.topic) for p in plans}):
             known = self._book(log_id, decided=True).quarantines.get(name)
+            run = self._request.export.run_id if known is None else known.run_id
             if known is None:
-                self._put(QuarantineRecord(self._request.export.run_id, name), log_id)
+                self._put(QuarantineRecord(run, name), log_id)
             topic = self._place.create(name, source)
             if known is None or known.topic_id is None:
-                self._put(QuarantineRecord(self._request.export.run_id, name, topic.topic_id), log_id)
+                self._put(QuarantineRecord(run, name, topic.topic_id), log_id)
             created[name] = topic.topic_id
         return [p._replace(to=p.to._replace(topic_id=created[p.to.at.topic])) for p in plans]
 

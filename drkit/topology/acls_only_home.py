@@ -34,8 +34,19 @@ class HomeScope(NamedTuple):
     """drkit's principals: its own rights are none of clients."""
     other_topics: frozenset[str] = frozenset()
     """Topics at home that do not return."""
+    other_groups: frozenset[str] = frozenset()
+    """Groups at home that do not return."""
     is_open: bool = False
     """Whether on the active side every client may do what no ACL is about."""
+    is_whole: bool = True
+    """Whether the whole flow returns; else a transactional id may belong to a client of other topics."""
+
+    def others(self, acl: Acl) -> tuple[str, ...]:
+        """What an ACL is about and does not return."""
+        if _of_ids(acl):
+            return () if self.is_whole else tuple(sorted(self.other_topics))
+        names = self.other_topics if acl.resource is ResourceKind.TOPIC else self.other_groups
+        return tuple(sorted(n for n in names if acl.covers(n)))
 
 
 class OnlyHome(NamedTuple):
@@ -45,11 +56,12 @@ class OnlyHome(NamedTuple):
     names: tuple[str, ...]
     """Topics or groups of the scope that it is about; empty: transactional ids."""
     others: tuple[str, ...]
-    """Topics out of the scope that it covers, too."""
+    """Topics or groups out of the scope that it covers, too; of transactional ids: topics of such clients."""
 
     def __str__(self) -> str:
         """The ACL, and what else it is about."""
-        more = f" (it is also about {', '.join(self.others[:_SHOWN])})" if self.others else ""
+        about = "it may serve clients of" if _of_ids(self.acl) else "it is also about"
+        more = f" ({about} {', '.join(self.others[:_SHOWN])})" if self.others else ""
         return f"{self.acl}{more}"
 
 
@@ -66,10 +78,7 @@ def only_home(home: Iterable[Acl], active: Iterable[Acl], scope: HomeScope) -> l
             continue
         names = tuple(n for n in _names(acl, scope) if _differs(acl, n, *both))
         if names:
-            is_topic = acl.resource is ResourceKind.TOPIC
-            others = tuple(sorted(t for t in scope.other_topics if is_topic and acl.covers(t)))
-            of_ids = acl.resource is ResourceKind.TRANSACTIONAL_ID
-            found.append(OnlyHome(acl, () if of_ids else names, others))
+            found.append(OnlyHome(acl, () if _of_ids(acl) else names, scope.others(acl)))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
+from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import Context
@@ -13,6 +14,7 @@ from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principal
 from drkit.kafka.access.scram_users import scram_users
 from drkit.kafka.admin import Cluster
+from drkit.kafka.groups.requests import Groups, ListedGroup
 from drkit.kafka.topics import topic_names
 from drkit.topology.acls import ANY_NAME, Acl, PatternKind, ResourceKind
 from drkit.topology.acls_only_home import HomeScope, OnlyHome, only_home
@@ -64,10 +66,10 @@ def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Ite
         )
     elif wider := [o for o in found.only_home if o.others]:
         yield Refused(
-            "ACLs that only home has are also about topics that do not return",
+            "ACLs that only home has are also about topics or groups that do not return",
             where=home,
             evidence=first_of(wider),
-            hint="replace these by hand by ACLs of those topics; or keep them: --acls-only-home keep",
+            hint="replace these by hand by ACLs of what returns; or keep them: --acls-only-home keep",
         )
     elif found.only_home and found.own_unknown:
         yield Refused(
@@ -96,13 +98,15 @@ def look_home_acls(context: Context, returning: Collection[str], *, answers: boo
 
 def _compared(context: Context, returning: frozenset[str]) -> HomeAcls:
     home, active = list_acls(context.target_settings).acls, list_acls(context.source_settings).acls
-    own = _own(context)
+    own, groups = _own(context), _groups(context, home)
     scope = HomeScope(
         returning,
-        _groups(context, home),
+        groups,
         frozenset(p for p in own if p is not None),
         frozenset(_others(context, returning)),
+        _known_groups(context, home) - groups,
         is_open=bool(is_open(Cluster.connect(context.source_settings))),
+        is_whole=context.scope.whole_flow,
     )
     found = only_home(home - _acls(context, GuardAclsRecord), active - _acls(context, FenceAclsRecord), scope)
     return HomeAcls(tuple(found), own_unknown=None in own, not_compared=tuple(_not_compared(context)))
@@ -130,11 +134,22 @@ def _groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
     """The groups that return, also those that have not committed but have ACLs."""
     if not context.scope.whole_flow:
         return frozenset(context.scope.groups)
-    named = {
-        a.name for a in home
+    accepts = context.flow.group_filter.accepts
+    return frozenset(context.scope.groups) | {g for g in _named(home) if accepts(g)}
+
+
+def _known_groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
+    """The consumer groups of home, and those that have ACLs there."""
+    listed: dict[str, ListedGroup] = context.run(Groups(context.target).listed)
+    found = {g for g, x in listed.items() if is_consumer(x)} | _named(home)
+    return frozenset(g for g in found if not g.startswith(_INTERNAL))
+
+
+def _named(acls: Collection[Acl]) -> set[str]:
+    return {
+        a.name for a in acls
         if a.resource is ResourceKind.GROUP and a.pattern is PatternKind.LITERAL and a.name != ANY_NAME
     }  # fmt: skip
-    return frozenset(context.scope.groups) | {g for g in named if context.flow.group_filter.accepts(g)}
 
 
 def _others(context: Context, returning: Collection[str]) -> list[str]:

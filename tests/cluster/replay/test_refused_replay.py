@@ -207,6 +207,27 @@ def test_a_topic_in_quarantine_that_is_somebody_elses(world: ReplayWorld, topic_
     assert len(world.topic(world.target, name).leaders) == 3
     error = refused(world, second, quarantine=True)
     assert run_of(first) in error.evidence
+    assert "delete" not in error.hint, "it holds records"
+
+
+def test_the_rest_of_a_tail_goes_into_the_same_quarantine(world: ReplayWorld, topic_name: str) -> None:
+    """The old primary had lost a part, which an earlier export has: both are of one failover."""
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    whole = tail(7)
+    first, rest = world.export({at: whole[:3]}, end=whole[3].offset), world.export({at: whole[3:]})
+    assert world.replay(first, quarantine=True) == {str(at): ReplayResult(3, 0, 0)}
+    assert world.replay(rest, quarantine=True) == {str(at): ReplayResult(4, 0, 0)}
+    assert world.replay(rest, quarantine=True) == {str(at): ReplayResult(4, 0, 0)}, "none twice"
+    assert len(own(world.seen(f"{mine}.divergent.7"))) == 7
+
+
+def test_a_name_in_quarantine_that_kafka_refuses(world: ReplayWorld, topic_name: str) -> None:
+    mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
+    other = f"{mine}_divergent_7"
+    world.create(world.target, other, 1, {})
+    error = refused(world, world.export({at: tail(3)}), quarantine=True)
+    assert "differs from another's in . and _ only" in error.what
+    assert other in error.evidence
 
 
 def test_an_export_that_was_changed(world: ReplayWorld, topic_name: str) -> None:

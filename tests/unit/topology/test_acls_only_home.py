@@ -34,6 +34,19 @@ def found(home: Iterable[Acl], active: Iterable[Acl] = (), scope: HomeScope = SC
     return [o.acl for o in only_home(home, active, scope)]
 
 
+def test_what_does_not_return_is_named_of_each_kind():
+    """Removed, such an ACL would take rights of clients that stay where they are."""
+    scope = SCOPE._replace(other_groups=frozenset({"g-local", "h"}))
+    [group] = only_home([acl("g", kind="GROUP", prefixed=True)], [], scope)
+    assert (group.names, group.others) == (("g",), ("g-local",))
+    [group] = only_home([acl("g", kind="GROUP")], [], scope)
+    assert group.others == ()
+    ids = acl("t", "WRITE", kind=ID)
+    assert only_home([ids], [], scope)[0].others == ()
+    [part] = only_home([ids], [], scope._replace(is_whole=False))
+    assert (part.others, str(part)) == (("ord-local",), f"{ids} (it may serve clients of ord-local)")
+
+
 @pytest.mark.parametrize(
     ("home", "active"),
     [
@@ -141,7 +154,11 @@ ONE = OnlyHome(acl("ord"), ("ord",), ())
         (HomeAcls((ONE,)), "", "clients would be allowed at home"),
         (HomeAcls((ONE,)), "keep", ""),
         (HomeAcls((ONE,)), "remove", ""),
-        (HomeAcls((ONE._replace(others=("x",)),)), "remove", "also about topics that do not return"),
+        (
+            HomeAcls((ONE._replace(others=("x",)),)),
+            "remove",
+            "also about topics or groups that do not return",
+        ),
         (HomeAcls((ONE,), own_unknown=True), "remove", "cannot be told from those of clients"),
         (HomeAcls(own_unknown=True), "remove", ""),
         (HomeAcls(unknown="no DESCRIBE"), "remove", "is unknown"),
