@@ -7,12 +7,13 @@ import faulthandler
 import sys
 import tempfile
 import traceback
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import click
 
 from drkit import __version__
 from drkit.cli.common import equip
+from drkit.cli.ending import end_with
 from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
 from drkit.cli.streams import drop_stdout, is_of_the_system, prepare, refused_by_the_system
@@ -127,12 +128,12 @@ def root() -> None:
     """Keep a standby Kafka cluster ready and move consumers to it; no record is lost or repeated."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code: 0 done, 1 failed, 2 usage or configuration, 3 refused."""
     # When a C library ends the process, nothing else would show why.
     prepare()
     faulthandler.enable()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    end_with(lambda: run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:

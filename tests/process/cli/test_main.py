@@ -239,3 +239,27 @@ def test_a_reader_that_leaves_early_is_no_error(config: str):
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert not done.stderr
     assert done.stdout.startswith("setting")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["--version"], 0), (["config", "check", "--config", "none.toml"], 2)]
+)
+def test_exit_handlers_of_c_libraries_do_not_change_the_exit_code(words: list[str], code: int):
+    """OpenSSL's handler ended the process by a signal: librdkafka's threads still used what it freed."""
+    abort_at_exit = (
+        "import atexit, ctypes, threading, time\n"
+        "c = ctypes.CDLL(None)\n"
+        "c.__cxa_atexit(c.abort, None, None)\n"
+        "from drkit.cli import ending, main\n"
+        "work = ending.end_with\n"
+        "def and_others(command):\n"
+        "    atexit.register(print, 'an exit function')\n"
+        "    late = lambda: (time.sleep(0.2), print('a thread'))\n"
+        "    threading.Thread(target=late).start()\n"
+        "    return command()\n"
+        "main.end_with = lambda command: work(lambda: and_others(command))\n"
+        f"main.main({words!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", abort_at_exit], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert done.stdout.endswith("a thread\nan exit function\n")
