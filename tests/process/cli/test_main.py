@@ -260,6 +260,7 @@ def test_exit_handlers_of_c_libraries_do_not_change_the_exit_code(words: list[st
         "main.end_with = lambda command: work(lambda: and_others(command))\n"
         f"main.main({words!r})\n"
     )
-    done = subprocess.run([sys.executable, "-c", abort_at_exit], capture_output=True, text=True, timeout=60)
+    program = [sys.executable, "-c", abort_at_exit]
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     assert done.stdout.endswith("a thread\nan exit function\n")
