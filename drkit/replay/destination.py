@@ -8,25 +8,30 @@ from uuid import UUID
 
 from drkit.clock import Millis, wall_ms
 from drkit.errors import Refused
-from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.records import (
+    ClustersRecord,
+    FormerSourcesRecord,
+    GenerationRecord,
+    HeldSettingsRecord,
+    RoleRecord,
+)
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
 from drkit.model import TopicPartition
 from drkit.replay.tail import Export, Tail
+from drkit.status.pair.delta import DELETE_RETENTION_MS, may_lack_tombstones
 
 _QUARANTINE: Final = "keep the records in quarantine: drkit replay --from MANIFEST --to-quarantine"
 _OTHER: Final = "name the flow whose old primary the export is of, with --flow"
 CLEANUP_POLICY: Final = "cleanup.policy"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
-_DELETE_RETENTION: Final = "delete.retention.ms"
 _TIMESTAMP_TYPE: Final = "message.timestamp.type"
 BEFORE: Final = "message.timestamp.before.max.ms"
 AFTER: Final = "message.timestamp.after.max.ms"
 _ANY_AGE: Final = (1 << 63) - 1
 _DEFAULT_AFTER: Final = 3_600_000
 _DEFAULT_BYTES: Final = 1_048_588
-_DEFAULT_TOMBSTONES: Final = 86_400_000
 Configs = Mapping[str, ConfigValue]
 
 
@@ -54,6 +59,8 @@ class Promoted(NamedTuple):
     topic: Topic
     role: RoleRecord
     configs: Configs
+    held: HeldSettingsRecord | None = None
+    """What a person has the new primary keep."""
 
     @property
     def compacted(self) -> bool:
@@ -80,7 +87,7 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
     :raises DrkitError: it does not answer
     """
     _refuse_other_clusters(cluster, export, state)
-    known, roles = state.all(GenerationRecord), state.all(RoleRecord)
+    known, roles, held = state.all(GenerationRecord), state.all(RoleRecord), state.all(HeldSettingsRecord)
     wanted: dict[str, tuple[GenerationRecord, RoleRecord]] = {}
     for tail in export.tails:
         name = tail.source.topic
@@ -119,7 +126,7 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
     targets = [generation.target for generation, _ in wanted.values()]
     topics, configs = describe_topics(cluster, targets), topic_configs(cluster, targets)
     return {
-        name: Promoted(_same(cluster, topics, generation), role, configs[generation.target])
+        name: Promoted(_same(cluster, topics, generation), role, configs[generation.target], held.get(name))
         for name, (generation, role) in wanted.items()
     }
 
@@ -230,12 +237,13 @@ def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms)
 
 def _refuse_lost_tombstones(to: Promoted, at: TopicPartition, alias: str, now: int) -> None:
     """Refuse a compacted topic in which the cleaner may have removed that a client has deleted a key."""
-    kept = int(setting(to.configs, _DELETE_RETENTION, str(_DEFAULT_TOMBSTONES)))
-    passed = now - to.role.at_ms
-    if passed >= kept:
+    values = {name: config.value for name, config in to.configs.items()}
+    if may_lack_tombstones(values, to.role.at_ms, now, to.held):
+        kept = setting(to.configs, DELETE_RETENTION_MS, "unknown")
         raise Refused(
             "keys that clients have deleted since the failover could come back",
             where=f"{at} on {alias}",
-            evidence=f"the topic keeps deletions for {kept:,} ms, the failover was {passed:,} ms ago",
+            evidence=f"the topic keeps deletions for {kept} ms,"
+            f" the failover was {now - to.role.at_ms:,} ms ago",
             hint=_QUARANTINE,
         )

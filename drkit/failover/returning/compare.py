@@ -21,7 +21,7 @@ from drkit.flow_state.records import HeldSettingsRecord, IncompleteRecord, RoleR
 from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
-from drkit.status.pair.delta import DELETE_RETENTION_MS, tombstones_whole_until
+from drkit.status.pair.delta import DELETE_RETENTION_MS, may_lack_tombstones
 
 _DEPTH: Final = 100
 """Records of each partition that are compared by content after a switchover: it found both sides equal, under
@@ -179,8 +179,7 @@ def _forgotten_deletions(context: Context) -> dict[str, str]:
     for target, configs in topic_configs(context.target_admin(), names).items():
         name, since = names[target], roles[names[target]].at_ms
         values = {n: c.value for n, c in configs.items()}
-        until = tombstones_whole_until(values, since, held.get(name))
-        if until is not None and now >= until:
+        if may_lack_tombstones(values, since, now, held.get(name)):
             kept, away = int(values[DELETE_RETENTION_MS] or 0), now - since
             found[names[target]] = (
                 f"it was promoted {away // 1000} s ago, and the new primary keeps tombstones for"

@@ -95,6 +95,18 @@ def tombstones_whole_until(
     return None if kept_in_time else until
 
 
+def may_lack_tombstones(
+    settings: Mapping[str, str | None], since_ms: int, now_ms: int, held: HeldSettingsRecord | None = None
+) -> bool:
+    """Whether a tombstone that was written since may be gone by now.
+
+    A clock that is behind the promotion, which another host has recorded, proves nothing: it may.
+    The parameters are those of :func:`bound_of`.
+    """
+    until = tombstones_whole_until(settings, since_ms, held)
+    return until is not None and not since_ms <= now_ms < until
+
+
 def _number(settings: Mapping[str, str | None], name: str) -> int:
     value = settings.get(name)
     return _UNLIMITED if value is None else int(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drkit.errors import Refused
-from drkit.flow_state.records import Role, RoleRecord
+from drkit.flow_state.records import HeldSettingsRecord, Role, RoleRecord
 from drkit.model import TopicPartition
 from drkit.replay.compare import ChangedKey, Same
 from drkit.replay.writer import PartitionReplay, ReplayResult
@@ -67,7 +67,11 @@ def test_a_client_that_writes_a_key_meanwhile(
 
 
 def test_deletions_that_may_be_gone(world: ReplayWorld, topic_name: str) -> None:
-    mine, at = world.promoted(topic_name, 1, {**COMPACTED, "delete.retention.ms": "60000"}), topic_name
+    kept = {"min.compaction.lag.ms": "9999999"}
+    mine, at = (
+        world.promoted(topic_name, 1, {**COMPACTED, **kept, "delete.retention.ms": "60000"}),
+        topic_name,
+    )
     manifest = world.export({TopicPartition(at, 0): of_keys(b"a")})
     with world.state() as state:
         state.load()
@@ -79,6 +83,10 @@ def test_deletions_that_may_be_gone(world: ReplayWorld, topic_name: str) -> None
     with pytest.raises(Refused, match="could come back"):
         world.plan(manifest)
     assert world.offsets(world.target, mine) == before
+    with world.state() as state:
+        state.load()
+        state.put(HeldSettingsRecord(earlier + 1, "ada", dict.fromkeys(kept), kept), at)
+    assert world.plan(manifest), "a hold has stopped the cleaner in time"
     assert world.replay(manifest, quarantine=True) == {f"{at}-0": ReplayResult(1, 0, 0)}
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.flow_state.records import HeldSettingsRecord
-from drkit.status.pair.delta import PartitionDelta, bound_of
+from drkit.status.pair.delta import PartitionDelta, bound_of, may_lack_tombstones
 from drkit.status.pair.model import DeltaBound
 
 SINCE, HOUR = 1_700_000_000_000, 3_600_000
@@ -91,6 +91,25 @@ def test_a_hold_that_may_have_come_too_late_counts_for_nothing(
 ):
     found = bound_of(settings_, [WRITTEN], SINCE, SINCE + 9 * HOUR, record)
     assert (found.until_ms, found.by, found.used) == (SINCE + HOUR, "delete.retention.ms", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "now", "held", "may"),
+    [
+        (COMPACT, SINCE, None, "there"),
+        (COMPACT, SINCE + HOUR - 1, None, "there"),
+        (COMPACT, SINCE + HOUR, None, "gone"),
+        (COMPACT, SINCE - 1, None, "gone"),
+        (DELETE, SINCE + 9 * HOUR, None, "there"),
+        ({**COMPACT, **LAGS}, SINCE + 9 * HOUR, REST, "there"),
+        (COMPACT, SINCE + 9 * HOUR, REST, "gone"),
+        ({"cleanup.policy": "compact"}, SINCE, None, "gone"),
+    ],
+)
+def test_tombstones_may_be_gone(
+    settings_: dict[str, str], now: int, held: HeldSettingsRecord | None, may: str
+):
+    assert may_lack_tombstones(settings_, SINCE, now, held) is (may == "gone")
 
 
 def test_the_bytes_of_a_delta_are_its_part_of_the_partition():
