@@ -86,7 +86,8 @@ def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
         return ()
     notes = list(empty_again(context, step))
     wait = wait_now(context)
-    if notes:
+    if EMPTIED in context.effects(step):
+        # By this process or by one that ended in its wait: how long ago is unknown.
         wait = wait._replace(seconds=_seconds(context))
     told = float("-inf")
     until = context.clock() + wait.seconds

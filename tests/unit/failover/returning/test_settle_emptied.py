@@ -1,0 +1,68 @@
+"""How long a planned switchover waits for what was emptied, by whatever process it is carried on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drkit.failover.core.machine import StepName
+from drkit.failover.emptying import durable
+from drkit.failover.emptying.durable import Wait, settle_emptied
+from drkit.failover.emptying.standing import EMPTIED
+
+INTERVAL = 66.0
+FENCE = StepName.FENCE
+
+
+class Scene:
+    """A context whose clock advances when somebody sleeps; deleted records may come back meanwhile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, left: float, *, planned: bool = True) -> None:
+        self.now, self.begun, self.back = 1_000.0, dict[str, Any](), list[float]()
+        self.context: Any = SimpleNamespace(
+            request=SimpleNamespace(planned=planned), flow=SimpleNamespace(target="home"),
+            loop=SimpleNamespace(sleep=self._sleep), run=lambda work, *given: work(*given),
+            clock=lambda: self.now, tell=lambda _progress: None, effects=lambda _step: self.begun,
+        )  # fmt: skip
+        until = self.now + left
+        monkeypatch.setattr(durable, "wait_now", lambda _: Wait(4, max(0.0, until - self.now)))
+        monkeypatch.setattr(durable, "_seconds", lambda _: INTERVAL)
+        monkeypatch.setattr(durable, "empty_again", self._empty_again)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def _empty_again(self, _context: Any, _step: StepName) -> tuple[str, ...]:
+        if self.back and self.now >= self.back[0]:
+            self.back.pop(0)
+            self.begun[EMPTIED] = {"intent": {}, "result": {}}
+            return ("emptied again",)
+        return ()
+
+    def waited(self) -> float:
+        before = self.now
+        settle_emptied(self.context, FENCE)
+        return self.now - before
+
+
+def test_what_is_left_of_the_interval(monkeypatch: pytest.MonkeyPatch):
+    assert Scene(monkeypatch, 40.0).waited() == pytest.approx(40.0)
+    assert Scene(monkeypatch, 0.0).waited() == 0.0
+    assert Scene(monkeypatch, 40.0, planned=False).waited() == 0.0, "an outage does not wait"
+
+
+@pytest.mark.parametrize("back", [1_000.0, 1_039.0])
+def test_what_comes_back_begins_it_anew(monkeypatch: pytest.MonkeyPatch, back: float):
+    scene = Scene(monkeypatch, 40.0)
+    scene.back = [back]
+    assert scene.waited() >= back - 1_000.0 + INTERVAL
+
+
+def test_a_process_that_ended_in_its_wait(monkeypatch: pytest.MonkeyPatch):
+    scene = Scene(monkeypatch, 0.0)
+    scene.begun[EMPTIED] = {"intent": {}, "result": {}}
+    assert scene.waited() == pytest.approx(INTERVAL)
+    scene.begun["canary"] = {"intent": {}, "result": None}
+    assert scene.waited() == 0.0, "clients are kept off: it goes on"
