@@ -43,7 +43,7 @@ class ReplayTail:
         """Run the return, and wait until the pair is protected."""
         stage.screen.say(
             "[b]drkit reprotect[/b] exports these records to files, reads the files back, and only then"
-            " empties the old primary's partitions, to copy them anew. What becomes of the records is for a"
+            " empties the old primary's partitions, to copy them again. What becomes of the records is for a"
             " person to say: discard them, put them aside, or replay them. Replayed, they are appended to the"
             " same topics of the standby, each once."
         )
