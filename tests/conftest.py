@@ -64,7 +64,14 @@ def pytest_collection_finish() -> None:
 def _clusters(request: pytest.FixtureRequest) -> Iterator[SharedClusters]:
     # No test waits for these to come back: four heartbeats a second are a third of what an idle one works.
     # And on a busy machine they are late: a broker that is fenced for it has no leaders for a moment.
-    properties = {"broker.heartbeat.interval.ms": "1000", "broker.session.timeout.ms": "30000"}
+    # Retention looks each second, not every five minutes: a test whose records are too old for their topic
+    # fails each time, not once in sixty runs.
+    properties = {
+        "broker.heartbeat.interval.ms": "1000",
+        "broker.session.timeout.ms": "30000",
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": "1000",
+    }
     both = SharedClusters(
         *(LocalCluster(ClusterSpec(name, properties=properties)) for name in ("source", "target"))
     )

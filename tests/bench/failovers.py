@@ -25,7 +25,7 @@ from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.replicator import Command, Flow, Peer, Running, running
-from tests.bench.positions import Commits, GroupOffsets
+from tests.bench.positions import Commits, FirstRecords, GroupOffsets
 from tests.bench.topics import Topics
 from tests.bench.waiting import until
 
@@ -60,7 +60,7 @@ class FailoverRun:
     """The whole command: start of Python, survey of both clusters, everything."""
     steps: dict[str, float]
     wrong: int
-    """Positions of groups on the target that differ from those on the source."""
+    """Positions of groups on the target that lead to another record than those on the source."""
 
 
 class _Sets:
@@ -72,6 +72,7 @@ class _Sets:
     def __init__(self, source: LocalCluster, target: LocalCluster, groups: int) -> None:
         self._from, self._to, self._groups = source.bootstrap(), target.bootstrap(), groups
         self.commits: dict[str, Commits] = {}
+        self._records = FirstRecords(self._to, _RECORDS // PARTITIONS)
 
     def fill(self) -> None:
         chance = random.Random(1)
@@ -90,13 +91,11 @@ class _Sets:
                 source.commit(self.commits[topic])
 
     def wrong(self, topic: str) -> int:
-        """The number of positions that differ on the target; plain records have the same offsets there."""
+        """The number of positions on the target that lead to another record than the committed ones."""
         wanted = self.commits[topic]
         with GroupOffsets(self._to) as target:
             there = target.committed(wanted)
-        return sum(
-            there.get(g, {}).get(at) != o for g, offsets in wanted.items() for at, o in offsets.items()
-        )
+        return self._records.wrong(wanted, there)
 
     def synced(self, replicator: Running) -> None:
         """Wait until every position is on the target."""

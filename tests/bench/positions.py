@@ -48,7 +48,18 @@ def fill_transactions(bootstrap: str) -> None:
 
 
 def record_offsets(bootstrap: str) -> dict[int, list[int]]:
-    """The offsets of all records that a read-committed consumer gets, by partition."""
+    """The offsets of all records of the groups' topic that a read-committed consumer gets, by partition."""
+    found = _offsets_of_records(bootstrap, [TopicPartition(GROUP_TOPIC, p) for p in range(GROUP_PARTITIONS)])
+    return {at.partition: offsets for at, offsets in found.items()}
+
+
+def _offsets_of_records(
+    bootstrap: str, partitions: Iterable[TopicPartition], most: int | None = None
+) -> dict[TopicPartition, list[int]]:
+    """The offsets that a read-committed consumer gets of each partition.
+
+    :param most: of each partition; without it, all that are there
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -59,22 +70,54 @@ def record_offsets(bootstrap: str) -> dict[int, list[int]]:
             "enable.auto.commit": False,
         }
     )
-    found: dict[int, list[int]] = {p: [] for p in range(GROUP_PARTITIONS)}
+    found: dict[TopicPartition, list[int]] = {at: [] for at in partitions}
     unread = set(found)
     try:
-        consumer.assign([ConsumerPartition(GROUP_TOPIC, p, 0) for p in found])
+        consumer.assign([ConsumerPartition(at.topic, at.partition, 0) for at in found])
         while unread:
             for message in consumer.consume(10_000, 0.2):
                 error = message.error()
+                at = TopicPartition(message.topic() or "", message.partition() or 0)
                 if error is None:
-                    found[message.partition() or 0].append(message.offset() or 0)
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    unread.discard(message.partition() or 0)
-                else:
+                    found[at].append(message.offset() or 0)
+                elif error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
-        return found
+                if error is not None or len(found[at]) == most:
+                    unread.discard(at)
+        return {at: offsets[:most] for at, offsets in found.items()}
     finally:
         consumer.close()
+
+
+class FirstRecords:
+    """The first records of each partition on one cluster, where a copy may have holes.
+
+    drkit writes a marker where it ends the history of earlier appends (event ``history_ended``), for instance
+    when the source has another leader: from there on the offsets of plain records differ from the source's.
+
+    :param records: of each partition; they stay as they are once they are there
+    """
+
+    def __init__(self, bootstrap: str, records: int) -> None:
+        self._bootstrap, self._records = bootstrap, records
+        self._known: dict[TopicPartition, list[int]] = {}
+
+    def wrong(self, commits: Commits, found: Commits) -> int:
+        """How many positions do not lead to the record with the number that was committed.
+
+        :param commits: numbers of records, which are their offsets in new topics with nothing but records
+        :param found: positions on this cluster
+        """
+        wanted = {at for offsets in commits.values() for at in offsets}
+        if missing := [at for at in wanted if len(self._known.get(at, ())) < self._records]:
+            # One record more: so a position behind the last one differs from a position further on.
+            self._known |= _offsets_of_records(self._bootstrap, missing, self._records + 1)
+        return sum(
+            bisect_left(self._known[at], found.get(group, {}).get(at, -1)) != number
+            or at not in found.get(group, {})
+            for group, numbers in commits.items()
+            for at, number in numbers.items()
+        )
 
 
 class GroupOffsets:

@@ -33,7 +33,7 @@ from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
 from tests.bench.peers.drkit import Drkit
 from tests.bench.peers.replicator import Flow, Running, running
-from tests.bench.positions import Commits, GroupOffsets
+from tests.bench.positions import Commits, FirstRecords, GroupOffsets
 from tests.bench.topics import Topics
 from tests.bench.waiting import pause, until
 
@@ -83,7 +83,7 @@ class SwitchRun:
     """From the end of the command until `drkit status` calls the pair protected in the other direction."""
     steps: dict[str, float]
     wrong: int
-    """Positions of groups on the new primary that differ from those on the old one."""
+    """Positions of groups on the new primary that lead to another record than those on the old one."""
 
 
 class _Writer:
@@ -145,6 +145,8 @@ class _Sides:
         self.topics = [f"switch-{i:02d}" for i in range(TOPICS)]
         self.commits: Commits = {}
         self.endpoint = folder / "endpoint.json"
+        each = _RECORDS // PARTITIONS
+        self._records = {side.spec.name: FirstRecords(side.bootstrap(), each) for side in (source, target)}
 
     @property
     def flow(self) -> str:
@@ -172,12 +174,10 @@ class _Sides:
         EndpointFile(self.endpoint).tell(endpoint_of(primary, term=0, cluster_id=cluster_id))
 
     def wrong(self) -> int:
-        """Plain records have the same offset on both sides up to the first switchover, and positions too."""
+        """The number of positions on the passive side that lead to another record than the committed ones."""
         with GroupOffsets(self.passive.bootstrap()) as there:
             found = there.committed(self.commits)
-        return sum(
-            found.get(g, {}).get(at) != o for g, offsets in self.commits.items() for at, o in offsets.items()
-        )
+        return self._records[self.passive.spec.name].wrong(self.commits, found)
 
     def is_protected(self) -> bool:
         """Whether everything is in step in the direction that copies now."""

@@ -32,7 +32,7 @@ def broker(target: LocalCluster) -> tuple[str, int]:
     if TOPIC in topic_names(cluster):
         delete_topics(cluster, [TOPIC])
         eventually(lambda: TOPIC not in topic_names(cluster), what="the end of an earlier topic")
-    assert not create_topics(cluster, [TopicPlan(TOPIC, 1, 1)])
+    assert not create_topics(cluster, [TopicPlan(TOPIC, 1, 1, {"retention.ms": "-1"})])
     eventually(lambda: TOPIC in topic_names(cluster), what=TOPIC)
     host, _, port = target.bootstrap().split(",")[0].rpartition(":")
     return host, int(port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 
@@ -12,6 +13,8 @@ from tests.support.flows.produce import producer, put
 from tests.support.topic_sync.topic_world import World
 
 FIRST_MS = 1_700_000_000_000
+"""So old that brokers remove such records within seconds from topics that do not keep them for ever."""
+KEPT: Final[dict[str, Any]] = {"retention_ms": "-1"}
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def write(cluster: Cluster, topic: str, records: int, partition: int = 0) -> Non
 def filled(world: World, name: str, records: int = 5) -> str:
     """A topic on both clusters whose copy holds records of another writer."""
     full = world.create(world.source, name, 2)
-    world.create(world.target, name, 2)
+    world.create(world.target, name, 2, **KEPT)
     write(world.target, full, records, partition=1)
     return full
 
@@ -81,7 +84,7 @@ def test_an_empty_copy_and_one_that_was_emptied_are_copied(world: World) -> None
 
 def test_records_that_come_once_drkit_copies_are_named_and_not_fatal(world: World) -> None:
     """Decision 5 stays for what is written later."""
-    full = world.create(world.source, "orders")
+    full = world.create(world.source, "orders", **KEPT)
     sync = world.sync()
     assert full in sync.look().copied
     write(world.target, full, 3)
@@ -91,11 +94,11 @@ def test_records_that_come_once_drkit_copies_are_named_and_not_fatal(world: Worl
 
 @pytest.mark.parametrize("policy", ["new_generation"])
 def test_a_new_generation_appends_after_the_old_one(world: World, policy: str) -> None:
-    full = world.create(world.source, "orders")
+    full = world.create(world.source, "orders", **KEPT)
     assert full in world.sync(on_source_recreated=policy).look().copied
     write(world.target, full, 3)
     world.delete(world.source, full)
-    world.create(world.source, "orders")
+    world.create(world.source, "orders", **KEPT)
     assert full in world.sync(on_source_recreated=policy).look().copied
 
 
