@@ -156,7 +156,7 @@ def _comes_home(pair: Pair, rights: Rights, topic: str) -> None:
     rights.give(0, wider)
     with side.desk() as desk:
         [(_, error)] = desk.rehearse([], RunRequest(planned=True, acls_only_home="remove")).refusals
-    assert "also about topics that do not return" in error.what
+    assert "also about topics or groups that do not return" in error.what
     assert delete_acls(rights.admins[0].settings, [wider]) == {}
     rights.has(0)
     with side.desk() as desk, pytest.raises(Refused, match="clients would be allowed at home"):
