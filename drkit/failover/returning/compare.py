@@ -9,7 +9,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.again import again
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.loss.content import DEPTH
 from drkit.failover.loss.divergence import divergence
@@ -138,7 +138,10 @@ def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence])
             "a promoted topic was made anew on the new primary",
             where=context.flow.target,
             evidence=first_of(f"{names[t.topic]}-{t.partition} {gone[t.copy]}" for t in wrong),
-            hint="find out what happened there: its records are not those that the old primary has a copy of",
+            hint="the old primary may have the only copy of its records: save them with drkit divergence"
+            f" export --flow '{context.flow.name}' --to PLACE; then return the other topics, each by --topic;"
+            f" when the topic is deleted on {context.flow.source}, too: {RETURN.command} --flow"
+            f" '{context.flow.name}' --forget TOPIC",
         )
 
 

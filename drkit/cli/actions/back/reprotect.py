@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 from drkit.cli.actions.back.choices import Decisions, decided_on_terminal, request_of, said_of
+from drkit.cli.actions.back.forgetting import forget_topics
 from drkit.cli.actions.back.holding import end_hold, held_still, hold_topics, with_hold
 from drkit.cli.actions.back.third import show_third
 from drkit.cli.actions.failover import reported
@@ -42,6 +43,7 @@ class _Given(Decisions):
     plan: bool
     dry_run: bool
     hold: bool
+    forget: tuple[str, ...]
     until_export: bool
     resume: bool
     abort: bool
@@ -67,6 +69,8 @@ def reprotect(**given: Unpack[_Given]) -> None:
     with FailoverService(settings, chosen, Progressing()) as service:
         if given["hold"]:
             end_hold(settings, service)
+        elif given["forget"]:
+            forget_topics(service, given["forget"], dry_run=given["dry_run"], yes=given["yes"])
         elif given["plan"]:
             show_outlook(service.outlook(request, given["topics"]), chosen)
         elif given["dry_run"]:
@@ -188,6 +192,8 @@ def _not_with(given: _Given, again: list[str]) -> str:
         return f"--until-export is for a return that is decided later, not {other}"
     if given["to"] is not None and (other := _beside(given, again, "hold", "plan", "until-export")):
         return f"--to begins no return, so {other} is not for it"
+    if given["forget"] and (other := _beside(given, again, "hold", "plan", "until-export")):
+        return f"--forget begins no return, so {other} is not for it"
     if given["hold"] and given["abort"]:
         return "--take-over is for a run, not for --hold" if given["take_over"] else ""
     if given["hold"] and (other := _beside(given, again, "plan", "until-export", without="--topic")):

@@ -26,6 +26,13 @@ from drkit.cli.loading import work
     help="Only let the new primary keep all that clients write, also while the old one is away; put back when"
     " it is protected, or by --hold --abort.",
 )
+@click.option(
+    "--forget",
+    metavar="TOPIC",
+    multiple=True,
+    help="Only end the promotion of a topic that was deleted on both sides, or was made anew on the new"
+    " primary. TOPIC may be *. Repeatable.",
+)
 @click.option("--until-export", is_flag=True, help="Stop after the export: decide later, with --resume.")
 @click.option("--resume", is_flag=True, help="Continue the return that is under way.")
 @click.option(

@@ -1,0 +1,200 @@
+"""`drkit reprotect --forget`: end the promotion of topics that neither side has as they were promoted.
+
+A topic that was deleted on the new primary, whether or not it was created again, has nothing to come home to;
+with the old primary's topic gone too, nothing can be lost any more. Until a person says so its promotion
+stays on record: the old primary's topic may be the only copy of its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
+
+from drkit import observe
+from drkit.counted import counted, first_of
+from drkit.errors import Failed, Refused
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import RETURN
+from drkit.failover.fencing.lift import lift_fences
+from drkit.failover.loss.findings import CopyFate
+from drkit.failover.old_primary.identity import is_another
+from drkit.failover.old_primary.late_fence import BY_COMMAND, not_answering
+from drkit.failover.returning.scope import promoted
+from drkit.failover.service import FailoverService
+from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.pending_fence import settle
+from drkit.flow_state.records import (
+    ConfigsRecord,
+    GenerationRecord,
+    HeldSettingsRecord,
+    IncompleteRecord,
+    PendingFence,
+    RoleRecord,
+)
+from drkit.flow_state.unreplayed import unreplayed
+from drkit.kafka import codes
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import TopicMetadata, metadata
+
+_OF_A_TOPIC: Final[tuple[type[StateRecord], ...]] = (
+    IncompleteRecord, HeldSettingsRecord, ConfigsRecord, GenerationRecord, RoleRecord,
+)  # fmt: skip
+"""What a flow's state says of a copied topic, the role last: a process that dies before it begins again."""
+_IN_WORDS: Final = {CopyFate.GONE: "is gone", CopyFate.RECREATED: "was made anew"}
+
+
+class OverTopic(NamedTuple):
+    """A promoted topic that neither side has as it was promoted."""
+
+    topic: str
+    """Its name on the old primary, which has no such topic."""
+    copy: str
+    """Its name on the new primary."""
+    fate: CopyFate
+    """Gone, or made anew: then it is copied like any other topic from now on."""
+
+    @property
+    def in_words(self) -> str:
+        """The sentence for people."""
+        return f"{self.topic} is gone; its copy {self.copy} {_IN_WORDS[self.fate]}"
+
+
+def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverTopic]:
+    """The topics whose promotion :func:`forget` would end. Changes nothing.
+
+    :param topics: by their names on the old primary; ``*``: all that neither side has
+    :raises Refused: a side has one of them, an export alone has records of it, or a run is under way
+    :raises DrkitError: a cluster does not answer
+    """
+    context = _context(service)
+    roles = promoted(context)
+    every = "*" in topics
+    _refuse_unknown(context, sorted(set(topics) - roles.keys() - {"*"}))
+    _refuse_run(service)
+    source = context.source()
+    if source is None:
+        raise not_answering(context, BY_COMMAND)
+    is_another(context)  # of another cluster nothing can be said
+    names = list(roles) if every else sorted(set(topics))
+    copies = {name: context.known.topics[name] for name in names}
+    on_old = context.run(_of_all_brokers, source, names)
+    on_new = context.run(_of_all_brokers, context.target, [target for target, _, _ in copies.values()])
+    found, kept = [], []
+    for name in names:
+        target, _, target_id = copies[name]
+        fates = {_fate(each, target_id) for each in on_new[target]}
+        is_on_old = any(each.error not in codes.NO_SUCH_TOPIC for each in on_old[name])
+        if is_on_old or CopyFate.KEPT in fates:
+            kept.append(f"{name}: {context.flow.source if is_on_old else context.flow.target} has it")
+        else:
+            fate = CopyFate.RECREATED if CopyFate.RECREATED in fates else CopyFate.GONE
+            found.append(OverTopic(name, target, fate))
+    if kept and not every:
+        raise _refused_kept(context, kept)
+    _refuse_unreplayed(context, [t.topic for t in found])
+    return found
+
+
+def forget(service: FailoverService, topics: Collection[str], *, by: str) -> list[OverTopic]:
+    """End the promotion of topics that neither side has; return them. It may be repeated.
+
+    The fences of the old primary for them are lifted, and what the flow's state says of them is deleted.
+
+    :param by: who says so
+    :raises DrkitError: as :func:`forgettable`
+    """
+    found = forgettable(service, topics)
+    context = _context(service)
+    names = [t.topic for t in found]
+    lift_fences(context, names)
+    settle(context.state, PendingFence, names)
+    for each in found:
+        observe.event("promotion_forgotten", level="warning", flow=context.flow.name, topic=each.topic,
+                      copy=each.copy, fate=each.fate.value, by=by)  # fmt: skip
+        for kind in _OF_A_TOPIC:
+            if context.state.get(kind, each.topic) is not None:
+                context.state.delete(kind, each.topic)
+    return found
+
+
+def _context(service: FailoverService) -> Context:
+    context = service.context_outside_run()
+    context.state.load()
+    return context
+
+
+def _fate(topic: TopicMetadata, wanted: object) -> CopyFate:
+    if topic.error in codes.NO_SUCH_TOPIC:
+        return CopyFate.GONE
+    return CopyFate.KEPT if topic.topic_id == wanted else CopyFate.RECREATED
+
+
+async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[str, list[TopicMetadata]]:
+    """What every broker says of some topics: one that has just started may not know the newest ones.
+
+    :raises Failed: a broker does not say
+    :raises RawError: a broker does not answer
+    """
+    found: dict[str, list[TopicMetadata]] = {name: [] for name in names}
+    for node in sorted(cluster.nodes()):
+        for name, topic in (await metadata(cluster, names, node)).items():
+            found[name].append(topic)
+    if unclear := sorted(_unclear(found)):
+        raise Failed(
+            f"whether {counted(len(unclear), 'topic')} exist is unknown",
+            where=cluster.alias,
+            evidence=first_of(unclear),
+            hint="grant drkit's principal DESCRIBE on them, then type it again",
+        )
+    return found
+
+
+def _unclear(found: dict[str, list[TopicMetadata]]) -> Iterator[str]:
+    for name, answers in found.items():
+        wrong = [a.error for a in answers if a.error and a.error not in codes.NO_SUCH_TOPIC]
+        if wrong:
+            yield f"{name}: {codes.error_name(wrong[0])}"
+
+
+def _refuse_unknown(context: Context, unknown: list[str]) -> None:
+    if unknown:
+        raise Refused(
+            "only the promotion of a topic can be forgotten",
+            where=f"flow {context.flow.name}",
+            evidence=f"not promoted: {first_of(unknown)}",
+            hint="drkit status names the promoted topics",
+        )
+
+
+def _refuse_run(service: FailoverService) -> None:
+    run = service.under_way
+    if run is not None:
+        raise Refused(
+            "a run is under way that may be about these topics",
+            where=f"run {run.run_id}",
+            evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
+            hint=f"{run.table.command} --resume" + f", or {run.table.command} --abort" * run.abortable,
+        )
+
+
+def _refused_kept(context: Context, kept: list[str]) -> Refused:
+    flow = context.flow
+    return Refused(
+        f"{counted(len(kept), 'topic')} can still come home",
+        where=f"flow {flow.name}",
+        evidence=first_of(kept),
+        hint=f"{flow.source} may have the only copy of its records: save them with drkit divergence export"
+        f" --flow '{flow.name}' --to PLACE; if nothing of it is wanted there, delete the topic on"
+        f" {flow.source} yourself, then type it again; what {flow.target} has as it was promoted comes home:"
+        f" {RETURN.command} --flow '{flow.name}' --topic TOPIC",
+    )
+
+
+def _refuse_unreplayed(context: Context, names: Collection[str]) -> None:
+    if left := unreplayed(context.state.records, names):
+        raise Refused(
+            "an export alone has records that were to be appended",
+            where=f"flow {context.flow.name}",
+            evidence=left[0].in_words,
+            hint=f"{left[0].command}; or give them up: {left[0].to_give_up}",
+        )
