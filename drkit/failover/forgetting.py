@@ -18,7 +18,7 @@ from drkit.failover.core.machine import RETURN
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import CopyFate
 from drkit.failover.old_primary.identity import is_another
-from drkit.failover.old_primary.late_fence import BY_COMMAND, not_answering
+from drkit.failover.old_primary.late_fence import not_answering
 from drkit.failover.returning.scope import promoted
 from drkit.failover.service import FailoverService
 from drkit.flow_state.codec.record import StateRecord
@@ -73,7 +73,7 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     _refuse_run(service)
     source = context.source()
     if source is None:
-        raise not_answering(context, BY_COMMAND)
+        raise not_answering(context, f"{RETURN.command} --forget")
     is_another(context)  # of another cluster nothing can be said
     names = list(roles) if every else sorted(set(topics))
     copies = {name: context.known.topics[name] for name in names}

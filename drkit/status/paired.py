@@ -121,12 +121,12 @@ class PairedCollector(StatusCollector):
         # Where the source does not tell, what is on record counts.
         with suppress(DrkitError, RawError):
             gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
+        flow = self._reverse if source == self._flow.target else self._flow
         try:
             return DirectionFacts.of(
                 aliases, state, now_ms, runs=runs, silent=silent, lags=lags, gone=gone,
-                passed_over=(self._reverse or self._flow).is_heartbeats
-                if source == self._flow.target
-                else self._flow.is_heartbeats,
+                passed_over=(flow or self._flow).is_heartbeats,
+                selects=flow.copies if flow is not None else _all,
             )  # fmt: skip
         except DrkitError as error:
             return DirectionFacts(*aliases, unread=error_line(error), silent=silent)
@@ -230,3 +230,8 @@ def _lags_of(status: FlowStatus) -> dict[str, TopicLag]:
 
 def _silent(alias: str) -> str:
     return f"{alias} does not answer"
+
+
+def _all(_topic: str) -> bool:
+    """Of a flow that this configuration does not have it is unknown what it leaves out."""
+    return True

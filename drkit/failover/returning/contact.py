@@ -50,6 +50,7 @@ class ContactStep:
         alias, source = context.flow.source, _answering(context)
         lines = planned_identity(context)
         self._names(context)
+        self._selected(context)
         lost = unplanned(context)
         if lost:
             some = counted(len(lost), "topic")
@@ -76,6 +77,7 @@ class ContactStep:
         context.state.load()
         notes = identify(context)
         self._names(context)
+        self._selected(context)
         lost = unplanned(context)
         if lost:
             number = hold(context, lost)
@@ -118,6 +120,18 @@ class ContactStep:
                 where=reverse_flow(context).name,
                 evidence=first_of(other),
                 hint='set naming = "identity" in both flows of the pair',
+            )
+
+    def _selected(self, context: Context) -> None:
+        """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so."""
+        back = reverse_flow(context)
+        if wrong := sorted(a for a, b in context.scope.topics.items() if not back.copies(b)):
+            raise Refused(
+                "the reverse flow does not copy topics of the return",
+                where=back.name,
+                evidence=first_of(wrong),
+                hint=f"let topics and topics_exclude of {back.name} choose them; or return the others alone:"
+                f" {RETURN.command} --flow '{context.flow.name}' --topic TOPIC",
             )
 
     def _steady(self, context: Context, source: RawCluster) -> dict[str, int]:

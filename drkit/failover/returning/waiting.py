@@ -31,13 +31,15 @@ def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict
 def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> list[str]:
     """The topics that wait and that a switchover has promoted, by their names on the old primary.
 
-    It has no record of its own there: no decision is needed.
+    It has no record of its own there: no decision is needed. What the flow back does not copy waits for a
+    person.
 
     :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction
     :raises DrkitError: a cluster does not answer
     """
-    waits = {topic for topic, role in waiting(settings, there, back).items() if role.planned}
+    found = waiting(settings, there, back).items()
+    waits = {topic for topic, role in found if role.planned and back.copies(topic)}
     with state_of(settings, there) as state:
         topics = state.all(GenerationRecord) if state is not None and waits else {}
     return sorted(name for name, record in topics.items() if record.target in waits)

@@ -99,6 +99,8 @@ class DirectionFacts:
     """Source topic → the return that has emptied it and was rolled back."""
     held: Mapping[str, HeldSettingsRecord] = field(default_factory=dict)
     """Source topic → how a person has its copy keep everything."""
+    selects: Callable[[str], bool] = lambda _topic: True
+    """Whether the flow is to copy a source topic, by its configuration."""
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
     """Source topic → what a return was to append to its copy, and has not."""
 
@@ -119,6 +121,7 @@ class DirectionFacts:
         lags: Mapping[str, TopicLag] | None = None,
         gone: frozenset[str] = frozenset(),
         passed_over: Callable[[str], bool] = lambda _topic: False,
+        selects: Callable[[str], bool] = lambda _topic: True,
     ) -> Self:
         """The facts in a flow's state.
 
@@ -126,9 +129,11 @@ class DirectionFacts:
         :param runs: of its journal; or why it could not be read
         :param gone: source topics whose recorded fence the source does not have
         :param passed_over: whether a source topic is not one that clients write
+        :param selects: whether the flow is to copy a source topic; what it copied before counts where one
+            of both sides was promoted
         """
+        roles, returns = state.all(RoleRecord), state.all(ReturnRecord)
         lease = state.get(LeaseRecord)
-        events = state.readable(EventRecord).values()
         fences = dict.fromkeys(fenced_topics(state), FenceSeen.STANDS) | dict.fromkeys(gone, FenceSeen.GONE)
         pending = state.get(PendingFence)
         fences |= dict.fromkeys(pending.topics if pending is not None else (), FenceSeen.PENDING)
@@ -139,15 +144,12 @@ class DirectionFacts:
             copies={
                 topic: entry.target
                 for topic, entry in state.all(GenerationRecord).items()
-                if not passed_over(topic)
+                if not passed_over(topic) and (selects(topic) or topic in roles or topic in returns)
             },
-            promoted={topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted},
-            returns=state.all(ReturnRecord),
-            left_out={
-                e.topic: LeftOutTopic(e.at_ms, str(e.fields.get("reason", "")))
-                for e in events
-                if e.kind == _LEFT_OUT
-            },
+            promoted={topic: role for topic, role in roles.items() if role.is_promoted},
+            returns=returns,
+            selects=selects,
+            left_out=_left_out(state),
             fences=fences,
             written={at.topic: f"{at} at offset {r.offset}" for at, r in written_of(state).items()},
             lags=lags,
@@ -158,6 +160,11 @@ class DirectionFacts:
             held=state.all(HeldSettingsRecord),
             unreplayed=_unreplayed(state),
         )
+
+
+def _left_out(state: FlowState) -> dict[str, LeftOutTopic]:
+    events = (e for e in state.readable(EventRecord).values() if e.kind == _LEFT_OUT)
+    return {e.topic: LeftOutTopic(e.at_ms, str(e.fields.get("reason", ""))) for e in events}
 
 
 def _unreplayed(state: FlowState) -> dict[str, tuple[Unreplayed, ...]]:

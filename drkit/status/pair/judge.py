@@ -138,11 +138,8 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
     :param is_return: its target had records of its own, and may be copied wholly
     """
     flow = side.flow
-    if (where := flow.written.get(side.name)) is not None:
-        why = f"{flow.name} has stopped before a record of another producer on {flow.target}: {where}"
+    if why := _not_copying(side):
         return PairState.UNPROTECTED, why
-    if not flow.running:
-        return PairState.UNPROTECTED, f"the replicator of {flow.name} does not run"
     if flow.silent:
         return PairState.UNKNOWN, f"{flow.source} does not answer"
     if not side.copies:
@@ -155,6 +152,16 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
     if is_return and lag is not None and lag.seconds is not None and state is PairState.UNPROTECTED:
         return PairState.RETURNING, f"{flow.target} is no failover target until all are"
     return state, why
+
+
+def _not_copying(side: OneWay) -> str:
+    """Why a flow copies nothing of a topic now; empty: it may."""
+    flow = side.flow
+    if not flow.selects(side.name):
+        return f"topics or topics_exclude of {flow.name} leave it out"
+    if (where := flow.written.get(side.name)) is not None:
+        return f"{flow.name} has stopped before a record of another producer on {flow.target}: {where}"
+    return "" if flow.running else f"the replicator of {flow.name} does not run"
 
 
 def _in_step(flow: DirectionFacts, lag: TopicLag, rpo_seconds: float) -> tuple[PairState, str]:

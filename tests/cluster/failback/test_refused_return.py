@@ -8,6 +8,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.failover.returning.deciding import Undecided
 from drkit.flow_state.records import ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
@@ -72,6 +73,33 @@ def test_an_unplanned_failover(pair: Pair) -> None:
         assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
     side.stop_replicating()
     _waits_for_a_person(pair, topic)
+
+
+def test_topics_that_would_not_come_back_are_not_emptied(pair: Pair) -> None:
+    """The configuration may be changed between the failover and the return, and during the return."""
+    topic = _promoted(pair)
+    side, back = pair.now, pair.other
+    side.stop_replicating()
+    fill(side.source, topic, 9, first=300)
+    with side.desk() as desk:
+        assert desk.begin([], RunRequest(accept_data_loss="for the test"))["state"] == "done"
+    saved = RunRequest(clients_cut=CUT, export_to=str(side.folder), reason="a test")
+    decided = saved._replace(dispositions={topic: "discard"})
+    before = {p: values(r) for p, r in side.records(side.source, topic).items()}
+    back.flow_fields["topics_exclude"] = [topic]
+    with side.desk() as desk, pytest.raises(Refused, match="does not copy topics of the return") as error:
+        desk.begin_return(decided)
+    assert topic in error.value.evidence
+    del back.flow_fields["topics_exclude"]
+    with side.desk() as desk, pytest.raises(Undecided):
+        desk.begin_return(saved, decides_later=True)
+    chosen, back.flow_fields["topics"] = back.flow_fields["topics"], ["others"]
+    with side.desk() as desk, pytest.raises(Refused, match="does not copy topics of the return"):
+        desk.resume(decided)
+    assert {p: values(r) for p, r in side.records(side.source, topic).items()} == before
+    back.flow_fields["topics"] = chosen
+    with side.desk() as desk:
+        assert desk.resume(decided)["state"] == "done"
 
 
 def test_names_that_would_not_come_back(source: LocalCluster, target: LocalCluster, pair: Pair) -> None:

@@ -130,6 +130,7 @@ def test_a_primary_that_comes_home_is_no_failover_target_before_all_partitions_a
     [
         ({"running": False}, "the replicator of s->p does not run"),
         ({"lags": NOT_KNOWN}, "the lag of s->p is unknown: x"),
+        ({"lags": {}, "selects": lambda _: False}, "topics or topics_exclude of s->p leave it out"),
     ],
 )
 def test_a_return_that_nothing_copies_is_unprotected(change: dict[str, Any], why: str):
