@@ -18,6 +18,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.fencing.methods import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import Proof, prove, worth_of
+from drkit.failover.fencing.writable import WRITABLE, code_name
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.old_primary.late_fence import BY_COMMAND, LateFence, not_answering
 from drkit.failover.service import FailoverService
@@ -255,6 +256,6 @@ def _asked(context: Context, topics: list[str]) -> dict[str, str]:
     out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}
     for at, why in sorted(proof.open.items()):
         before = out.get(at.topic, "no")
-        told = f"{at.partition} ({why})"
+        told = str(at.partition) if why == code_name(WRITABLE) else f"{at.partition} ({why})"
         out[at.topic] = f"yes: partitions {told}" if before == "no" else f"{before}, {told}"
     return out

@@ -37,8 +37,9 @@ def refuse_readers(context: Context, source: RawCluster, topics: Collection[str]
             " what comes back",
             where=context.flow.source,
             evidence=first_of(f"{g}: {m}" for g, m in sorted(members.items())),
-            hint=f"stop or repoint these consumers, then: {again(context)}; members that are not reached by"
-            f" anybody: {again(context, '--evict-readers')}",
+            hint=f"stop or repoint these consumers, then: {again(context)}; members that have ended leave"
+            " within session.timeout.ms (45 s by default); those that are not reached by anybody:"
+            f" {again(context, '--evict-readers')}",
         )
 
 

@@ -61,6 +61,15 @@ def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> boo
         return True
 
 
+def died(settings: Settings, there: FlowSettings) -> bool:
+    """Whether clients are where an unplanned failover has moved them.
+
+    :param there: the flow that may have been failed over
+    :raises DrkitError: the new primary does not answer
+    """
+    return any(not role.planned for role in _roles(settings, there).values())
+
+
 def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
     """The promoted topics that are copied back since, by their names on the new primary.
 

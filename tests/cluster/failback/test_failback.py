@@ -41,6 +41,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
 
     undecided = drkit(file, *words, "--yes")
     assert (undecided.code, "somebody has to decide" in undecided.err) == (3, True), undecided.err
+    del words[1:3]  # the flow whose primary died is found
     words += ["--disposition", f"{home.topics[0]}=discard", "--reason", REASON]
     shown = drkit(file, *words, "--dry-run")
     assert shown.code == 0, shown.err
@@ -55,7 +56,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     home.back.replicate()
     home.back.copied(home.topics, dict.fromkeys(home.groups))
     home.positions_are_right()
-    there = drkit(file, "failback", "--flow", flow, "--clients-cut", CUT, "--yes")
+    there = drkit(file, "failback", "--clients-cut", CUT, "--yes")
     assert there.code == 0, (there.out, there.err)
     assert [s["stage"] for s in there.data["stages"]] == ["switch", "turn"]
     for cluster in (home.side.source, home.side.target):
@@ -74,6 +75,8 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert side.exact(home.topics) > 100
     again = drkit(file, "failback", "--flow", flow, "--yes")
     assert (again.code, "there is nothing to fail back" in again.err) == (3, True), again.err
+    nameless = drkit(file, "failback", "--yes")
+    assert (nameless.code, "lost its primary" in nameless.err) == (2, True), "either side may be home now"
 
 
 def _an_abort_leaves_the_hold(home: DeadPrimary, file: Path, words: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, Final, Unpack
 
@@ -19,10 +19,11 @@ from drkit.cli.session import session, to_type
 from drkit.cli.signals import until_signalled
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
-from drkit.errors import DrkitError, Failed, Refused
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.new_primary.hold import put_back
+from drkit.failover.returning.waiting import died, pairs_of_flows
 from drkit.failover.service import FailoverService
 from drkit.failover.way_home import (
     HomeStage,
@@ -58,7 +59,9 @@ class _Given(Decisions):
 def failback(**given: Unpack[_Given]) -> None:
     """Run ``drkit failback``."""
     settings = configuration().settings
-    there = settings.one_flow(given["flow"])
+    there = _chosen_flow(settings, given["flow"])
+    if len(settings.flows) > 1:
+        session().flow = there.name  # printed commands are of this flow, too
     ways = ways_of(settings, there, given["topics"])
     refuse_unknown(settings, ways)
     way = _WayHome(settings, ways, request_of(given, _PLACE), given)
@@ -69,6 +72,25 @@ def failback(**given: Unpack[_Given]) -> None:
         way.walk()
     finally:
         way.show()
+
+
+def _chosen_flow(settings: Settings, name: str | None) -> FlowSettings:
+    """The flow of that name; without one, the only flow whose primary died.
+
+    After a switchover either side may be home: that is not on record.
+
+    :raises ConfigError: no flow has that name, or it is not clear which is meant
+    :raises DrkitError: a cluster does not answer
+    """
+    if name is not None or len(settings.flows) == 1:
+        return settings.one_flow(name)
+    found = []
+    for there, _ in pairs_of_flows(settings):
+        with suppress(ClusterUnreachable):  # of the other direction: the old primary is its target
+            found += [there] if died(settings, there) else []
+    if len(found) == 1:
+        return found[0]
+    return settings.one_flow(None, "not exactly one of them has lost its primary, which one do you mean?")
 
 
 class _WayHome:

@@ -11,7 +11,11 @@ from drkit.cli.loading import work
 
 
 @click.command()
-@click.option("--flow", help="The flow that was failed over: its source is home.  [default: the only one]")
+@click.option(
+    "--flow",
+    help="The flow that was failed over: its source is home.  [default: the only one, or the only one whose"
+    " primary was lost]",
+)
 @decisions
 @click.option("--wait-seconds", type=click.FloatRange(min=0.0), default=3600.0, show_default=True,
     help="How long to wait until home is in step; then run it again.")  # fmt: skip
