@@ -10,7 +10,7 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.config import FlowSettings
 from drkit.counted import counted
-from drkit.failover.way_home import HomeStage
+from drkit.failover.way_home import HomeStage, Ways
 from drkit.status.pair.model import PairStatus, PairTopic
 from drkit.visible import visible
 
@@ -51,3 +51,9 @@ def shown_stage(stage: HomeStage, report: Mapping[str, Any], *, verbose: bool) -
     """The report of a stage for a person."""
     done = report["state"] == "done"
     return [f"{stage}: {_TITLES[stage] if done else report['state']}", *shown(report, verbose=verbose)]
+
+
+def home_line(ways: Ways) -> str:
+    """What holds once every stage is done."""
+    home, other = ways.there.source, ways.there.target
+    return f"home: clients are on {home}, and {other} is its standby; whether it is in step: drkit status"

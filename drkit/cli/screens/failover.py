@@ -55,9 +55,9 @@ def show_proposal(proposal: Proposal) -> None:
     if not seen.reach:
         lines.append("clients   no way of [failover] repoint reaches them: move them by other means")
     risk = seen.risk
-    records = "unknown" if risk.records is None else f"{risk.records:,}"
+    records = "unknown records" if risk.records is None else counted(risk.records, "record")
     seconds = "unknown" if risk.seconds is None else f"{risk.seconds:.1f} s"
-    lines.append(f"at risk   {records} records, {seconds} ({risk.basis})")
+    lines.append(f"at risk   {records}, {seconds} ({risk.basis})")
     if held := held_text(risk.held_back, risk.acknowledged):
         lines.append(f"          of them {held}")
     if seen.source_error:

@@ -49,7 +49,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
 
     alone = drkit(file, *words, "--yes", "--wait-seconds", "0")
     assert alone.code == 1, alone.err
-    assert [s["stage"] for s in alone.data["stages"]] == ["return"]
+    assert (alone.data["home"], [s["stage"] for s in alone.data["stages"]]) == (False, ["return"])
     assert alone.data["stages"][0]["report"]["state"] == "done"
     assert "is not in step yet" in alone.err
 
@@ -58,7 +58,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     home.positions_are_right()
     there = drkit(file, "failback", "--clients-cut", CUT, "--yes")
     assert there.code == 0, (there.out, there.err)
-    assert [s["stage"] for s in there.data["stages"]] == ["switch", "turn"]
+    assert (there.data["home"], [s["stage"] for s in there.data["stages"]]) == (True, ["switch", "turn"])
     for cluster in (home.side.source, home.side.target):
         own = home.own_settings(cluster)
         assert not [t for t in own if "retention.bytes" in own[t]], (

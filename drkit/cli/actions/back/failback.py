@@ -13,7 +13,7 @@ from drkit.cli.actions.failover import asking as asking_to_switch
 from drkit.cli.actions.failover import show_rehearsal as show_switch
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.cli.screens.failback import Waiting, shown_stage
+from drkit.cli.screens.failback import Waiting, home_line, shown_stage
 from drkit.cli.screens.failover import Progressing
 from drkit.cli.session import session, to_type
 from drkit.cli.signals import until_signalled
@@ -100,6 +100,7 @@ class _WayHome:
         self._settings, self._ways, self._request, self._given = settings, ways, request, given
         self._done: list[tuple[HomeStage, dict[str, Any]]] = []
         self._stop = until_signalled()
+        self._is_home = False
 
     def walk(self) -> None:
         """Walk every stage that is left.
@@ -121,6 +122,7 @@ class _WayHome:
                     raise
                 self._stop.wait(_LOOK_SECONDS)
             now = situation(self._settings, self._ways)
+        self._is_home = True
 
     def rehearse(self) -> None:
         """Show what the next stage would do.
@@ -147,11 +149,16 @@ class _WayHome:
         """Print the reports of the stages so far."""
         if session().as_json:
             stages = [{"stage": stage.value, "report": report} for stage, report in self._done]
-            emit({"flow": self._ways.there.name, "stages": stages})
+            emit({"flow": self._ways.there.name, "home": self._is_home, "stages": stages})
             return
-        for stage, report in self._done:
-            for part in shown_stage(stage, report, verbose=self._given["verbose"]):
+        for number, (stage, report) in enumerate(self._done, start=1):
+            # What one stage leaves to do, the next ones have done; the turn may be a replicator's.
+            is_over = stage is not HomeStage.TURN and (self._is_home or number < len(self._done))
+            told = report | {"next": []} if is_over else report
+            for part in shown_stage(stage, told, verbose=self._given["verbose"]):
                 emit(part)
+        if self._is_home:
+            emit(home_line(self._ways))
 
     def _next(self) -> Situation:
         """The first stage that is left.
