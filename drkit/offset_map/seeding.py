@@ -17,11 +17,11 @@ from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
 from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.codes import error_name
+from drkit.kafka import codes
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.requests import EARLIEST, TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
@@ -34,9 +34,13 @@ from drkit.offsets.seed import Seed
 from drkit.offsets.takeup import Author
 
 _NEW_ID: Final = "give the flow a new live producer id, then begin the direction again"
-_TRIES: Final = 5
+_TRIES: Final = 10
 _PAUSE_SECONDS: Final = 1.0
 _UNKNOWN: Final = -1
+
+
+class NotReady(Failed):
+    """A partition has no leader at the moment."""
 
 
 class SeededPartition(NamedTuple):
@@ -94,10 +98,10 @@ def write_seeds(
         }
         await begin_partitions(cluster, flow, wanted, map_id, lambda: _put_cuts(state, some))
 
-    # A task of the flow that begins now may take a bucket, for what it copies beside these partitions.
-    # Written again, the seeds are the same.
+    # A task of the flow that begins now may take a bucket, for what it copies beside these partitions; and a
+    # topic that was made a moment ago may have no leader yet. Written again, the seeds are the same.
     tries = Retrying(
-        retry=retry_if_exception_type(MapTaken),
+        retry=retry_if_exception_type((MapTaken, NotReady)),
         stop=stop_after_attempt(_TRIES),
         wait=wait_fixed(_PAUSE_SECONDS),
         reraise=True,
@@ -139,22 +143,35 @@ def cut_after(known: CutRecord | None, seeded: SeededPartition) -> CutRecord:
 async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[TopicPartition, Look]:
     """What the leaders of the targets say.
 
+    :raises NotReady: a leader is on its way, or a topic is too new for a broker
     :raises Failed: one does not answer, or leads another topic of the same name
     """
     wanted = [s.partition for s in seeds]
     topics = await metadata(cluster, sorted({w.target.topic for w in wanted}))
     looks = await look_at_leaders(cluster, topics, [PartitionQuery(w.target) for w in wanted])
     for w in wanted:
-        if topics[w.target.topic].topic_id != w.target_id or looks[w.target].error:
-            raise Failed(
-                "the copy of a partition cannot be looked at",
-                where=f"{w.target} on {cluster.alias}",
-                evidence=error_name(looks[w.target].error)
-                if looks[w.target].error
-                else f"its topic has the id {topics[w.target.topic].topic_id}, not {w.target_id}",
-                hint="check the target cluster, then begin the direction again",
-            )
+        refuse_look(w, topics[w.target.topic], looks[w.target], cluster.alias)
     return looks
+
+
+def refuse_look(wanted: CopiedPartition, topic: TopicMetadata, look: Look, alias: str) -> None:
+    """Refuse a target that cannot be begun now.
+
+    :raises NotReady: its leader is on its way, or the topic is too new for its broker
+    :raises Failed: the leader does not answer, or leads another topic of the same name
+    """
+    error = look.error or topic.error
+    if not error and topic.topic_id == wanted.target_id:
+        return
+    kind = NotReady if error in codes.LEADER_MOVES else Failed
+    raise kind(
+        "the copy of a partition cannot be looked at",
+        where=f"{wanted.target} on {alias}",
+        evidence=codes.error_name(error)
+        if error
+        else f"its topic has the id {topic.topic_id}, not {wanted.target_id}",
+        hint="check the target cluster, then begin the direction again",
+    )
 
 
 async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition]) -> None:

@@ -6,14 +6,15 @@ from uuid import UUID
 
 import pytest
 
-from drkit.errors import Refused
+from drkit.errors import Failed, Refused
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.records import CutRecord
-from drkit.kafka.requests import ProducerState
+from drkit.kafka import codes
+from drkit.kafka.requests import ProducerState, TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offset_map.look import Look
 from drkit.offset_map.packs import parts
-from drkit.offset_map.seeding import SeededPartition, _records, cut_after
+from drkit.offset_map.seeding import NotReady, SeededPartition, _records, cut_after, refuse_look
 from drkit.offsets import History, Intent, Mark, Pack, PartitionMap, SegmentMap
 from drkit.offsets.map_record import MapRecord, Mode, Turn
 from drkit.offsets.seed import CopyEnd, seed_after, seed_of_emptied
@@ -131,3 +132,28 @@ def test_an_id_that_was_used_is_refused(look: Look) -> None:
 def test_another_end_than_that_of_the_seed_is_refused(end: int) -> None:
     with pytest.raises(Refused, match="does not end where its seed says"):
         begun(known(), look=Look(0, end=end))
+
+
+OTHER = UUID(int=3)
+
+
+@pytest.mark.parametrize(
+    ("topic", "look", "raised"),
+    [
+        (TopicMetadata(0, UUID(int=2), {}), LOOK, None),
+        (TopicMetadata(0, UUID(int=2), {}), Look(codes.LEADER_NOT_AVAILABLE), NotReady),
+        (TopicMetadata(codes.UNKNOWN_TOPIC_OR_PARTITION, UUID(int=0), {}), LOOK, NotReady),
+        (TopicMetadata(0, UUID(int=2), {}), Look(codes.REQUEST_TIMED_OUT), Failed),
+        (TopicMetadata(0, OTHER, {}), LOOK, Failed),
+    ],
+)
+def test_a_leader_on_its_way_is_waited_for_and_another_topic_is_not(
+    topic: TopicMetadata, look: Look, raised: type[Failed] | None
+) -> None:
+    copy = CopiedPartition(AT, AT, UUID(int=1), UUID(int=2))
+    if raised is None:
+        refuse_look(copy, topic, look, "s")
+        return
+    with pytest.raises(Failed, match="cannot be looked at") as caught:
+        refuse_look(copy, topic, look, "s")
+    assert type(caught.value) is raised
