@@ -19,9 +19,9 @@ from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import CopyFate
 from drkit.failover.old_primary.identity import is_another
 from drkit.failover.old_primary.late_fence import not_answering
-from drkit.failover.returning.scope import promoted
 from drkit.failover.service import FailoverService
 from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import (
     ConfigsRecord,
@@ -40,6 +40,7 @@ _OF_A_TOPIC: Final[tuple[type[StateRecord], ...]] = (
     IncompleteRecord, HeldSettingsRecord, ConfigsRecord, GenerationRecord, RoleRecord,
 )  # fmt: skip
 """What a flow's state says of a copied topic, the role last: a process that dies before it begins again."""
+_FORGOTTEN: Final = ("", None, None)
 _IN_WORDS: Final = {CopyFate.GONE: "is gone", CopyFate.RECREATED: "was made anew"}
 
 
@@ -67,28 +68,30 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     :raises DrkitError: a cluster does not answer
     """
     context = _context(service)
-    roles = promoted(context)
+    roles = sorted(promoted_of(context.state.records))
     every = "*" in topics
-    _refuse_unknown(context, sorted(set(topics) - roles.keys() - {"*"}))
+    _refuse_unknown(context, sorted(set(topics) - {*roles, "*"}))
     _refuse_run(service)
     source = context.source()
     if source is None:
         raise not_answering(context, f"{RETURN.command} --forget")
     is_another(context)  # of another cluster nothing can be said
-    names = list(roles) if every else sorted(set(topics))
-    copies = {name: context.known.topics[name] for name in names}
+    names = roles if every else sorted(set(topics))
+    # Only an earlier process of this command deletes what a copy is, and leaves the role.
+    copies = {name: context.known.topics.get(name, _FORGOTTEN) for name in names}
     on_old = context.run(_of_all_brokers, source, names)
-    on_new = context.run(_of_all_brokers, context.target, [target for target, _, _ in copies.values()])
+    targets = [target for target, _, _ in copies.values() if target]
+    on_new = context.run(_of_all_brokers, context.target, targets)
     found, kept = [], []
     for name in names:
         target, _, target_id = copies[name]
-        fates = {_fate(each, target_id) for each in on_new[target]}
+        fates = {_fate(each, target_id) for each in on_new.get(target, ())}
         is_on_old = any(each.error not in codes.NO_SUCH_TOPIC for each in on_old[name])
         if is_on_old or CopyFate.KEPT in fates:
             kept.append(f"{name}: {context.flow.source if is_on_old else context.flow.target} has it")
         else:
             fate = CopyFate.RECREATED if CopyFate.RECREATED in fates else CopyFate.GONE
-            found.append(OverTopic(name, target, fate))
+            found.append(OverTopic(name, target or name, fate))
     if kept and not every:
         raise _refused_kept(context, kept)
     _refuse_unreplayed(context, [t.topic for t in found])

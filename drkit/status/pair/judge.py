@@ -119,8 +119,8 @@ def _returning(back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[Pair
         return _copying(back, rpo_seconds, is_return=not role.planned)
     if not role.planned:
         return PairState.DIVERGED, _undecided(flow)
-    if not flow.running:
-        return PairState.UNPROTECTED, f"the replicator of {flow.name} does not run"
+    if why := _not_copying(back):
+        return PairState.UNPROTECTED, why
     left = flow.left_out.get(back.name)
     reason = f": {left.reason}" if left is not None and left.reason and left.at_ms >= role.at_ms else ""
     return PairState.UNPROTECTED, f"{flow.name} leaves it out until drkit reprotect{reason}"
