@@ -5,6 +5,7 @@ It never advises to copy back by hand: the reverse flow leaves out what was prom
 
 from __future__ import annotations
 
+from drkit.counted import first_of
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
@@ -57,12 +58,18 @@ def _after_switchover(context: Context) -> list[str]:
     flow = context.flow
     reverse = f"{flow.target}->{flow.source}"
     begin = f"drkit replicate --flow '{reverse}' begins by itself where it runs; else"
-    if not any(f.name == reverse for f in context.settings.flows):
+    back = next((f for f in context.settings.flows if f.name == reverse), None)
+    left = [] if back is None else sorted(t for t in context.scope.topics.values() if not back.copies(t))
+    if back is None:
         table = f'[[flows]] source = "{flow.target}", target = "{flow.source}"'
         begin = f"add the flow back to the configuration ({table}), then"
     return [
         f"{flow.target} is not protected: nothing copies from it until the reverse replication runs",
         f"{begin}: {to_reprotect(flow.source, flow.target)}, then: drkit replicate --flow '{reverse}'",
+        *(
+            [f"topics or topics_exclude of {reverse} leave out {first_of(left)}: nothing copies them"]
+            * bool(left)
+        ),
     ]
 
 

@@ -20,7 +20,7 @@ BACK = FlowSettings(source="standby", target="primary")
 def said(request: RunRequest, *flows: FlowSettings, **results: dict[str, Any]) -> list[str]:
     context = SimpleNamespace(
         flow=FLOW, settings=SimpleNamespace(flows=flows), request=request,
-        result=lambda step: results.get(step.name, {}),
+        result=lambda step: results.get(step.name, {}), scope=SimpleNamespace(topics={"orders": "orders"}),
     )  # fmt: skip
     return next_steps(cast("Context", context))
 
@@ -33,6 +33,11 @@ def test_after_a_switchover_the_way_back_begins_by_itself_or_is_typed() -> None:
         "drkit replicate --flow 'standby->primary' begins by itself where it runs; else: drkit reprotect"
         " --flow 'primary->standby', then: drkit replicate --flow 'standby->primary'"
     )
+
+
+def test_topics_that_the_flow_back_leaves_out_are_named() -> None:
+    lines = said(RunRequest(planned=True), FLOW, BACK.model_copy(update={"topics_exclude": ("orders",)}))
+    assert lines[2:] == ["topics or topics_exclude of standby->primary leave out orders: nothing copies them"]
 
 
 def test_after_a_switchover_without_a_flow_back_it_is_to_be_added_first() -> None:
