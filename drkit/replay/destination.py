@@ -20,7 +20,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
 from drkit.model import TopicPartition
 from drkit.replay.tail import Export, Tail
-from drkit.status.pair.delta import DELETE_RETENTION_MS, may_lack_tombstones
+from drkit.status.pair.delta import DELETE_RETENTION_MS, RETENTION_MS, may_lack_tombstones
 
 _QUARANTINE: Final = "keep the records in quarantine: drkit replay --from MANIFEST --to-quarantine"
 _OTHER: Final = "name the flow whose old primary the export is of, with --flow"
@@ -51,6 +51,8 @@ class Destination(NamedTuple):
     """How much older than now a record may be."""
     after_ms: int = _ANY_AGE
     """How much later than now a record may be."""
+    retention_ms: int | None = None
+    """The age at which the topic's own settings let records be removed; None: at none, or it is unknown."""
 
 
 class Promoted(NamedTuple):
@@ -66,6 +68,16 @@ class Promoted(NamedTuple):
     def compacted(self) -> bool:
         """Whether the cleaner removes older values."""
         return "compact" in setting(self.configs, CLEANUP_POLICY, "delete")
+
+    @property
+    def retention_ms(self) -> int | None:
+        """The age at which records may be removed, without a hold; None: at none, or it is unknown."""
+        values = {name: config.value for name, config in self.configs.items()}
+        if "delete" not in setting(self.configs, CLEANUP_POLICY, "delete"):
+            return None
+        is_held = self.held is not None and self.held.holds(values)
+        found = self.held.before.get(RETENTION_MS) if is_held and self.held else values.get(RETENTION_MS)
+        return None if found is None or int(found) < 0 else int(found)
 
     @property
     def max_bytes(self) -> int:
@@ -232,7 +244,7 @@ def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms)
         setting(to.configs, BEFORE, str(_ANY_AGE)),
         setting(to.configs, AFTER, str(_DEFAULT_AFTER)),
     )
-    return found._replace(before_ms=int(before), after_ms=int(after))
+    return found._replace(before_ms=int(before), after_ms=int(after), retention_ms=to.retention_ms)
 
 
 def _refuse_lost_tombstones(to: Promoted, at: TopicPartition, alias: str, now: int) -> None:

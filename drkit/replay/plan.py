@@ -18,6 +18,7 @@ from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
 from drkit.replay.refusals import too_large, wrong_time
 from drkit.replay.side import ActiveSide, Apart
 from drkit.replay.tail import Export, Tail
+from drkit.status.pair.text import utc
 from drkit.wire import Record
 
 Commits = Mapping[TopicPartition, Mapping[str, int]]
@@ -56,6 +57,11 @@ class PartitionPlan(NamedTuple):
         """Whether this run has nothing left to do."""
         return self.progress is not None and self.progress.is_done
 
+    def outlived(self, now_ms: int) -> bool:
+        """Whether its oldest record is older than the topic keeps records."""
+        oldest, kept = self.counts.oldest_ms, self.to.retention_ms
+        return oldest is not None and kept is not None and 0 <= oldest < now_ms - kept
+
     def of(self, fate: TailFate, same: Same) -> int:
         """The number of records with this fate, whether or not they are done."""
         return self.counts.of(fate, same=same, compacted=self.to.compacted)
@@ -79,6 +85,20 @@ class ReplayPlan(NamedTuple):
     def is_done(self) -> bool:
         """Whether nothing is left to do."""
         return all(p.is_done for p in self.partitions)
+
+    def expiring(self, now_ms: int) -> list[str]:
+        """Topics that may lose what is appended soon after that, and why."""
+        found: dict[str, int] = {}
+        for p in self.partitions:
+            if p.outlived(now_ms) and not p.is_done:
+                oldest = p.counts.oldest_ms or 0
+                found[p.to.at.topic] = min(oldest, found.get(p.to.at.topic, oldest))
+        kept = {p.to.at.topic: p.to.retention_ms or 0 for p in self.partitions}
+        return [
+            f"{topic} keeps records for {kept[topic]:,} ms by retention.ms, and the oldest of these is of"
+            f" {utc(oldest)}: Kafka may remove them again; quarantine keeps them"
+            for topic, oldest in sorted(found.items())
+        ]
 
     def decided(self) -> Same:
         """What a record with equal content is.

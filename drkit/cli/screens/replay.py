@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
-from drkit.clock import monotonic
+from drkit.clock import monotonic, wall_ms
 from drkit.counted import counted, first_of
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same, TailFate
@@ -65,6 +65,7 @@ def _notes(plan: ReplayPlan) -> Iterator[str]:
         yield f"keys that clients wrote since: {first_of(changed, _SHOWN)}"
     if times := sorted({p.to.at.topic for p in left if p.to.own_times}):
         yield f"records get the time of their arrival (LogAppendTime): {first_of(times)}"
+    yield from plan.expiring(wall_ms())
     groups: dict[str, int] = {}
     for p in left:
         for group, number in p.counts.processed.items():

@@ -105,7 +105,7 @@ class DecideStep:
         chosen = _chosen(context, found, methods, lost)
         if not chosen:
             return StepResult({"topics": {}})
-        refuse_replays(context, chosen, lost)
+        expiring = refuse_replays(context, chosen, lost)
         reason, by = context.request.reason, person()
         left = left_notes(context, chosen)
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
@@ -118,7 +118,7 @@ class DecideStep:
             what = "; ".join(filter(None, (what, gone)))
             kinds = sorted({str(m) for m in decision["methods"].values()})
             notes.append(f"{topic}: {what}; {', '.join(kinds)}")
-        return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left))
+        return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left, *expiring))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""

@@ -80,25 +80,27 @@ def planned_replay(
 
 def refuse_replays(
     context: Context, chosen: Mapping[str, Mapping[str, Any]], lost: Mapping[str, Gone]
-) -> None:
-    """Refuse what could not be replayed later, while everything is where it was.
+) -> list[str]:
+    """Refuse what could not be replayed later, while everything is where it was; return what to know of it.
 
     :raises Refused: records of a topic may not be appended to the new primary
     """
     kept = [t for t, d in chosen.items() if Method.KEEP in d["methods"].values()]
+    notes: list[str] = []
     for disposition in (Disposition.REPLAY, Disposition.QUARANTINE):
         topics = [t for t, d in chosen.items() if d["disposition"] == disposition and t not in kept]
         earlier = [s for t in topics if t in lost for s in lost[t].exported]
         for each in earlier:
-            with planned_replay(context, disposition, [each.topic], earlier=each):
-                pass
+            with planned_replay(context, disposition, [each.topic], earlier=each) as (_, plan):
+                notes += plan.expiring(context.wall())
         if own := of_own_export(context, topics):
-            with planned_replay(context, disposition, own):
-                pass
+            with planned_replay(context, disposition, own) as (_, plan):
+                notes += plan.expiring(context.wall())
     if kept:
         refuse_copied_back(context, kept)
-        with planned_replay(context, Disposition.REPLAY, kept, kept=True):
-            pass
+        with planned_replay(context, Disposition.REPLAY, kept, kept=True) as (_, plan):
+            notes += plan.expiring(context.wall())
+    return notes
 
 
 def is_left(context: Context, topic: str, known: TailRecord) -> bool:

@@ -47,11 +47,7 @@ def test_what_neither_side_has_is_forgotten_by_name(home: DeadPrimary, tmp_path:
                 "--export-to", str(tmp_path / "saved"), "--disposition", f"{fine}=discard")  # fmt: skip
     said = drkit(file, *returned)
     assert (said.code, "made anew" in said.err, "--forget TOPIC" in said.err) == (3, True, True), said.err
-    named = drkit(file, "reprotect", "--flow", _flow(home), "--forget", gone, "--yes")
-    assert (named.code, f"{gone}: {side.source.alias} has it" in named.err) == (3, True), named.err
-    assert drkit(file, "reprotect", "--forget", "*", "--yes").data["topics"] == []
-    unknown = drkit(file, "reprotect", "--forget", "nothing", "--yes")
-    assert (unknown.code, "not promoted: nothing" in unknown.err) == (3, True)
+    _refused_while_a_side_has_it(home, file, gone)
     assert _states(file) == dict.fromkeys((gone, anew, fine), "diverged")
 
     _deleted(home, side.source, gone, anew)
@@ -83,6 +79,15 @@ def test_what_neither_side_has_is_forgotten_by_name(home: DeadPrimary, tmp_path:
         lambda: _states(file) == {fine: "protected", anew: "protected"}, 30, lambda: str(_states(file))
     )
     assert not {f["code"] for f in _flows(file)[1]["faults"]} & {"both_open", "diverged", "topics_left_out"}
+
+
+def _refused_while_a_side_has_it(home: DeadPrimary, file: Path, gone: str) -> None:
+    side = home.side
+    named = drkit(file, "reprotect", "--flow", _flow(home), "--forget", gone, "--yes")
+    assert (named.code, f"{gone}: {side.source.alias} has it" in named.err) == (3, True), named.err
+    assert drkit(file, "reprotect", "--forget", "*", "--yes").data["topics"] == []
+    unknown = drkit(file, "reprotect", "--forget", "nothing", "--yes")
+    assert (unknown.code, "not promoted: nothing" in unknown.err) == (3, True)
 
 
 def _deleted(home: DeadPrimary, cluster: ClusterSettings, *topics: str) -> None:
