@@ -188,6 +188,12 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
         if not error.filename:
             drop_stdout()
         return refused_by_the_system(error)
+    if type(error).__module__ == "kafka.errors":
+        return Failed(
+            "a cluster stopped answering",
+            evidence=f"{type(error).__name__}: {error}",
+            hint="drkit config check --connect says which; then the same again",
+        )
     text = scrubbed("".join(traceback.format_exception(error)))
     if asked.log_level == "debug":
         say(text)

@@ -22,6 +22,7 @@ from drkit.failover.returning.outlook import Outlook, outlook
 from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.runs import Runs
 from drkit.failover.steps.look import question_of
+from drkit.failover.unexpected import told
 
 _NOTHING: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
@@ -50,10 +51,12 @@ class FailoverService(Runs):
         """
         refuse_open(self._topic)
         context = self._new_context(_NOTHING, request, NoJournal(), decision)
-        chosen = choose(context, groups, topics)
-        context = self._context = replace(context, scope=chosen.scope)
-        seen = survey(context)
-        for _, refusal in refusals(question_of(context, seen)):
+        with told(self._flow):
+            chosen = choose(context, groups, topics)
+            context = self._context = replace(context, scope=chosen.scope)
+            seen = survey(context)
+            found = refusals(question_of(context, seen))
+        for _, refusal in found:
             raise refusal
         confirm(Proposal(self._flow.name, chosen, seen))
         return self._begun(context, {"asked": chosen.to_json()}, decision)
@@ -90,9 +93,10 @@ class FailoverService(Runs):
 
         :raises DrkitError: a step would refuse, or a cluster does not answer
         """
-        context = self._return_of(request, topics)
-        lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
-        error = still_undecided(context)
+        with told(self._flow):
+            context = self._return_of(request, topics)
+            lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
+            error = still_undecided(context)
         return ReturnProposal(
             back.target, back.source, back.name, context.scope.topics, lines,
             undecided=error.evidence if error is not None else "",
@@ -103,7 +107,8 @@ class FailoverService(Runs):
 
         :raises DrkitError: the new primary does not answer; the old one may be away
         """
-        return outlook(self._return_of(request, topics, while_away=True))
+        with told(self._flow):
+            return outlook(self._return_of(request, topics, while_away=True))
 
     def _return_of(self, request: RunRequest, topics: Sequence[str], *, while_away: bool = False) -> Context:
         context = self._new_context(_NOTHING, request, NoJournal(), _NO_DECISION)
@@ -118,10 +123,11 @@ class FailoverService(Runs):
         """
         journal = NoJournal()
         context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
-        chosen = choose(context, groups, topics)
-        term = max(least_term(context, self._folder), self._topic.history.term + 1)
-        context = self._context = replace(context, scope=chosen.scope, term=term)
-        seen = survey(context)
-        journal.found[StepName.SNAPSHOT] = seen.to_json()
-        found = refusals(question_of(context, seen))
-        return Rehearsal(chosen, seen, rehearse(context, self._steps[FAILOVER.name]), found)
+        with told(self._flow):
+            chosen = choose(context, groups, topics)
+            term = max(least_term(context, self._folder), self._topic.history.term + 1)
+            context = self._context = replace(context, scope=chosen.scope, term=term)
+            seen = survey(context)
+            journal.found[StepName.SNAPSHOT] = seen.to_json()
+            found = refusals(question_of(context, seen))
+            return Rehearsal(chosen, seen, rehearse(context, self._steps[FAILOVER.name]), found)

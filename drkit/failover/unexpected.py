@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 import struct
 from traceback import extract_tb
 from typing import Final
@@ -9,6 +11,7 @@ from typing import Final
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, Failed
 from drkit.kafka.clients import KafkaException
+from drkit.kafka.raw import RawError
 
 UNEXPECTED: Final = (
     LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, struct.error,
@@ -46,3 +49,15 @@ def silent_target(flow: FlowSettings, error: BaseException) -> ClusterUnreachabl
         evidence=repr(error),
         hint="check it: drkit config check --connect",
     )
+
+
+@contextmanager
+def told(flow: FlowSettings) -> Iterator[None]:
+    """With this, a request outside a run that a flow's target leaves unanswered is an error for a person.
+
+    :raises ClusterUnreachable: there is one
+    """
+    try:
+        yield
+    except RawError as error:
+        raise silent_target(flow, error) from error

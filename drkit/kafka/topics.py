@@ -33,6 +33,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from drkit.errors import DrkitError
 from drkit.kafka.admin import CALL_SECONDS, Cluster
+from drkit.kafka.bounded import in_requests
 from drkit.model import TopicPartition
 
 BROKER_DEFAULT: Final = -1
@@ -133,24 +134,26 @@ def broker_config(cluster: Cluster, broker: int | None = None) -> dict[str, Conf
 
 def create_topics(cluster: Cluster, plans: Iterable[TopicPlan]) -> dict[str, DrkitError]:
     """Create topics; one that exists already is no failure. Returns failures by topic."""
-    topics = [NewTopic(p.name, p.partitions, p.replication_factor, config=dict(p.configs)) for p in plans]
-    if not topics:
-        return {}
-    futures = cluster.call("create topics", cluster.admin.create_topics, topics, request_timeout=CALL_SECONDS)
-    return _failures(cluster, futures, "create a topic", fine=KafkaError.TOPIC_ALREADY_EXISTS)
+    found: dict[str, DrkitError] = {}
+    for some in in_requests(plans, lambda p: 1 + len(p.configs) + p.partitions):
+        new = [NewTopic(p.name, p.partitions, p.replication_factor, config=dict(p.configs)) for p in some]
+        futures = cluster.call(
+            "create topics", cluster.admin.create_topics, new, request_timeout=CALL_SECONDS
+        )
+        found |= _failures(cluster, futures, "create a topic", fine=KafkaError.TOPIC_ALREADY_EXISTS)
+    return found
 
 
 def create_partitions(cluster: Cluster, totals: Mapping[str, int]) -> dict[str, DrkitError]:
     """Give topics more partitions: topic → their new number. Returns failures by topic."""
-    if not totals:
-        return {}
-    futures = cluster.call(
-        "add partitions",
-        cluster.admin.create_partitions,
-        [NewPartitions(name, total) for name, total in totals.items()],
-        request_timeout=CALL_SECONDS,
-    )
-    return _failures(cluster, futures, "add partitions to a topic")
+    found: dict[str, DrkitError] = {}
+    for some in in_requests(totals.items(), lambda t: t[1]):
+        new = [NewPartitions(name, total) for name, total in some]
+        futures = cluster.call(
+            "add partitions", cluster.admin.create_partitions, new, request_timeout=CALL_SECONDS
+        )
+        found |= _failures(cluster, futures, "add partitions to a topic")
+    return found
 
 
 def alter_topic_configs(
@@ -167,24 +170,25 @@ def alter_topic_configs(
         for name, settings in changes.items()
         if settings
     ]
-    if not resources:
-        return {}
-    futures = cluster.call(
-        "alter topic configs",
-        cluster.admin.incremental_alter_configs,
-        resources,
-        request_timeout=CALL_SECONDS,
-    )
-    return _failures(cluster, {r.name: f for r, f in futures.items()}, "alter the configuration of a topic")
+    found: dict[str, DrkitError] = {}
+    for some in in_requests(resources, lambda r: len(changes[r.name])):
+        futures = cluster.call(
+            "alter topic configs", cluster.admin.incremental_alter_configs, some, request_timeout=CALL_SECONDS
+        )
+        by_name = {r.name: f for r, f in futures.items()}
+        found |= _failures(cluster, by_name, "alter the configuration of a topic")
+    return found
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, DrkitError]:
     """Delete topics; one that does not exist is no failure. Returns failures by topic."""
-    wanted = list(names)
-    if not wanted:
-        return {}
-    futures = cluster.call("delete topics", cluster.admin.delete_topics, wanted, request_timeout=CALL_SECONDS)
-    return _failures(cluster, futures, "delete a topic", fine=_UNKNOWN)
+    found: dict[str, DrkitError] = {}
+    for some in in_requests(names, lambda _: 1):
+        futures = cluster.call(
+            "delete topics", cluster.admin.delete_topics, some, request_timeout=CALL_SECONDS
+        )
+        found |= _failures(cluster, futures, "delete a topic", fine=_UNKNOWN)
+    return found
 
 
 def list_offsets(

@@ -9,6 +9,7 @@ import tempfile
 from typing import Any
 
 import click
+from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit import __version__
@@ -106,6 +107,15 @@ def test_a_surprise_leaves_its_traceback_in_a_file(failing: Any, capsys: pytest.
     text = Path(found[1]).read_text()
     assert "Traceback" in text
     assert "top-secret" not in text + err
+
+
+def test_a_cluster_that_stops_answering_is_no_surprise(failing: Any, capsys: pytest.CaptureFixture[str]):
+    failing(KafkaConnectionError("socket disconnected"))
+    assert cli.run(["boom"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("failed: a cluster stopped answering\n")
+    assert "socket disconnected" in err
+    assert "please report it" not in err
 
 
 def test_a_surprise_at_debug_level_shows_its_traceback(failing: Any, capsys: pytest.CaptureFixture[str]):

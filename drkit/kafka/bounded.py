@@ -1,0 +1,33 @@
+"""Changes of topics and ACLs, cut into requests that a controller takes.
+
+A KRaft controller carries out a request as one batch of at most 10,000 records of its metadata log
+(``QuorumController.MAX_RECORDS_PER_USER_OP``), and refuses a larger one as a whole, as a violation of policy:
+300 topics of 32 partitions with their settings are more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
+
+MOST_RECORDS: Final = 5_000
+"""Half of what is taken: a controller writes some records besides those that are asked for."""
+T = TypeVar("T")
+
+
+def in_requests(items: Iterable[T], records: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield items together, as many as make a request that a controller takes; an item is not divided.
+
+    :param records: about how many records of the metadata log an item takes
+    """
+    some: list[T] = []
+    size = 0
+    for item in items:
+        more = records(item)
+        if some and size + more > MOST_RECORDS:
+            yield some
+            some, size = [], 0
+        some.append(item)
+        size += more
+    if some:
+        yield some
