@@ -79,7 +79,7 @@ class Replicator:
             opposite.find()
         sync = TopicSync(self.source, self.target, self.flow, self.state, held=opposite.held)
         found = sync.look()
-        while not any(self.flow.is_heartbeats(t) for t in found.copied):
+        while self.flow.heartbeats_replication and not any(map(self.flow.is_heartbeats, found.copied)):
             threading.Event().wait(0.05)
             found = sync.look()
         AclSync(self.source, self.target, self.flow, self.state).look_when_due(found.copied)
