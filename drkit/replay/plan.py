@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.clock import wall_ms
+from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.model import TopicPartition
@@ -85,6 +86,13 @@ class ReplayPlan(NamedTuple):
     def is_done(self) -> bool:
         """Whether nothing is left to do."""
         return all(p.is_done for p in self.partitions)
+
+    def cautions(self, now_ms: int) -> list[str]:
+        """What to know before records are appended: times that are lost, ages that are not kept."""
+        left = [p for p in self.partitions if not p.is_done]
+        own = sorted({p.to.at.topic for p in left if p.to.own_times})
+        times = f"records get the time of their arrival (LogAppendTime): {first_of(own)}"
+        return [times] * bool(own) + self.expiring(now_ms)
 
     def expiring(self, now_ms: int) -> list[str]:
         """Topics that may lose what is appended soon after that, and why."""

@@ -63,9 +63,7 @@ def _notes(plan: ReplayPlan) -> Iterator[str]:
     found = [(p.tail.source, k) for p in left for k in p.counts.changed_keys]
     if changed := [f"{_key(k.key)} ({at}@{k.offset})" for at, k in found]:
         yield f"keys that clients wrote since: {first_of(changed, _SHOWN)}"
-    if times := sorted({p.to.at.topic for p in left if p.to.own_times}):
-        yield f"records get the time of their arrival (LogAppendTime): {first_of(times)}"
-    yield from plan.expiring(wall_ms())
+    yield from plan.cautions(wall_ms())
     groups: dict[str, int] = {}
     for p in left:
         for group, number in p.counts.processed.items():

@@ -50,7 +50,10 @@ async def _members(context: Context, source: RawCluster, topics: Collection[str]
     names = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
     found: dict[str, Any] = {}
     committed = await asked.committed(names)
-    mine = [g for g in names if any(at.topic in topics for at in committed[g].value or {})]
+    for group, answered in committed.items():
+        if answered.value is None:
+            raise failure(answered.error, f"read the offsets of the group {group}", source.alias)
+    mine = [g for g in names if any(at.topic in topics for at in committed[g].value or ())]
     for group, answer in (await asked.describe(mine)).items():
         if answer.value is None:
             raise failure(answer.error, f"ask about the group {group}", source.alias)

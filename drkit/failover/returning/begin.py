@@ -172,10 +172,11 @@ class BeginStep:
         if not {GUARD + which, LIFT + which} & context.effects(self.name).keys():
             # From here to the seeds no client can write: the fence is in effect.
             look.standing(topics)
+            look.wanted(topics)
             refuse_removed(context, topics)
             if any(at.topic in topics and m.empties for at, m in methods.items()):
                 [topic] = topics
-                look.destroyable(topic)
+                look.destroyable(topic, {at: m for at, m in methods.items() if at.topic == topic})
                 create_missing(context, topic)
                 if up_to:
                     empty_topic(context, topic, {at.partition: end for at, end in up_to.items()})

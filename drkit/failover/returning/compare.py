@@ -18,7 +18,8 @@ from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import unplanned
 from drkit.failover.returning.tails import Unsound, to_json, why_unsound
 from drkit.flow_state.records import HeldSettingsRecord, IncompleteRecord, RoleRecord
-from drkit.kafka.requests import all_topics
+from drkit.kafka import codes
+from drkit.kafka.requests import all_topics, metadata
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.status.pair.delta import DELETE_RETENTION_MS, may_lack_tombstones
@@ -26,6 +27,8 @@ from drkit.status.pair.delta import DELETE_RETENTION_MS, may_lack_tombstones
 _DEPTH: Final = 100
 """Records of each partition that are compared by content after a switchover: it found both sides equal, under
 a proven fence, so every later loss or write shows in the last ones."""
+_ANOTHER: Final = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
+"""What became of a copy that is another topic than the one that was promoted."""
 
 
 class CompareStep:
@@ -131,18 +134,44 @@ def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence])
 
     :raises Refused: there is one
     """
-    gone = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
-    if wrong := [t for t in tails if t.copy in gone]:
+    if wrong := [t for t in tails if t.copy in _ANOTHER]:
         names = context.scope.topics
-        raise Refused(
-            "a promoted topic was made anew on the new primary",
-            where=context.flow.target,
-            evidence=first_of(f"{names[t.topic]}-{t.partition} {gone[t.copy]}" for t in wrong),
-            hint="the old primary may have the only copy of its records: save them with drkit divergence"
-            f" export --flow '{context.flow.name}' --to PLACE; then return the other topics, each by --topic;"
-            f" when the topic is deleted on {context.flow.source}, too: {RETURN.command} --flow"
-            f" '{context.flow.name}' --forget TOPIC",
-        )
+        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {_ANOTHER[t.copy]}" for t in wrong])
+
+
+def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
+    """Refuse topics whose copies are not those of the failover any more, by their ids alone.
+
+    :param topics: by their names on the old primary
+    :raises Refused: there is one
+    :raises Failed: the new primary does not tell
+    """
+    known = {target: target_id for target, _, target_id in (context.known.topics[t] for t in topics)}
+    wrong = []
+    for name, topic in sorted(context.run(metadata, context.target, sorted(known)).items()):
+        if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
+            raise Failed(
+                "whether the new primary has the topic is unknown",
+                where=f"{name} on {context.flow.target}",
+                evidence=codes.error_name(topic.error),
+                hint=again(context),
+            )
+        if topic.error or topic.topic_id != known[name]:
+            wrong.append(f"{name} {_ANOTHER[CopyFate.GONE if topic.error else CopyFate.RECREATED]}")
+    if wrong:
+        raise _made_anew(context, wrong)
+
+
+def _made_anew(context: Context, wrong: list[str]) -> Refused:
+    return Refused(
+        "a promoted topic was made anew on the new primary",
+        where=context.flow.target,
+        evidence=first_of(wrong),
+        hint="the old primary may have the only copy of its records: save them with drkit divergence"
+        f" export --flow '{context.flow.name}' --to PLACE; then return the other topics, each by --topic;"
+        f" when the topic is deleted on {context.flow.source}, too: {RETURN.command} --flow"
+        f" '{context.flow.name}' --forget TOPIC; a return that is under way is rolled back first, by --abort",
+    )
 
 
 def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[Unsound]:

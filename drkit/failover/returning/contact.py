@@ -50,7 +50,7 @@ class ContactStep:
         alias, source = context.flow.source, _answering(context)
         lines = planned_identity(context)
         self._names(context)
-        self._selected(context)
+        refuse_unselected(context, context.scope.topics)
         lost = unplanned(context)
         if lost:
             some = counted(len(lost), "topic")
@@ -77,7 +77,7 @@ class ContactStep:
         context.state.load()
         notes = identify(context)
         self._names(context)
-        self._selected(context)
+        refuse_unselected(context, context.scope.topics)
         lost = unplanned(context)
         if lost:
             number = hold(context, lost)
@@ -122,18 +122,6 @@ class ContactStep:
                 hint='set naming = "identity" in both flows of the pair',
             )
 
-    def _selected(self, context: Context) -> None:
-        """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so."""
-        back = reverse_flow(context)
-        if wrong := sorted(a for a, b in context.scope.topics.items() if not back.copies(b)):
-            raise Refused(
-                "the reverse flow does not copy topics of the return",
-                where=back.name,
-                evidence=first_of(wrong),
-                hint=f"let topics and topics_exclude of {back.name} choose them; or return the others alone:"
-                f" {RETURN.command} --flow '{context.flow.name}' --topic TOPIC",
-            )
-
     def _steady(self, context: Context, source: RawCluster) -> dict[str, int]:
         """The ends of the old primary, of two looks that found the same.
 
@@ -153,6 +141,23 @@ class ContactStep:
                 hint=f"find out who writes there, or whose transaction it is, then: {again(context)}",
             )
         return {str(at): e.end for at, e in sorted(then.items())}
+
+
+def refuse_unselected(context: Context, topics: Collection[str]) -> None:
+    """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so.
+
+    :param topics: by their names on the old primary
+    :raises Refused: there are some
+    """
+    back, names = reverse_flow(context), context.scope.topics
+    if wrong := sorted(t for t in topics if not back.copies(names[t])):
+        raise Refused(
+            "the reverse flow does not copy topics of the return",
+            where=back.name,
+            evidence=first_of(wrong),
+            hint=f"let topics and topics_exclude of {back.name} choose them, then: {again(context)}; or"
+            f" return the others alone: {RETURN.command} --flow '{context.flow.name}' --topic TOPIC",
+        )
 
 
 def _runs_again(context: Context, topics: Collection[str]) -> list[str]:

@@ -30,7 +30,7 @@ from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
-from drkit.kafka.groups.requests import Groups
+from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.transactions.producer import new_producer_id
@@ -183,15 +183,13 @@ class DemoteStep:
             asked = Groups(cluster)
             accepts = back.flow.group_filter.accepts
             names = [g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g)]
-            found = await asked.committed(sorted(names))
-            return {
-                g: {
-                    at: StoredOffset(*o)
-                    for at, o in (a.value or {}).items()
-                    if at.topic in context.scope.topics
-                }
-                for g, a in found.items()
-            }
+            found: dict[str, dict[Any, StoredOffset]] = {}
+            for group, answer in (await asked.committed(sorted(names))).items():
+                if answer.value is None:  # without a mark its position would be taken for a new commit
+                    raise failure(answer.error, f"read the offsets of the group {group}", cluster.alias)
+                mine = ((at, o) for at, o in answer.value.items() if at.topic in context.scope.topics)
+                found[group] = {at: StoredOffset(*o) for at, o in mine}
+            return found
 
         now = context.wall()
         wanted: Writes = {}

@@ -52,9 +52,7 @@ def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods)
     refuse_lagging_replicas(context, {at.topic for at in emptied})
     if trimmed := {at for at, m in emptied.items() if m is Method.TRIM}:
         _refuse_early_groups(context, trimmed)
-    copied = {at for at in emptied if at not in unsound or unsound[at].tail.found not in _NOTHING_COPIED}
-    if rebuilt := {at for at in copied if emptied[at] is Method.REBUILD}:
-        _refuse_lost_history(context, rebuilt)
+    refuse_lost_history(context, unsound.values(), emptied)
 
 
 def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Methods) -> None:
@@ -218,8 +216,13 @@ async def positions_at(context: Context, target: RawCluster, names: Mapping[str,
     return found
 
 
-def _refuse_lost_history(context: Context, rebuilt: set[TopicPartition]) -> None:
-    """Refuse to rebuild from a log that begins later than what the old primary still has."""
+def refuse_lost_history(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
+    """Refuse to rebuild from a log that begins later than what the old primary still has.
+
+    :raises Refused: there is one, and it is not given up by name
+    """
+    never = {u.at for u in found if u.tail.found in _NOTHING_COPIED}
+    rebuilt = {at for at, m in methods.items() if m is Method.REBUILD and at not in never}
     given_up = set(context.request.give_up_history)
     asked = {at for at in rebuilt if not given_up & {at.topic, EVERY_TOPIC}}
     lost = [f"{at}: {n} offsets" for at, n in _lost_history(context, asked)] if asked else []

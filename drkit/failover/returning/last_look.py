@@ -11,13 +11,15 @@ from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.export.check import check_files
 from drkit.export.manifest import Manifest
+from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.old_primary.readers import refuse_readers
-from drkit.failover.returning.contact import ends_now, refuse_open
+from drkit.failover.returning.compare import refuse_other_topics
+from drkit.failover.returning.contact import ends_now, refuse_open, refuse_unselected
 from drkit.failover.returning.exporting import tails_of
-from drkit.failover.returning.gates import refuse_lagging_replicas
+from drkit.failover.returning.gates import refuse_lagging_replicas, refuse_lost_history
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.groups.requests import Groups, failure
@@ -91,11 +93,20 @@ class LastLook:
                 " TOPIC=rebuild --disposition TOPIC=replay --same content",
             )
 
-    def destroyable(self, topic: str) -> None:
+    def wanted(self, topics: Collection[str]) -> None:
+        """Refuse topics that the reverse flow would not copy, or would copy from another topic.
+
+        :raises Refused: the configuration leaves one out, or the new primary has another topic of the name
+        """
+        refuse_unselected(self._context, topics)
+        refuse_other_topics(self._context, topics)
+
+    def destroyable(self, topic: str, methods: Mapping[TopicPartition, Method]) -> None:
         """Refuse to empty partitions of a topic of the old primary; what :meth:`standing` looks at besides.
 
+        :param methods: of its partitions
         :raises Refused: a consumer works there, its records are not saved as was noted, it is not decided,
-            or the new primary would have fewer replicas than it should
+            the new primary would have fewer replicas than it should, or has lost what would be copied again
         """
         context = self._context
         context.state.load()
@@ -105,6 +116,7 @@ class LastLook:
             context.run(_refuse_commits, context, source, topic)
         self._exported(topic)
         refuse_lagging_replicas(context, (topic,))
+        refuse_lost_history(context, tails_of(context), methods)
 
     def saved(self, topic: str) -> None:
         """Refuse to append the tail of a topic that is not saved, or that has no decision.

@@ -92,14 +92,14 @@ def refuse_replays(
         earlier = [s for t in topics if t in lost for s in lost[t].exported]
         for each in earlier:
             with planned_replay(context, disposition, [each.topic], earlier=each) as (_, plan):
-                notes += plan.expiring(context.wall())
+                notes += plan.cautions(context.wall())
         if own := of_own_export(context, topics):
             with planned_replay(context, disposition, own) as (_, plan):
-                notes += plan.expiring(context.wall())
+                notes += plan.cautions(context.wall())
     if kept:
         refuse_copied_back(context, kept)
         with planned_replay(context, Disposition.REPLAY, kept, kept=True) as (_, plan):
-            notes += plan.expiring(context.wall())
+            notes += plan.cautions(context.wall())
     return notes
 
 
