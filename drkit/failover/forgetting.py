@@ -187,7 +187,7 @@ def _refused_kept(context: Context, kept: list[str]) -> Refused:
         where=f"flow {flow.name}",
         evidence=first_of(kept),
         hint=f"{flow.source} may have the only copy of its records: save them with drkit divergence export"
-        f" --flow '{flow.name}' --to PLACE; if nothing of it is wanted there, delete the topic on"
+        f" --flow '{flow.name}' --to DIR; if nothing of it is wanted there, delete the topic on"
         f" {flow.source} yourself, then type it again; what {flow.target} has as it was promoted comes home:"
         f" {RETURN.command} --flow '{flow.name}' --topic TOPIC",
     )

@@ -168,7 +168,7 @@ def _made_anew(context: Context, wrong: list[str]) -> Refused:
         where=context.flow.target,
         evidence=first_of(wrong),
         hint="the old primary may have the only copy of its records: save them with drkit divergence"
-        f" export --flow '{context.flow.name}' --to PLACE; then return the other topics, each by --topic;"
+        f" export --flow '{context.flow.name}' --to DIR; then return the other topics, each by --topic;"
         f" when the topic is deleted on {context.flow.source}, too: {RETURN.command} --flow"
         f" '{context.flow.name}' --forget TOPIC; a return that is under way is rolled back first, by --abort",
     )
