@@ -16,7 +16,8 @@ from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
 from drkit.failover.fencing.lift import lift_fences
-from drkit.failover.loss.findings import CopyFate
+from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
+from drkit.failover.loss.new_primary import topic_fate
 from drkit.failover.old_primary.identity import is_another
 from drkit.failover.old_primary.late_fence import not_answering
 from drkit.failover.service import FailoverService
@@ -41,7 +42,6 @@ _OF_A_TOPIC: Final[tuple[type[StateRecord], ...]] = (
 )  # fmt: skip
 """What a flow's state says of a copied topic, the role last: a process that dies before it begins again."""
 _FORGOTTEN: Final = ("", None, None)
-_IN_WORDS: Final = {CopyFate.GONE: "is gone", CopyFate.RECREATED: "was made anew"}
 
 
 class OverTopic(NamedTuple):
@@ -57,7 +57,7 @@ class OverTopic(NamedTuple):
     @property
     def in_words(self) -> str:
         """The sentence for people."""
-        return f"{self.topic} is gone; its copy {self.copy} {_IN_WORDS[self.fate]}"
+        return f"{self.topic} is gone; its copy {self.copy} {ANOTHER_TOPIC[self.fate]}"
 
 
 def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverTopic]:
@@ -85,7 +85,7 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     found, kept = [], []
     for name in names:
         target, _, target_id = copies[name]
-        fates = {_fate(each, target_id) for each in on_new.get(target, ())}
+        fates = {topic_fate(each, target_id) for each in on_new.get(target, ())}
         is_on_old = any(each.error not in codes.NO_SUCH_TOPIC for each in on_old[name])
         if is_on_old or CopyFate.KEPT in fates:
             kept.append(f"{name}: {context.flow.source if is_on_old else context.flow.target} has it")
@@ -124,12 +124,6 @@ def _context(service: FailoverService) -> Context:
     context = service.context_outside_run()
     context.state.load()
     return context
-
-
-def _fate(topic: TopicMetadata, wanted: object) -> CopyFate:
-    if topic.error in codes.NO_SUCH_TOPIC:
-        return CopyFate.GONE
-    return CopyFate.KEPT if topic.topic_id == wanted else CopyFate.RECREATED
 
 
 async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[str, list[TopicMetadata]]:

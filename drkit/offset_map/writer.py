@@ -8,12 +8,13 @@ with it; only what begins a map is written in one (:meth:`MapWriter.write_whole`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from drkit.clock import wall_ms
 from drkit.errors import Failed
 from drkit.kafka import codes
+from drkit.kafka.bounded import in_parts
 from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, produce_request
 from drkit.kafka.transactions.producer import TransactionFailed, Transactions
@@ -138,7 +139,7 @@ class MapWriter:
         :raises Failed: the map topic does not take them
         :raises MapTaken: the bucket is another task's
         """
-        batches = list(_batches(pairs([*records, self._ended])))
+        batches = list(in_parts(pairs([*records, self._ended]), lambda p: _weight([p]), _BATCH_BYTES))
         try:
             await self._transactions.add([TopicPartition(self._name, self._bucket.bucket)])
             self._transactional_id = self._transactions.transactional_id
@@ -241,18 +242,3 @@ class MapWriter:
 def _weight(written: Iterable[Pair]) -> int:
     """Bytes."""
     return sum(len(key) + len(value or b"") for key, value in written)
-
-
-def _batches(written: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """The pairs in their order, in batches that a broker takes."""
-    batch: list[Pair] = []
-    size = 0
-    for pair in written:
-        weight = _weight([pair])
-        if batch and size + weight > _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(pair)
-        size += weight
-    if batch:
-        yield batch

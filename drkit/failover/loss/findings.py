@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted, first_of
 
@@ -42,6 +42,10 @@ class CopyFate(StrEnum):
     """The topic was recreated: it has none of the copied records."""
     GONE = "gone"
     """The topic or the partition does not exist any more."""
+
+
+ANOTHER_TOPIC: Final = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
+"""What became of a copy that is not the topic that was promoted, in words."""
 
 
 class PartitionDivergence(NamedTuple):

@@ -84,13 +84,17 @@ class NewPrimary:
         return found.answer.reason if isinstance(found.answer, Unavailable) else found.answer
 
 
-def copy_state(topic: TopicMetadata, wanted: UUID, partition: int) -> CopyFate:
-    """Return what became of the topic of a copy. Pure."""
+def topic_fate(topic: TopicMetadata, wanted: UUID | None) -> CopyFate:
+    """What became of a topic that had an id: gone, another one, or kept."""
     if topic.error in codes.NO_SUCH_TOPIC:
         return CopyFate.GONE
-    if topic.topic_id != wanted:
-        return CopyFate.RECREATED
-    return CopyFate.KEPT if partition in topic.leaders else CopyFate.GONE
+    return CopyFate.KEPT if topic.topic_id == wanted else CopyFate.RECREATED
+
+
+def copy_state(topic: TopicMetadata, wanted: UUID, partition: int) -> CopyFate:
+    """Return what became of the topic of a copy. Pure."""
+    fate = topic_fate(topic, wanted)
+    return CopyFate.GONE if fate is CopyFate.KEPT and partition not in topic.leaders else fate
 
 
 def shortened(end: int, epoch: EpochEnd | None, cut: int | None) -> Copy:

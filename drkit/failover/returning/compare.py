@@ -13,7 +13,8 @@ from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.loss.content import DEPTH
 from drkit.failover.loss.divergence import divergence
-from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
+from drkit.failover.loss.findings import ANOTHER_TOPIC, DivergenceState, PartitionDivergence
+from drkit.failover.loss.new_primary import topic_fate
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import unplanned
 from drkit.failover.returning.tails import Unsound, to_json, why_unsound
@@ -27,8 +28,6 @@ from drkit.status.pair.delta import DELETE_RETENTION_MS, may_lack_tombstones
 _DEPTH: Final = 100
 """Records of each partition that are compared by content after a switchover: it found both sides equal, under
 a proven fence, so every later loss or write shows in the last ones."""
-_ANOTHER: Final = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
-"""What became of a copy that is another topic than the one that was promoted."""
 
 
 class CompareStep:
@@ -134,9 +133,9 @@ def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence])
 
     :raises Refused: there is one
     """
-    if wrong := [t for t in tails if t.copy in _ANOTHER]:
+    if wrong := [t for t in tails if t.copy in ANOTHER_TOPIC]:
         names = context.scope.topics
-        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {_ANOTHER[t.copy]}" for t in wrong])
+        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
 
 
 def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
@@ -156,8 +155,8 @@ def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
                 evidence=codes.error_name(topic.error),
                 hint=again(context),
             )
-        if topic.error or topic.topic_id != known[name]:
-            wrong.append(f"{name} {_ANOTHER[CopyFate.GONE if topic.error else CopyFate.RECREATED]}")
+        if (fate := topic_fate(topic, known[name])) in ANOTHER_TOPIC:
+            wrong.append(f"{name} {ANOTHER_TOPIC[fate]}")
     if wrong:
         raise _made_anew(context, wrong)
 
