@@ -41,6 +41,8 @@ class PartitionPlan(NamedTuple):
     counts: TailCounts
     seen: Mapping[bytes, ReplayProgress]
     """What runs had done in the partition when this was planned."""
+    was_cleaned: bool = False
+    """Whether compaction has removed some of what clients wrote there since the failover."""
 
     @property
     def progress(self) -> ReplayProgress | None:
@@ -92,7 +94,13 @@ class ReplayPlan(NamedTuple):
         left = [p for p in self.partitions if not p.is_done]
         own = sorted({p.to.at.topic for p in left if p.to.own_times})
         times = f"records get the time of their arrival (LogAppendTime): {first_of(own)}"
-        return [times] * bool(own) + self.expiring(now_ms)
+        cleaned = sorted({p.to.at.topic for p in left if p.was_cleaned})
+        deleted = (
+            "compaction has removed records that clients wrote since the failover. If delete.retention.ms"
+            " was shorter meanwhile, keys that they deleted come back; quarantine keeps them:"
+            f" {first_of(cleaned)}"
+        )
+        return [times] * bool(own) + [deleted] * bool(cleaned) + self.expiring(now_ms)
 
     def expiring(self, now_ms: int) -> list[str]:
         """Topics that may lose what is appended soon after that, and why."""
@@ -137,7 +145,7 @@ async def plan_partition(
     """
     seen = book.of_partition(to.at)
     refuse_other_way(tail, seen.values(), f"{to.at} on {side.alias}")
-    begun = begun_by(tail, to, seen)
+    begun, whole = begun_by(tail, to, seen), True
     if begun is not None and begun.is_done:
         return PartitionPlan(tail, to, begun.compared_to, b"", TailCounts(), seen)
     if begun is not None:
@@ -148,11 +156,12 @@ async def plan_partition(
         compared_to = await side.decided_end(to.at, to.topic_id)
         span = (to.cut, max(to.cut, compared_to))
         only_own = same is Same.NONE and not to.compacted
-        flags = await _compared(side, tail, to, span, seen, only_own=only_own)
+        flags, whole = await _compared(side, tail, to, span, seen, only_own=only_own)
         if tail.origin.is_kept:
             refuse_repeats(flags, f"{to.at} on {side.alias}", same)
     records = _fitting(tail, to, flags, same or Same.CONTENT, side.alias)
-    return PartitionPlan(tail, to, compared_to, flags, counted_tail(records, flags, commits), seen)
+    counts, cleaned = counted_tail(records, flags, commits), to.compacted and not whole
+    return PartitionPlan(tail, to, compared_to, flags, counts, seen, cleaned)
 
 
 def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) -> ReplayProgress | None:
@@ -171,8 +180,8 @@ def _decided(log: ReplayLog, book: ReplayBook, begun: ReplayProgress) -> bytes:
 async def _compared(
     side: ActiveSide, tail: Tail, to: Destination, span: tuple[int, int],
     seen: Mapping[bytes, ReplayProgress], *, only_own: bool,
-) -> bytes:  # fmt: skip
-    """The flags of a tail against a range of the new primary.
+) -> tuple[bytes, bool]:  # fmt: skip
+    """The flags of a tail against a range of the new primary, and whether this has every offset.
 
     :param seen: what runs had done in the partition
     :param only_own: content and keys of clients do not matter, so the range may begin later
@@ -180,15 +189,15 @@ async def _compared(
     flags, kept = bytearray(tail.records), kept_before(tail, seen.values())
     if only_own and (start := await side.start(to.at, to.topic_id)) > span[0]:
         span, kept = (start, max(start, span[1])), kept._replace(is_readable=False)
-    shares = shares_of(tail.records)
+    shares, whole = shares_of(tail.records), True
     for share in range(shares):
         tally = ContentTally(tail.origin, share, shares, kept)
         for record in tail.read():
             tally.expect(record)
-        await side.read(to.at, to.topic_id, span, tally.see, apart=Apart(kept.ids, tally.see_kept))
+        whole = await side.read(to.at, to.topic_id, span, tally.see, apart=Apart(kept.ids, tally.see_kept))
         for number, record in enumerate(tail.read()):
             flags[number] |= tally.flags(record)
-    return bytes(flags)
+    return bytes(flags), whole
 
 
 def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) -> Iterator[Record]:

@@ -24,7 +24,7 @@ from drkit.kafka.requests import (
 )
 from drkit.model import TopicPartition
 from drkit.replay.refusals import AGAIN, no_topic, not_authorized, refused_append
-from drkit.wire import Record, records_in, split, stamp, visible
+from drkit.wire import Record, is_whole, records_in, split, stamp, visible
 
 T = TypeVar("T")
 _FETCH_BYTES: Final = 4 << 20
@@ -167,8 +167,8 @@ class ActiveSide:
         *,
         committed: bool = True,
         apart: Apart | None = None,
-    ) -> None:
-        """Pass every record of a range of offsets to `take`.
+    ) -> bool:
+        """Pass every record of a range of offsets to `take`; whether compaction has removed none of them.
 
         :param span: half open; its end is not after the partition's
         :param committed: without records of aborted transactions
@@ -176,7 +176,7 @@ class ActiveSide:
         :raises Refused: retention has removed the beginning, or the topic is another one
         :raises DrkitError: the partition does not answer, or refuses
         """
-        position, end = span
+        (position, end), whole = span, True
         while position < end:
             first = position
 
@@ -196,6 +196,7 @@ class ActiveSide:
             answer = await self.patiently(ask, at)
             aborted = aborted_in(answer) if committed else ()
             out = visible(answer.records, position, end, aborted=aborted)
+            whole = whole and is_whole(answer.records, position)
             others = _ranges_of(apart, answer.records)
             for chunk in out.chunks:
                 for record in records_in(chunk):
@@ -207,6 +208,7 @@ class ActiveSide:
                 raise Failed("a partition cannot be read", where=f"{at} on {self.alias}",
                              evidence=f"no batch at offset {position}", hint=AGAIN)  # fmt: skip
             position = out.next_source
+        return whole
 
     async def append(self, at: TopicPartition, topic_id: UUID, data: bytearray) -> None:
         """Append a batch outside of a transaction; a repeated one may be there twice. Raises DrkitError."""

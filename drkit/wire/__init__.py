@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from drkit.wire.chunk import Chunk, Drop, DropReason, How, OffsetRun, Returned, Transformed
 from drkit.wire.header import BatchHeader, CorruptBatch, read_header, split
-from drkit.wire.reading import pieces_in, records_in, visible
+from drkit.wire.reading import is_whole, pieces_in, records_in, visible
 from drkit.wire.records import Piece, Record, decode, encode
 from drkit.wire.stamping import batch_crc, stamp
 from drkit.wire.transform import transform
@@ -28,6 +28,7 @@ __all__ = [
     "batch_crc",
     "decode",
     "encode",
+    "is_whole",
     "pieces_in",
     "read_header",
     "records_in",

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final
 
 from drkit.wire.chunk import Chunk, Transformed
-from drkit.wire.header import read_header
+from drkit.wire.header import read_header, split
 from drkit.wire.records import Piece, Record, decode, pieces
 from drkit.wire.transform import transform
 
@@ -37,6 +37,20 @@ def visible(
         buffer, position=position, end=end, aborted=aborted, skip_producer_ids=without,
         merge_below=_APART, merge_up_to=_APART, max_batch_bytes=_ANY_SIZE,
     )  # fmt: skip
+
+
+def is_whole(buffer: bytes | bytearray | memoryview, position: int) -> bool:
+    """Whether fetched batches have every offset from a position on: compaction has removed none of them.
+
+    :raises CorruptBatch: a batch cannot be read
+    """
+    for header, _ in split(buffer):
+        if header.next_offset <= position:
+            continue
+        if header.base_offset > position or header.count != header.last_offset_delta + 1:
+            return False
+        position = header.next_offset
+    return True
 
 
 def records_in(chunk: Chunk) -> Iterator[Record]:

@@ -169,5 +169,5 @@ def _row(tail: PartitionDivergence) -> dict[str, Any]:
         "end": tail.end, "records": tail.records, "bytes": tail.bytes, "removed": tail.removed,
         "emptied": tail.emptied,
         "only on the new": tail.only_new, "proven": tail.proven,
-        "why": "; ".join(filter(None, (is_open, copy, tail.why))),
+        "why": "; ".join(filter(None, (is_open, copy, tail.why, tail.outlived_in_words))),
     }  # fmt: skip

@@ -18,6 +18,7 @@ from drkit.failover.loss.findings import CopyFate, Divergence, OldCommit, Partit
 from drkit.failover.loss.log_cursor import LogSide, first_answers
 from drkit.failover.loss.new_primary import Copy, NewPrimary, look_at_new_primary
 from drkit.failover.loss.old_commits import BeyondCounter, Commits, commits_in, translated_by
+from drkit.failover.loss.outlived import with_outlived
 from drkit.failover.loss.pairing import MayLack, Side
 from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, check_of
 from drkit.failover.loss.reverse_side import ReverseSide, emptied_in_vain, reverse_side
@@ -137,6 +138,8 @@ class _Comparison:
             for at, frontier in _partitions(self.roles, existing)
         ]
         tails: list[PartitionDivergence] = context.run(_compared, checks, depth, taken)
+        if depth:
+            tails = context.run(with_outlived, checks, tails)
         none = Copy(CopyFate.KEPT)
         never = [PartitionCheck(old, self.new, at, None, none) for at in _all_of(existing, uncopied)]
         more: list[PartitionDivergence] = context.run(_compared, never, depth, taken)

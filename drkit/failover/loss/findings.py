@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from drkit.counted import counted, first_of
+from drkit.counted import counted, first_of, verb
 
 
 class DivergenceState(StrEnum):
@@ -92,12 +92,15 @@ class PartitionDivergence(NamedTuple):
     there from the new primary. None: the tail was not read."""
     emptied: int = 0
     """Offsets from `lost_from` on that a return has deleted there: they are in its export."""
+    outlived: int | None = 0
+    """Keys of a compacted topic that the old primary has and the new one has not: clients deleted them there,
+    and compaction has removed the tombstones. Counted where nothing else differs; None: there may be some."""
 
     @property
     def is_clean(self) -> bool:
         """Whether both sides have the same records from before the promotion."""
         same = self.found is DivergenceState.CLEAN and self.copy is CopyFate.KEPT
-        return same and not (self.open_transaction or self.only_new or self.emptied)
+        return same and not (self.open_transaction or self.only_new or self.emptied or self.outlived != 0)
 
     @property
     def in_words(self) -> str:
@@ -105,7 +108,18 @@ class PartitionDivergence(NamedTuple):
         copy = f"its copy is {self.copy}" if self.copy is not CopyFate.KEPT else ""
         only_new = f"{self.only_new:,} only on the new primary" if self.only_new else ""
         is_open = "an open transaction" if self.open_transaction else ""
-        return ", ".join(filter(None, (self.found.value, self.why, copy, only_new, is_open)))
+        return ", ".join(
+            filter(None, (self.found.value, self.why, copy, only_new, is_open, self.outlived_in_words))
+        )
+
+    @property
+    def outlived_in_words(self) -> str:
+        """That keys live on; empty: none does."""
+        if self.outlived is None:
+            return "keys that were deleted on the new primary may live on"
+        if not self.outlived:
+            return ""
+        return f"{counted(self.outlived, 'key')} deleted on the new primary {verb(self.outlived, 'lives')} on"
 
 
 class CommitKind(StrEnum):

@@ -66,8 +66,9 @@ def why_unsound(tail: PartitionDivergence, *, proven: bool, copied_back: int | N
         return f"{tail.only_new} records on the new primary are not on it"
     if copied_back is not None:
         return f"a record was copied back to it before, at {copied_back}"
-    if not (proven or tail.proven):
-        return tail.why or "that it has what was copied could not be proven"
+    if tail.outlived != 0 or not (proven or tail.proven):
+        unproven = "that it has what was copied could not be proven"
+        return "; ".join(filter(None, (tail.why, tail.outlived_in_words))) or unproven
     return ""
 
 

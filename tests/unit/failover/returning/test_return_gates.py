@@ -144,6 +144,8 @@ def test_a_kept_tail_is_replayed(chosen: str) -> None:
         (CLEAN._replace(proven=False), False, None, "could not be proven"),
         (CLEAN._replace(only_new=3), False, None, "3 records on the new primary are not on it"),
         (CLEAN, True, 12, "copied back to it before, at 12"),
+        (CLEAN._replace(outlived=1), True, None, "1 key deleted on the new primary lives on"),
+        (CLEAN._replace(outlived=None, why="too many"), True, None, "too many; keys that were deleted"),
         (CLEAN._replace(copy=CopyFate.REGRESSED), False, None, "its copy is regressed"),
         (DIVERGED, True, None, "diverged"),
     ],
