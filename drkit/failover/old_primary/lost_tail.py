@@ -64,7 +64,8 @@ def _removed(partition: PartitionExport) -> int:
 def gone_of(context: Context, tails: Iterable[PartitionDivergence]) -> dict[str, Gone]:
     """What the old primary has no more, by topic, as COMPARE has found it; from the loaded state.
 
-    After a switchover nothing is: it ended when everything was copied.
+    After a switchover nothing is: it ended when everything was copied. What an aborted return had decided and
+    not done is to be decided again.
 
     :param tails: its partitions that diverge
     """
@@ -74,7 +75,7 @@ def gone_of(context: Context, tails: Iterable[PartitionDivergence]) -> dict[str,
     decided = {
         name
         for name, record in context.state.all(UnreplayedRecord).items()
-        if record.run_id != context.run_id or record.ended in _APPENDED
+        if record.ended in _APPENDED or (record.ended is not None and record.run_id != context.run_id)
     }
     found = {}
     for topic in (t for t in context.scope.topics if not roles[t].planned):

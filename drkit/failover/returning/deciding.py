@@ -107,7 +107,7 @@ class DecideStep:
             return StepResult({"topics": {}})
         expiring = refuse_replays(context, chosen, lost)
         reason, by = context.request.reason, person()
-        left = left_notes(context, chosen)
+        left = left_notes(context, (t for t in chosen if t not in lost or not lost[t].exported))
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
             note_decided(context, lost, chosen, by)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from shlex import quote
 from typing import Any, Final
 
 from drkit.counted import first_of
-from drkit.failover.checks.decision import person
 from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
@@ -19,7 +17,6 @@ from drkit.failover.old_primary.lost_tail import decided_earlier
 from drkit.failover.returning.exporting import EXPORT, tails_of
 from drkit.failover.returning.keep_gates import refuse_copied_back
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
-from drkit.flow_state.unreplayed import UnreplayedEnd
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
@@ -119,9 +116,9 @@ def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
 
 
 def note_unreplayed(context: Context) -> list[str]:
-    """Note records that an aborted run has destroyed: it was to append them, or has discarded them.
+    """Note records that an aborted run has destroyed and was to append. Repeated, it notes the same.
 
-    Repeated, it notes the same.
+    Those that it has discarded are in its export: the next return decides about them, too.
 
     :returns: what is left to do, by command
     :raises DrkitError: the state cannot be written
@@ -141,9 +138,6 @@ def note_unreplayed(context: Context) -> list[str]:
             _note(context, topic, disposition)
         if names:
             found.append(to_replay(context.result(StepName.EXPORT)["manifest"], names, option))
-    for topic, decision in sorted(chosen.items()):
-        if decision["disposition"] == Disposition.DISCARD and effect_of(topic) in emptied and topic in own:
-            _note(context, topic, Disposition.DISCARD)
     return found
 
 
@@ -159,10 +153,6 @@ def _note(context: Context, topic: str, disposition: Disposition) -> None:
             sha256=exported["sha256"],
             disposition=disposition.value,
         )
-        if disposition is Disposition.DISCARD:
-            reason = str(context.result(StepName.DECIDE).get("reason") or "") or None
-            ended, at_ms = UnreplayedEnd.GIVEN_UP.value, context.wall()
-            record = replace(record, ended=ended, ended_ms=at_ms, by=person(), reason=reason)
         context.state.put(record, name)
 
 

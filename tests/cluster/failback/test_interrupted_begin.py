@@ -12,11 +12,13 @@ from drkit.errors import Failed
 from drkit.failover.core.machine import StepName
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.returning import begin
+from drkit.failover.returning.deciding import Undecided
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.failback.crossed import contents
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary
 from tests.support.failover.command import drkit
@@ -35,6 +37,8 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
         "aborted": Case(tail=0, settings=KEPT_A_DAY),
         "asked": Case(tail=0, method="rebuild", settings=KEPT_A_DAY),
         "emptied": Case("replay", tail=6, settings=KEPT_A_DAY),
+        "thrown": Case("discard", tail=6, settings=KEPT_A_DAY),
+        "appended": Case("replay", tail=6, settings=KEPT_A_DAY),
     }
     found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, cases)
     found.die()
@@ -44,7 +48,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 
 @pytest.mark.wide
 def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary, tmp_path: Path) -> None:
-    resumed, aborted, asked, emptied = home.topics
+    resumed, aborted, asked, emptied, thrown, appended = home.topics
     _broken_off(home, tmp_path, resumed, "release")
     with home.side.desk() as desk:
         assert desk.resume(home.request(tmp_path, [resumed]))["state"] == "done"
@@ -77,9 +81,33 @@ def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary,
     assert incomplete is None
     assert (tail.manifest, tail.sha256) == (saved["manifest"], saved["sha256"])
     assert _retention(home, emptied) == DAY
+    for topic in (thrown, appended):
+        _is_decided_again(home, tmp_path / topic, topic)
     home.turned()
     home.copied_back()
     assert home.same_on_both() > 100
+
+
+def _is_decided_again(home: DeadPrimary, folder: Path, topic: str) -> None:
+    """What an aborted return has emptied, and was to append or to discard, is for the next one to decide."""
+    _broken_off(home, folder, topic, "seed")
+    saved = home.side.run_log().results[StepName.EXPORT]["evidence"]["manifest"]
+    assert f"the export stays: {saved}; the next return decides" in " ".join(_aborted(home)["next"])
+    request = home.request(folder / "again", [topic])
+    with home.side.desk() as desk:
+        with pytest.raises(Undecided) as caught:
+            desk.begin_return(request._replace(dispositions={}), topics=[topic])
+        number = sum(map(len, home.tails[topic].values()))
+        assert caught.value.topics == {topic: number}
+        again = request._replace(dispositions={topic: "quarantine"})
+        report = desk.begin_return(again, topics=[topic])
+    assert report["state"] == "done"
+    [notes] = [s["notes"] for s in report["steps"] if s["step"] == StepName.DECIDE]
+    assert not any("not replayed" in note for note in notes), notes
+    apart = home.side.records(home.side.target, f"{topic}.divergent.{home.term}")
+    assert {p: contents(r) for p, r in apart.items() if r} == {
+        p: contents(records) for p, records in home.tails[topic].items()
+    }
 
 
 def _says_who_deleted(home: DeadPrimary, topic: str) -> None:

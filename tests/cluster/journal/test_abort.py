@@ -144,7 +144,7 @@ def test_positions_that_were_written_are_rolled_back(stage: Stage):
     replicator.send_signal(signal.SIGSTOP)
     try:
         world.commit(world.source, group, {at: o + 1 for at, o in stage.middle(topic).items()})
-        begun = stage.at(StepName.COMMIT_OFFSETS, EntryKind.INTENT).entry
+        begun = int(stage.at(StepName.COMMIT_OFFSETS, EntryKind.INTENT).entry)
         assert stage.run(Kill(begun + 2, "after")).killed
         assert [e.effect for e in world.run_log().entries[begun + 1 :]] == [f"groups from {group}"] * 2
         assert kept(world, group) == {at: o + 1 for at, o in before.items()}

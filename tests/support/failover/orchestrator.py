@@ -31,7 +31,8 @@ _ROOT = Path(__file__).parents[3]
 class Kill(NamedTuple):
     """Where an orchestrator dies: at which entry that it writes, and when."""
 
-    entry: int
+    entry: int | str
+    """Its number, or its step, effect and kind: entries before it may be more or fewer."""
     when: str
     """``before`` it is written anywhere, when it is in the ``file`` only, or ``after`` it is
     everywhere.
@@ -51,19 +52,20 @@ class MortalJournal(Journal):
         return super()._holder() | ({"host": "another-machine"} if self.elsewhere else {})
 
     def _to_file(self, entry: JournalEntry) -> None:
-        self._may_die("before")
+        self._may_die("before", entry)
         super()._to_file(entry)
-        self._may_die("file")
+        self._may_die("file", entry)
 
     def _to_topic(self, entry: JournalEntry) -> None:
         super()._to_topic(entry)
-        self._may_die("after")
+        self._may_die("after", entry)
         MortalJournal.written += 1
 
-    def _may_die(self, when: str) -> None:
-        if Kill(self.written, when) == self.kill:
+    def _may_die(self, when: str, entry: JournalEntry) -> None:
+        here = Kill(self.written, when), Kill(f"{entry.step} {entry.effect} {entry.kind}", when)
+        if self.kill in here:
             os.kill(os.getpid(), signal.SIGKILL)
-        if Kill(self.written, when) == self.freeze:
+        if self.freeze in here:
             os.kill(os.getpid(), signal.SIGSTOP)
 
 

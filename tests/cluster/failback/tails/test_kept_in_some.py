@@ -88,9 +88,7 @@ def _is_asked_after_it_has_begun(stage: KilledReturns, person: Typist, first: st
     """A client has sent a record of the tail again before the first of it was appended."""
     home = stage.home
     stage.begun(first)
-    names = [(e.step, e.effect.replace(first, ""), e.kind) for e in home.side.run_log().entries]
-    where = names.index((StepName.BEGIN, "append ", EntryKind.INTENT))
-    assert stage.begun(topic, Kill(where, "after"))
+    assert stage.begun(topic, Kill(f"{StepName.BEGIN} append {topic} {EntryKind.INTENT}", "after"))
     assert home.side.run_log().effects[StepName.BEGIN][f"append {topic}"]["result"] is None
     out, (partition, log) = producer(home.side.target), next(iter(home.tails[topic].items()))
     put(out, topic, log[0].value, log[0].key, partition=partition, headers=list(log[0].headers))

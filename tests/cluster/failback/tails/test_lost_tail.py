@@ -102,11 +102,9 @@ def test_a_tail_that_is_kept_and_lost_on_the_way_is_refused(stage: KilledReturns
     home, side = stage.home, stage.home.side
     whole, killed, appended = home.topics
     assert not stage.begun(whole)
-    names = [(e.step, e.effect.replace(whole, ""), e.kind) for e in side.run_log().entries]
 
     # Killed right before it is appended; then somebody sets the old primary's retention.
-    where = names.index((StepName.BEGIN, "append ", EntryKind.INTENT))
-    assert stage.begun(killed, Kill(where, "after"))
+    assert stage.begun(killed, Kill(f"{StepName.BEGIN} append {killed} {EntryKind.INTENT}", "after"))
     assert not alter_topic_configs(Cluster.connect(side.source), {killed: {"retention.ms": "86400000"}})
     _lost(home, killed)
     with side.desk() as desk, pytest.raises(Refused, match="lost records of a tail that is to be kept"):
