@@ -122,11 +122,14 @@ def _lacking(each: Saved, topic_id: str, now: Mapping[int, PartitionDivergence])
 
 
 def _there(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> int:
-    """How many of the records of an export the old primary still has."""
-    has = _present(tail), tail.end
-    if tail.found in _OTHERS and (has, tail.records) != (tuple(span), records):
+    """How many of the records of an export the old primary still has, at least."""
+    present, end = _present(tail), tail.end
+    if tail.found in _OTHERS and ((present, end), tail.records) != (tuple(span), records):
         return 0
-    return tail.records
+    if present <= span[0] or end is None:
+        return tail.records
+    # Others may have been written behind those that were exported.
+    return max(0, tail.records - max(0, end - span[1]))
 
 
 def _present(tail: PartitionDivergence) -> int:

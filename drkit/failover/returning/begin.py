@@ -191,6 +191,8 @@ class BeginStep:
             refuse_risen(context, up_to)
         keep_guard(context, back, topics, GUARD + which)
         self._lift(context, topics, LIFT + which)
+        # Nobody but drkit may write from here on. Before the guard others may have, also while nothing ran.
+        look.unchanged(topics)
         look.whole(kept_at)
         self._may_copy(context, back, topics)
         return self._ended(context, topics)

@@ -46,8 +46,17 @@ class LastLook:
 
         :raises Refused: one takes writes, ends elsewhere, was recreated, or has an open transaction
         """
+        refuse_open(self._context, topics)
+        self.unchanged(topics)
+
+    def unchanged(self, topics: Collection[str]) -> None:
+        """Refuse topics of the old primary that have other records than COMPARE saw, by their ends.
+
+        What is emptied or created for a return ends where it did, or has no record.
+
+        :raises Refused: one ends elsewhere, was recreated, or has an open transaction
+        """
         context = self._context
-        refuse_open(context, topics)
         before = context.result(StepName.COMPARE)
         source = context.source(0.0)
         seen: tuple[dict[Any, Ends], dict[str, UUID]] = (
@@ -57,7 +66,7 @@ class LastLook:
         known = {at: end for at, end in before.get("ends", {}).items() if at.rpartition("-")[0] in topics}
         now = {str(at): e.end for at, e in ends.items()}
         wrong = [f"{at}: ended at {known.get(at)}, now at {now.get(at)}" for at in sorted({*known, *now})
-                 if known.get(at) != now.get(at)]  # fmt: skip
+                 if known.get(at, 0) != now.get(at)]  # fmt: skip
         wrong += [f"{at}: a transaction is open" for at, e in sorted(ends.items()) if e.held_offsets]
         old_ids = before.get("ids", {})
         wrong += [f"{t}: made anew" for t, i in sorted(ids.items()) if t in old_ids and old_ids[t] != str(i)]

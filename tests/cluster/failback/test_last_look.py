@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from drkit.errors import Refused
+from drkit.errors import Failed, Refused
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RunState, StepName
+from drkit.failover.fencing.methods import SizeFence
+from drkit.failover.returning.deciding import Undecided
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
@@ -32,7 +34,8 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
     primary = module_cluster("primary")
     pair = Pair(primary, target, tmp_path / "journal")
     cases = {
-        n: Case("discard", tail=6, settings={"retention.ms": DAY}) for n in ("grows", "commits", "altered")
+        n: Case("discard", tail=6, settings={"retention.ms": DAY})
+        for n in ("grows", "commits", "altered", "late")
     }
     found = DeadPrimary(pair, primary, cases)
     found.die()
@@ -44,13 +47,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 def test_nothing_is_emptied_that_is_not_as_it_was_decided(home: DeadPrimary, tmp_path: Path) -> None:
     """P41."""
     side = home.side
-    grows, commits, altered = home.topics
-
-    def a_record_more() -> None:
-        admin = Cluster.connect(side.source)
-        assert not alter_topic_configs(admin, {grows: {FENCE: "1048576"}})
-        fill(side.source, grows, 1, first=9000)
-        assert not alter_topic_configs(admin, {grows: {FENCE: "0"}})
+    grows, commits, altered, late = home.topics
 
     def a_commit() -> None:
         changed = {"cleanup.policy": "compact", "retention.bytes": "123456789"}
@@ -65,14 +62,45 @@ def test_nothing_is_emptied_that_is_not_as_it_was_decided(home: DeadPrimary, tmp
         file.chmod(0o600)
         file.write_bytes(content)
 
-    _held(home, tmp_path, grows, a_record_more, "has changed since it was compared")
+    _held(home, tmp_path, grows, lambda: _a_record_more(home, grows), "has changed since it was compared")
     left = _held(home, tmp_path, commits, a_commit, "has committed on the old primary since")
     assert f"set since it was held, and left so: {commits}: retention.bytes=123456789" in left[-1]
     assert f"may remove what only it has of {commits}" in left[-1]
     again = {"cleanup.policy": "delete", "retention.bytes": None}
     assert not alter_topic_configs(Cluster.connect(side.source), {commits: again})
     _held(home, tmp_path, altered, another_byte, "not what was written")
+    _written_before_the_guard(home, tmp_path, late)
     _comes_home(home, tmp_path)
+
+
+def _written_before_the_guard(home: DeadPrimary, folder: Path, topic: str) -> None:
+    """A run that dies after it has emptied a topic; somebody writes there before it is resumed."""
+
+    def dies(*_given: object) -> None:
+        raise Failed("it dies here", where="", evidence="", hint="")
+
+    request = home.request(folder / "late", [topic])
+    with home.side.desk() as desk, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SizeFence, "remove", dies)
+        with pytest.raises(Failed, match="it dies here"):
+            desk.begin_return(request, topics=[topic])
+    _a_record_more(home, topic)
+    with home.side.desk() as desk:
+        with pytest.raises(Refused, match="has changed since it was compared") as caught:
+            desk.resume(request)
+        assert "--abort" in caught.value.hint
+        assert desk.abort("for the test")["state"] == "aborted"
+    with home.side.desk() as desk, pytest.raises(Undecided) as asked:  # about that record, and the export
+        desk.begin_return(request._replace(dispositions={}), topics=[topic])
+    assert asked.value.topics == {topic: 1 + sum(map(len, home.tails[topic].values()))}
+
+
+def _a_record_more(home: DeadPrimary, topic: str) -> None:
+    """Somebody opens the old primary, and writes there."""
+    admin = Cluster.connect(home.side.source)
+    assert not alter_topic_configs(admin, {topic: {FENCE: "1048576"}})
+    fill(home.side.source, topic, 1, first=9000)
+    assert not alter_topic_configs(admin, {topic: {FENCE: "0"}})
 
 
 def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], None], why: str) -> list[str]:

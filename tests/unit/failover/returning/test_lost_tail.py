@@ -56,8 +56,20 @@ def lost(tail: PartitionDivergence | None, *exports: Saved, decided: tuple[str, 
         (None, 12),
         (TAIL._replace(records=0, found=DivergenceState.REGRESSED), 12),
         (TAIL._replace(records=11, found=DivergenceState.REGROWN), 12),
+        (ALL_GONE._replace(end=120, records=8), 12),
+        (PART_GONE._replace(end=115, records=8), 7),
+        (TAIL._replace(end=115, records=3, emptied=12), 12),
     ],
-    ids=["all", "its beginning", "it is as copied", "a disk", "other records are there"],
+    ids=[
+        "all",
+        "its beginning",
+        "it is as copied",
+        "a disk",
+        "other records are there",
+        "more came after all was gone",
+        "more came after its beginning was gone",
+        "more came after a return",
+    ],
 )
 def test_a_tail_that_is_gone_is_in_its_export(tail: PartitionDivergence | None, number: int) -> None:
     found = lost(tail, saved())
