@@ -15,6 +15,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, Refused, Usage
 from drkit.failover.checks.unreplayed import not_replayed
+from drkit.failover.checks.written import refusal, stopped
 from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.reverse import state_of
 from drkit.failover.journal.entries import RunLog
@@ -128,6 +129,18 @@ def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
         found = unreplayed(state.records, ways.topics or None) if state is not None else []
     if found:
         raise not_replayed(ways.there.name, found)
+
+
+def refuse_stopped(settings: Settings, ways: Ways) -> None:
+    """Refuse to wait for a copy that has stopped: another client has written to home since its return.
+
+    :raises Refused: it has
+    :raises DrkitError: the cluster does not answer
+    """
+    with state_of(settings, ways.back) as state:
+        found = stopped(state.records, ways.topics) if state is not None else {}
+    if found:
+        raise refusal(ways.back.name, ways.back.target, found)
 
 
 def nothing_to_do(ways: Ways) -> Refused:

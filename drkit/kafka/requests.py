@@ -23,6 +23,7 @@ LATEST = -1
 _NO_EPOCH = -1
 _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
+_NO_TOPIC = UUID(int=0)
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
 
 
@@ -40,6 +41,7 @@ class TopicMetadata(NamedTuple):
 
     error: int
     topic_id: UUID
+    """0: there is no such topic."""
     leaders: dict[int, PartitionLeader]
 
 
@@ -88,7 +90,7 @@ async def _metadata(
     return {
         t.name: TopicMetadata(
             t.error_code,
-            t.topic_id,
+            t.topic_id or _NO_TOPIC,
             {
                 p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch, tuple(p.replica_nodes))
                 for p in t.partitions

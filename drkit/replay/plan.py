@@ -161,7 +161,7 @@ async def plan_partition(
             refuse_repeats(flags, f"{to.at} on {side.alias}", same)
     records = _fitting(tail, to, flags, same or Same.CONTENT, side.alias)
     counts, cleaned = counted_tail(records, flags, commits), to.compacted and not whole
-    return PartitionPlan(tail, to, compared_to, flags, counts, seen, cleaned)
+    return PartitionPlan(tail, to, compared_to, flags, counts, seen, was_cleaned=cleaned)
 
 
 def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) -> ReplayProgress | None:

@@ -205,8 +205,7 @@ class ActiveSide:
                     else:
                         take(record)
             if out.next_source <= position:
-                raise Failed("a partition cannot be read", where=f"{at} on {self.alias}",
-                             evidence=f"no batch at offset {position}", hint=AGAIN)  # fmt: skip
+                raise _unreadable(at, self.alias, position)
             position = out.next_source
         return whole
 
@@ -238,6 +237,11 @@ def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
         return []
     found = (header for header, _ in split(batches) if header.producer_id in apart.ids)
     return [range(header.base_offset, header.next_offset) for header in found]
+
+
+def _unreadable(at: TopicPartition, alias: str, position: int) -> Failed:
+    evidence = f"no batch at offset {position}"
+    return Failed("a partition cannot be read", where=f"{at} on {alias}", evidence=evidence, hint=AGAIN)
 
 
 def removed(at: TopicPartition, alias: str, wanted: int, start: int) -> Refused:

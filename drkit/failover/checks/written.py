@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from drkit.counted import counted, first_of
@@ -12,6 +12,7 @@ from drkit.failover.loss.positions import ScopePositions
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import CutRecord, GenerationRecord
+from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Foreign
@@ -55,13 +56,12 @@ def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[T
     :param places: of the partitions, by their names on the source
     """
     own, turned = frozenset(on_record(context.state.records)), {at.topic for at in context.known.cuts}
-    seen = written_of(context.state.records).items()
     out = {}
     for at, place in places.items():
         theirs = [f for f in place.foreign if f.producer_id not in own]
         if at.topic in turned and theirs:
             out[at] = _text(theirs[0].base, theirs[0].producer_id)
-    return out | {at: _text(r.offset, r.producer_id) for at, r in seen if at.topic in context.scope.topics}
+    return out | stopped(context.state.records, context.scope.topics)
 
 
 def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refused:
@@ -74,6 +74,16 @@ def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refu
         hint="cut that client off; this version neither removes these records nor goes on behind them, see"
         " drkit explain failover-written-standby",
     )
+
+
+def stopped(state: FlowState, topics: Collection[str] = ()) -> dict[TopicPartition, str]:
+    """Return the partitions behind whose copy a flow has stopped, as is on record → what is known of it.
+
+    :param state: of the flow
+    :param topics: only these, by their names on its source; empty: all
+    """
+    seen = written_of(state).items()
+    return {at: _text(r.offset, r.producer_id) for at, r in seen if not topics or at.topic in topics}
 
 
 def refuse_written(context: Context, places: ScopePositions) -> None:

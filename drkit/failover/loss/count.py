@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted
@@ -14,7 +14,8 @@ from drkit.failover.loss.positions import ScopePositions
 from drkit.failover.loss.risk import held_text, held_total
 from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.records import SourceSeenRecord
-from drkit.kafka.raw import RawCluster
+from drkit.kafka import codes
+from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
@@ -78,9 +79,29 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     counted: dict[TopicPartition, Counted] = {}
     if gaps:
         counted = context.run(count_gaps, source, gaps, skip)
-    found = [_of_answering(at, p, counted.get(at), ends.get(at)) for at, p in sorted(places.items())]
+    silent = {at.topic for at, p in places.items() if isinstance(p, Unavailable) or p.source_end is None}
+    deleted = context.run(_deleted, source, silent) if silent else frozenset()
+    found = [
+        _of_deleted(at, p) if at.topic in deleted else _of_answering(at, p, counted.get(at), ends.get(at))
+        for at, p in sorted(places.items())
+    ]
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
     return found + [_of_added(at, e) for at, e in sorted(ends.items()) if at not in places]
+
+
+async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str]:
+    """Return those of some topics that no broker knows any more, while each of them answers.
+
+    For a topic that drkit may not see, brokers answer TOPIC_AUTHORIZATION_FAILED. One alone may be behind.
+    """
+    left = frozenset(topics)
+    for node in source.nodes():
+        try:
+            found = await metadata(source, sorted(left), node)
+        except RawError:  # this broker alone does not answer
+            return frozenset()
+        left = frozenset(t for t in left if found[t].error == codes.UNKNOWN_TOPIC_OR_PARTITION)
+    return left
 
 
 async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict[TopicPartition, Ends]:
@@ -139,6 +160,12 @@ def _of_answering(
         exact=counted.next_offset >= end,
     )
     return found.held(ends, place.frontier)
+
+
+def _of_deleted(at: TopicPartition, place: PartitionPosition | Unavailable) -> Lost:
+    """Nothing of a topic that was deleted on the source is lost by a failover: its copy has what is left."""
+    end = place.frontier if isinstance(place, PartitionPosition) else None
+    return Lost(*at, end, end, records=0, bytes=0, exact=True, reason="the topic is deleted on the source")
 
 
 def _of_added(at: TopicPartition, ends: Ends) -> Lost:

@@ -6,10 +6,12 @@ from collections.abc import Collection
 
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
+from drkit.failover.checks.written import refusal, stopped
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_flow, state_of
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.records import ReturnRecord, RoleRecord
+from drkit.model import TopicPartition
 
 
 def begun(context: Context) -> dict[str, str]:
@@ -51,6 +53,8 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
     others = sorted(name for name in waiting if topics and name not in topics)
     waiting = {name: role for name, role in waiting.items() if name not in others}
     flow = context.flow
+    if not waiting and (found := _stopped(context, topics)):
+        raise refusal(reverse_flow(context).name, flow.source, found)
     if not waiting and others:
         raise Refused(
             "there is nothing to make a standby of in the topics that were named",
@@ -76,6 +80,13 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
             " version cannot bring it home",
         )
     return {name: known[name][0] for name in waiting}
+
+
+def _stopped(context: Context, topics: Collection[str]) -> dict[TopicPartition, str]:
+    """The partitions to whose copies another client has written: the reverse flow copies them no more."""
+    with state_of(context.settings, reverse_flow(context)) as state:
+        names = {context.known.topics[t][0] for t in topics if t in context.known.topics}
+        return stopped(state.records, names) if state is not None else {}
 
 
 def unplanned(context: Context) -> dict[str, RoleRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.checks.written import refuse_written
 from drkit.failover.core.context import Context, StepProgress
@@ -62,7 +62,13 @@ class DrainStep:
             refuse_written(context, places)
         _refuse(context, loss, fenced=fenced)
         evidence: dict[str, Any] = {**loss}
+        deleted = sorted({p["topic"] for p in loss["partitions"] if p["reason"] and p["exact"]})
         notes = [loss["statement"]]
+        if deleted:
+            notes.append(
+                f"deleted on {context.flow.source}, and opened on {context.flow.target} as copied:"
+                f" {first_of(deleted)}"
+            )
         if context.request.planned:
             behind = wait_for_groups(context, deadline)
             evidence["groups_behind"] = behind

@@ -147,8 +147,11 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
         reason = f": {left.reason}" if left is not None and left.reason else ""
         return PairState.UNPROTECTED, f"{flow.name} has no copy of it{reason}"
     lag = flow.lags.get(side.name) if flow.lags is not None else None
-    # Without a lag this look asks only the other flow, or the source has no such topic any more.
-    state, why = (PairState.PROTECTED, "") if lag is None else _in_step(flow, lag, rpo_seconds)
+    if lag is not None:
+        state, why = _in_step(flow, lag, rpo_seconds)
+    else:  # this look asks only the other flow, or the source has no such topic any more
+        gone = f"{flow.source} has no such topic any more; its copy stays on {flow.target}"
+        state, why = PairState.PROTECTED, gone if flow.lags is not None else ""
     if is_return and lag is not None and lag.seconds is not None and state is PairState.UNPROTECTED:
         return PairState.RETURNING, f"{flow.target} is no failover target until all are"
     return state, why

@@ -15,6 +15,7 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.steps.drain import DrainStep
 from drkit.failover.steps.table import all_steps
+from drkit.failover.way_home import refuse_stopped, ways_of
 from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.client_config import confluent_config
@@ -109,6 +110,12 @@ def test_it_is_named_until_a_person_decides(pair: Pair) -> None:
         assert "unprotected" in codes
         assert ("returning_side_written" in codes) is (number == 0), "the flow that has stopped"
     assert SAID in _refused(side).what
+    with side.opposite.desk() as desk, pytest.raises(Refused, match=SAID):
+        desk.begin_return(RunRequest(clients_cut=CUT))  # not that everything is copied
+    ways = ways_of(side.settings, side.opposite.settings.flows[0])
+    with pytest.raises(Refused, match=SAID):
+        refuse_stopped(side.settings, ways)
+    refuse_stopped(side.settings, ways._replace(topics=frozenset([quiet])))
 
     ends = side.offsets(side.target, orders)
     side.stop_replicating()

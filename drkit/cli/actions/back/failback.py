@@ -32,6 +32,7 @@ from drkit.failover.way_home import (
     going_home,
     not_in_step,
     nothing_to_do,
+    refuse_stopped,
     refuse_unknown,
     refuse_unreplayed,
     situation,
@@ -251,6 +252,7 @@ class _WayHome:
                     put_back(self._settings, self._ways.there, self._topics or None)
                     return
                 told.show(pair, left)
+                refuse_stopped(self._settings, self._ways)
                 if monotonic() >= deadline or self._stop.wait(_LOOK_SECONDS):
                     break
         only = "".join(f" --topic {topic}" for topic in self._topics)

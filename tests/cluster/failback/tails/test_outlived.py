@@ -42,7 +42,7 @@ def home(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DeadPrimary
 @pytest.mark.wide
 @pytest.mark.timeout(600)
 def test_keys_that_were_deleted_stay_deleted(home: DeadPrimary, tmp_path: Path) -> None:
-    """P12. Settings that were changed and set back leave no trace but in the log."""
+    """Settings that were changed and set back leave no trace but in the log."""
     side, (forgets, knows, whole, tail) = home.side, home.topics
     home.fall()
     for topic in home.topics:

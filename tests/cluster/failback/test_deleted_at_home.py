@@ -1,0 +1,65 @@
+"""A topic that clients have deleted stays as a copy, and does not hold the others: over, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import delete_topics
+from drkit.model import TopicPartition
+from tests.support.failback.pair import CUT, Pair
+from tests.support.failover.command import drkit
+from tests.support.failover.settings_file import written
+from tests.support.failover.truth import values
+from tests.support.flows.produce import fill
+from tests.support.waiting import eventually
+
+CUT_OFF = ("--clients-cut", CUT, "--yes")
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(400)
+def test_a_deleted_topic_holds_nothing(pair: Pair, tmp_path: Path) -> None:
+    there, back = pair.now, pair.other
+    _, gone = topics = [there.name(name) for name in ("orders", "gone")]
+    for topic in topics:
+        there.create(there.source, topic, 2, {"retention.ms": "-1"})
+        fill(there.source, topic, 40)
+    group, at = there.name("readers"), TopicPartition(gone, 0)
+    there.commit(there.source, group, {at: 7})
+    there.replicate()
+    there.copied(topics, {group: None})
+    copied = {p: values(r) for p, r in there.records(there.target, gone).items()}
+    file = written(there, tmp_path)
+    over, home = ("--flow", there.settings.flows[0].name), ("--flow", back.settings.flows[0].name)
+
+    assert not delete_topics(Cluster.connect(there.source), [gone])
+    eventually(lambda: gone in _why(file, over, gone), 30, lambda: _why(file, over, gone))
+    said = drkit(file, "failover", *over, "--all", "--planned", *CUT_OFF)
+    assert said.code == 0, said.err
+    assert f"deleted on {there.source.alias}, and opened on {there.target.alias} as copied: {gone}" in str(
+        said.data
+    )
+    there.stop_replicating()
+    assert there.all_committed(group) == {at: 7}
+    said = drkit(file, "reprotect", *over, *CUT_OFF, "--reason", "a test")
+    assert said.code == 0, said.err
+    back.replicate()
+    back.copied(topics)
+    assert {p: values(r) for p, r in back.records(back.target, gone).items()} == copied
+
+    assert not delete_topics(Cluster.connect(back.source), [gone])
+    eventually(lambda: gone in _why(file, home, gone), 30, lambda: _why(file, home, gone))
+    said = drkit(file, "failover", *home, "--all", "--planned", *CUT_OFF)
+    assert said.code == 0, said.err
+    back.stop_replicating()
+    assert {p: values(r) for p, r in back.records(back.target, gone).items()} == copied
+
+
+def _why(file: Path, flow: tuple[str, str], topic: str) -> str:
+    [told] = drkit(file, "status", *flow).data["flows"]
+    [found] = [t for t in told["pair"]["topics"] if t["topic"] == topic]
+    why: str = found["why"]
+    return f"{topic}: {why}" if "no such topic any more" in why else why
