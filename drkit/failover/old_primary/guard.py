@@ -9,7 +9,7 @@ from drkit.counted import first_of
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.reverse import Reverse
+from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.fencing.acls import fence_acls, refusing_own
 from drkit.failover.fencing.methods import recorded_acls
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
@@ -68,6 +68,26 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
         outcome["guard"] = len(wanted)
 
 
+def fence_again(context: Context, topics: Collection[str]) -> list[str]:
+    """Record the guard of topics that do not return as the fence of the flow again; returns these topics.
+
+    A run that dies while the fence becomes the guard leaves both. Repeated, it changes nothing.
+
+    :param topics: by their names on the old primary
+    :raises DrkitError: the old primary does not answer, or refuses
+    """
+    with reverse(context) as back:
+        known = back.state.get(GuardAclsRecord)
+        mine = frozenset(a for a in known.acls if a.name in topics) if known is not None else frozenset()
+        if known is None or not mine:
+            return []
+        # On record twice rather than not at all.
+        context.state.put(FenceAclsRecord(recorded_acls(context.state) | mine))
+        _judge(context, create_acls(context.source_settings, sorted(mine)))
+        _record(back, known.acls - mine)
+    return sorted({a.name for a in mine})
+
+
 def _record(back: Reverse, acls: frozenset[Acl]) -> None:
     known = back.state.get(GuardAclsRecord)
     if known is None or known.acls != acls:
@@ -80,5 +100,6 @@ def _judge(context: Context, refused: dict[Acl, DrkitError]) -> None:
             "the fence of the old primary could not become its guard",
             where=context.flow.source,
             evidence=first_of(f"{acl}: {error.evidence}" for acl, error in refused.items()),
-            hint="grant drkit's principal ALTER on the cluster, then: drkit reprotect --resume",
+            hint="grant drkit's principal ALTER on the cluster; then the same command again, with --resume"
+            " or --abort",
         )

@@ -20,7 +20,7 @@ from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
 from drkit.failover.old_primary.emptied import empty_topic, note_incomplete, refuse_risen
-from drkit.failover.old_primary.guard import GUARD, keep_guard
+from drkit.failover.old_primary.guard import GUARD, fence_again, keep_guard
 from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now
@@ -132,7 +132,7 @@ class BeginStep:
         if not context.result(self.name):
             others = self._ended(context, [t for t in context.scope.topics if t not in left])
         incomplete = [t for t in left if note_incomplete(context, t)]
-        fenced = self._fence_again(context, left)
+        fenced = sorted({*self._fence_again(context, left), *fence_again(context, left)})
         begun = len(context.scope.topics) - len(left)
         notes = [f"{counted(begun, 'topic')} begun, and copied on"] if begun else []
         notes += others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from confluent_kafka.admin import (
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.errors import Refused
+from drkit.errors import Failed, Refused
 from drkit.failover.core.request import RunRequest
+from drkit.failover.old_primary import guard
+from drkit.failover.returning.begin import BeginStep
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import delete_acls
@@ -32,6 +35,8 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
+from drkit.status.pair.model import PairTopic
+from drkit.status.paired import PairedCollector
 from drkit.topology.acls import Acl
 from tests.support.circles import in_soak, in_wide
 from tests.support.failback.pair import Pair, Side
@@ -167,6 +172,55 @@ def _comes_home(pair: Pair, rights: Rights, topic: str) -> None:
     assert any(str(eve) in note for note in opened["notes"]), opened
     assert {a for a in rights.has(0) if a.name == topic and a.principal == "User:eve"} == set()
     assert rights.acl(topic) in rights.has(0)
+
+
+@pytest.mark.wide
+def test_an_aborted_return_gives_the_fence_back(
+    locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path
+) -> None:
+    """It dies once the guard is made, or while it is: the fence is on record again."""
+    pair = Pair(*locked, tmp_path / "journal", user="drkit")
+    for side in (pair.now, pair.other):
+        side.failover_fields["fence"] = {"means": "acl", "canary": CANARY}
+    side, back, topic = pair.now, pair.other, pair.now.name("orders")
+    rights.tag = side.tag
+    try:
+        side.create(side.source, topic, 2, {"retention.ms": "-1"})
+        rights.give(0, rights.acl(topic, "WRITE"), rights.acl(topic))
+        app = as_app(locked[0], topic)
+        fill(side.source, topic, 50)
+        side.replicate()
+        side.copied([topic])
+        assert pair.switch()["state"] == "done"
+        fence = frozenset(a for a in _fence(side) if a.principal != "User:drkit")
+        for dies_in in ((BeginStep, "_may_copy"), (guard, "delete_acls")):
+            with side.desk() as desk, pytest.MonkeyPatch.context() as patch:
+                patch.setattr(*dies_in, _dies)
+                with pytest.raises(Failed, match="it dies here"):
+                    desk.begin_return(RunRequest())
+            assert _guard(back)
+            with side.desk() as desk:
+                assert desk.abort("for the test")["state"] == "aborted"
+            assert (_fence(side) >= fence, _guard(back)) == (True, frozenset())
+            assert app.write() == DENIED
+            [found] = _topics(side)
+            assert not found.alarms, found
+        assert pair.reprotect(cut="")["state"] == "done"
+        assert (app.write(), bool(_guard(pair.now)), _fence(side)) == (DENIED, True, frozenset())
+    finally:
+        pair.close()
+
+
+def _dies(*_given: object) -> None:
+    raise Failed("it dies here", where="", evidence="", hint="")
+
+
+def _topics(side: Side) -> tuple[PairTopic, ...]:
+    """What ``drkit status`` says of the pair."""
+    with closing(PairedCollector(side.settings, side.settings.flows[0], groups=False)) as collector:
+        pair = collector.look().pair
+    assert pair is not None
+    return pair.topics
 
 
 @pytest.mark.soak
