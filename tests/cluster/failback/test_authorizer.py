@@ -193,9 +193,9 @@ def test_an_aborted_return_gives_the_fence_back(
         side.copied([topic])
         assert pair.switch()["state"] == "done"
         fence = frozenset(a for a in _fence(side) if a.principal != "User:drkit")
-        for dies_in in ((BeginStep, "_may_copy"), (guard, "delete_acls")):
+        for where, name in ((BeginStep, "_may_copy"), (guard, "delete_acls")):
             with side.desk() as desk, pytest.MonkeyPatch.context() as patch:
-                patch.setattr(*dies_in, _dies)
+                patch.setattr(where, name, _dies)
                 with pytest.raises(Failed, match="it dies here"):
                     desk.begin_return(RunRequest())
             assert _guard(back)
