@@ -25,6 +25,7 @@ from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now
 from drkit.failover.returning.deciding import decided
+from drkit.failover.returning.keep_gates import refuse_compacted
 from drkit.failover.returning.keeping import AppendedTail, append_kept, roll_back_kept_tails
 from drkit.failover.returning.last_look import LastLook
 from drkit.failover.returning.replays import note_unreplayed
@@ -183,6 +184,7 @@ class BeginStep:
             kept: dict[TopicPartition, AppendedTail] = {}
             if kept_at:
                 [topic] = topics
+                refuse_compacted(context, topics)
                 look.saved(topic)
                 look.whole(kept_at)
                 kept = append_kept(context, topic)

@@ -11,7 +11,7 @@ from drkit.export.hole import HoleKind
 from drkit.failover.core.again import again
 from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.tails import Unsound
@@ -46,7 +46,7 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
             evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
             hint=f"{again(context, f'--disposition {others[0]}=replay')}; or --method {others[0]}=rebuild",
         )
-    _refuse_compacted(context, topics)
+    refuse_compacted(context, topics)
     _refuse_unfinished(context, kept)
 
 
@@ -84,8 +84,14 @@ def _why_not(unsound: Unsound) -> str:
     return ""
 
 
-def _refuse_compacted(context: Context, topics: Collection[str]) -> None:
-    """Refuse compacted topics: with the same records in another order another value of a key wins."""
+def refuse_compacted(context: Context, topics: Collection[str]) -> None:
+    """Refuse compacted topics: with the same records in another order another value of a key wins.
+
+    A topic may become one while the return is held; what was decided is not decided again then.
+
+    :param topics: by their names on the old primary
+    :raises Refused: there is one
+    """
     names = {context.scope.topics[t]: t for t in topics}
     policies = topic_configs(context.target_admin(), names)
     wrong = {names[t] for t, c in policies.items() if is_compacted(c)}
@@ -97,8 +103,16 @@ def _refuse_compacted(context: Context, topics: Collection[str]) -> None:
             "a tail of a compacted topic cannot be kept: each side would have another newest value of a key",
             where=context.flow.source,
             evidence=first_of(sorted(wrong)),
-            hint=again(context, f"--method {min(wrong)}=rebuild"),
+            hint=_with_rebuild(context, min(wrong)),
         )
+
+
+def _with_rebuild(context: Context, topic: str) -> str:
+    """The command that empties a topic instead: of this run, or of the next one where it is decided."""
+    options = f"--method {topic}=rebuild"
+    if not context.result(StepName.DECIDE):
+        return again(context, options)
+    return f"{RETURN.command} --abort; then {RETURN.command} {options} --disposition {topic}=replay"
 
 
 def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> None:
