@@ -6,17 +6,18 @@ A run that can still be aborted owns its fence. This module then changes nothing
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from drkit import observe
 from drkit.counted import counted
-from drkit.errors import ConfigError, DrkitError, Refused
+from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.fencing.choosing import canary_rights
 from drkit.failover.fencing.lift import lift_fences
-from drkit.failover.fencing.methods import ACL, SIZE, canary_rights, recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import Proof, prove, worth_of
 from drkit.failover.fencing.writable import WRITABLE, code_name
 from drkit.failover.journal.journal import NoJournal
@@ -29,6 +30,7 @@ from drkit.flow_state.records import PendingFence, PendingLift
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
+_BOTH: Final = f"{ACL}, {SIZE}"
 
 
 class TopicFence(NamedTuple):
@@ -36,7 +38,7 @@ class TopicFence(NamedTuple):
 
     topic: str
     fence: str
-    """``acl``, ``max.message.bytes``, ``owed`` for a pending fence, or empty: drkit knows of none."""
+    """``acl``, ``max.message.bytes``, both, ``owed`` for a pending fence, or empty: drkit knows of none."""
     takes_writes: str
     """The canary's latest result: ``no``, ``yes`` with the partitions, or why it is unknown."""
     promoted: bool
@@ -87,7 +89,8 @@ def shown(service: FailoverService) -> Fences:
     owed = set(pending.topics) if pending is not None else set()
     promoted = promoted_of(context.state.records) & context.known.topics.keys()
     # A pending fence overrides a recorded one: the recorded fence may have been removed since.
-    kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE) | {a.name: ACL for a in acls}
+    kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE)
+    kinds |= {name: _BOTH if name in sizes else ACL for name in {a.name for a in acls}}
     kinds |= dict.fromkeys(owed, _OWED)
     unanswered = "" if context.source() is not None else context.source_error
     answers = {} if unanswered else _asked(context, sorted(kinds))
@@ -245,7 +248,9 @@ def _asked(context: Context, topics: list[str]) -> dict[str, str]:
     canary = context.settings.failover.fence.canary
     settings = context.source_settings
     try:
-        rights = canary_rights(settings, context.state, canary) if topics else None
+        rights = None
+        with suppress(NotAuthorized):  # what the canary is worth is unknown then; what it is told is not
+            rights = canary_rights(settings, context.state, canary) if topics else None
         if rights is not None:
             worth_of(settings, canary, topics, rights)
         proof = prove(settings, canary, topics) if topics else Proof({}, (), {})

@@ -11,9 +11,8 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from drkit.config import ClusterSettings
-from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
+from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.fencing.acls import bare_topics, fence_acls, refusing_own
-from drkit.failover.fencing.proof import Rights, Worth, worth_of
 from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, StateRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
@@ -47,6 +46,8 @@ class FenceMethod(Protocol):
     name: str
     holds_markers: bool
     """Whether the fence also blocks transaction markers."""
+    stands_in: str
+    """Why it stands in for a fence by ACL that could not be chosen; empty: it does not."""
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         """Return what :meth:`apply` would create now, as plain data, enough to remove it."""
@@ -66,6 +67,7 @@ class AclFence:
 
     name = ACL
     holds_markers = False
+    stands_in = ""
 
     def __init__(self, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> None:
         self._settings, self._state, self._spare = settings, state, spare_own
@@ -136,13 +138,16 @@ class AclFence:
 
 
 class SizeFence:
-    """Topics accept no record (``max.message.bytes`` = 0), including drkit's own and transaction markers."""
+    """Topics accept no record (``max.message.bytes`` = 0), including drkit's own and transaction markers.
+
+    :param stands_in: see :class:`FenceMethod`
+    """
 
     name = SIZE
     holds_markers = True
 
-    def __init__(self, settings: ClusterSettings, state: StateTopic) -> None:
-        self._settings, self._state = settings, state
+    def __init__(self, settings: ClusterSettings, state: StateTopic, stands_in: str = "") -> None:
+        self._settings, self._state, self.stands_in = settings, state, stands_in
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         """See :class:`FenceMethod`."""
@@ -230,45 +235,6 @@ def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: s
             evidence=some,
             hint="grant drkit's principal ALTER on the cluster and ALTER_CONFIGS on the topics",
         )
-
-
-def choose(
-    wanted: str,
-    settings: ClusterSettings,
-    state: StateTopic,
-    *,
-    canary: Mapping[str, str],
-    topics: Collection[str] = (),
-) -> FenceMethod | None:
-    """Return the means that the settings name; None for "none".
-
-    :param canary: client properties of the ordinary producer that proves the fence; empty: drkit's own
-    :param topics: the topics to fence: "auto" uses ACLs only if they certainly grant access to no other
-        principal and refuse the canary
-    :raises Refused: the canary can prove nothing
-    :raises DrkitError: the cluster does not answer
-    """
-    rights = canary_rights(settings, state, canary)
-    passes = rights is not None and worth_of(settings, canary, topics, rights) is Worth.PASSES
-    if wanted == "auto":
-        serves = rights is not None and not passes
-        wanted = ACL if serves and _acls_serve(settings, topics) else SIZE
-    return by_name(wanted, settings, state, spare_own=bool(canary))
-
-
-def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
-    """Return what a cluster's authorizer decides by; None: no authorizer, or it does not show its ACLs."""
-    try:
-        existing = list_acls(settings).acls - recorded_acls(state)
-    except (NoAuthorizer, NotAuthorized):
-        return None
-    as_canary = settings.with_client(canary)
-    return Rights(existing, own_principals(as_canary), is_open(Cluster.connect(settings)))
-
-
-def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
-    existing = list_acls(settings).acls
-    return not bare_topics(topics, existing) or is_open(Cluster.connect(settings)) is not None
 
 
 def by_name(

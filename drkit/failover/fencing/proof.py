@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
+from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.failover.fencing.acls import may_write
 from drkit.failover.fencing.writable import WRITABLE, code_name, write_codes
@@ -23,6 +24,8 @@ from drkit.model import TopicPartition
 from drkit.topology.acls import Acl
 
 _REFUSED: Final = frozenset({MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED})
+BY_ACL: Final = frozenset({TOPIC_AUTHORIZATION_FAILED})
+"""The answer under a fence by ACL, also where the size refuses the record: the authorizer comes first."""
 _LET_IN: Final = frozenset({MESSAGE_TOO_LARGE, WRITABLE})
 """Answers of a broker whose authorizer has let the canary pass."""
 _PAUSE_SECONDS: Final = 0.05
@@ -44,6 +47,11 @@ class Proof(NamedTuple):
     def is_whole(self) -> bool:
         """Whether no partition takes anything."""
         return not self.open
+
+    @property
+    def places(self) -> str:
+        """The open partitions, in words."""
+        return first_of(f"{at}: {why}" for at, why in sorted(self.open.items()))
 
 
 class Worth(Enum):
@@ -120,10 +128,12 @@ def prove(
     topics: Collection[str],
     seconds: float = 0.0,
     clock: Seconds = monotonic,
+    refusals: Collection[int] = _REFUSED,
 ) -> Proof:
     """Ask every partition until all refuse or `seconds` have passed; return the last result. Appends nothing.
 
     :param canary: client properties of an ordinary producer; empty: drkit's own
+    :param refusals: the answers that count as refused
     :raises DrkitError: the canary cannot connect at all
     """
     with connections("canary", settings.with_client(canary)) as (cluster,):
@@ -131,13 +141,13 @@ def prove(
         loop.run(cluster.connect, _CONNECT_MS)
         deadline = clock() + seconds
         while True:
-            found = _asked(loop, cluster, topics)
+            found = _asked(loop, cluster, topics, refusals)
             if found.is_whole or clock() >= deadline:
                 return found
             loop.run(loop.sleep, _PAUSE_SECONDS)
 
 
-def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str]) -> Proof:
+def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str], refusals: Collection[int]) -> Proof:
     try:
         codes: dict[TopicPartition, int] = loop.run(_codes, cluster, topics)
         silent = [at for at, code in codes.items() if code == _NO_ANSWER]
@@ -147,7 +157,7 @@ def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str]) -> Pro
     alone = tuple(
         sorted(at for at in silent if at.topic in known and known[at.topic].leaders[at.partition].node < 0)
     )
-    refused = {at: code_name(code) for at, code in codes.items() if code in _REFUSED}
+    refused = {at: code_name(code) for at, code in codes.items() if code in refusals}
     rest = {at: code_name(c) for at, c in codes.items() if at not in refused and at not in alone}
     return Proof(refused, alone, rest)
 

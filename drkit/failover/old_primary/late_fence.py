@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepResult
-from drkit.failover.fencing.proof import Proof
+from drkit.failover.fencing.choosing import Wish
+from drkit.failover.fencing.methods import ACL, FenceMethod, SizeFence, recorded_sizes
+from drkit.failover.fencing.proof import BY_ACL, Proof, prove
 from drkit.failover.steps.fence import FenceStep
 
-_SHOWN: Final = 5
+_REPLACED: Final = "size replaced"
 BY_COMMAND: Final = "drkit fence pay"
 """What applies a pending fence without a return."""
 
@@ -26,24 +28,75 @@ class LateFence(FenceStep):
 
     def __init__(self, step: StepName = StepName.FENCE, command: str = BY_COMMAND) -> None:
         self._step, self._command = step, command
+        self._replaced: list[str] = []
 
     @property
     def name(self) -> StepName:
         """See :class:`drkit.failover.core.step.Step`."""
         return self._step
 
+    def run(self, context: Context) -> StepResult:
+        """See :class:`FenceStep`."""
+        self._replaced = []
+        done = super().run(context)
+        if not self._replaced:
+            return done
+        note = f"max.message.bytes is as before: an ACL fences {first_of(self._replaced)} now"
+        return StepResult(done.evidence, (*done.notes, note))
+
+    def replaces(self, context: Context) -> frozenset[str]:
+        """The topics whose fence by size :meth:`run` would take away, for it would fence them by ACL.
+
+        :raises Refused: as :meth:`run`
+        """
+        if not (standing := _by_size(context)):
+            return frozenset()
+        method = self.method(context)
+        return frozenset(standing) if method is not None and method.name == ACL else frozenset()
+
+    def _wish(self, context: Context) -> Wish:
+        """A return copies through the fence and can wait; what is paid outside one is needed now."""
+        how = context.settings.failover.fence
+        return Wish(how.means, how.canary, self._step is StepName.FENCE, self._command)
+
+    def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:
+        """The proof; a size that drkit has put up earlier goes where the ACLs alone are seen to refuse.
+
+        It may be of a moment in which drkit could not list the ACLs, and it refuses drkit's records, too.
+        """
+        proof, sizes = super()._proven(context, method, seconds), _by_size(context)
+        if method is None or method.name != ACL or not sizes or not proof.is_whole:
+            return proof
+        canary, topics = context.settings.failover.fence.canary, context.scope.topics
+        if not prove(context.source_settings, canary, topics, seconds, context.clock, BY_ACL).is_whole:
+            return proof
+        size = SizeFence(context.source_settings, context.state)
+        with context.effect(self.name, _REPLACED, sizes=sizes) as outcome:
+            size.remove({"sizes": sizes})
+            outcome["lifted"] = sorted(sizes)
+        proof = super()._proven(context, method, seconds)
+        if not proof.is_whole:
+            size.apply({"sizes": sizes})
+            return proof
+        self._replaced = sorted(sizes)
+        return proof
+
     def _silent(self, context: Context) -> StepResult:
         raise not_answering(context, self._command)
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
-        some = ", ".join(f"{at}: {why}" for at, why in sorted(proof.open.items())[:_SHOWN])
         raise Refused(
             f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
             where=context.flow.source,
-            evidence=some,
+            evidence=proof.places,
             hint="see means and canary in [failover.fence] (super users pass every ACL), then:"
             f" {self._command}",
         )
+
+
+def _by_size(context: Context) -> dict[str, str | None]:
+    """Topics of the scope that drkit has fenced by size, with what was set before."""
+    return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
 
 
 def not_answering(context: Context, command: str) -> ClusterUnreachable:

@@ -23,7 +23,7 @@ from drkit.failover.old_primary.emptied import empty_topic, note_incomplete, ref
 from drkit.failover.old_primary.guard import GUARD, fence_again, keep_guard
 from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.old_primary.missing import create_missing
-from drkit.failover.returning.contact import clients_cut, ends_now
+from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.keep_gates import refuse_compacted
 from drkit.failover.returning.keeping import AppendedTail, append_kept, roll_back_kept_tails
@@ -58,8 +58,8 @@ class BeginStep:
             for topic, decision in sorted(decided(context).items())
             if decision.keeps
         ]
-        if sizes := recorded_sizes(context.state).keys() & context.scope.topics.keys():
-            why = f"clients are kept off: {clients_cut(context)}"
+        if sizes := fenced_by_size(context):
+            why = f"clients are kept off: {clients_cut(context, sizes)}"
             lines.append(StepEffect(f"lift the fence of {counted(len(sizes), 'topic')}", flow.source, why))
         elif any(a.name in context.scope.topics for a in recorded_acls(context.state)):
             lines.append(

@@ -11,13 +11,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from drkit.counted import counted, first_of
-from drkit.errors import Refused
+from drkit.errors import NotAuthorized, Refused
 from drkit.failover.core.again import again
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.fencing.methods import recorded_sizes
+from drkit.failover.fencing.methods import SIZE, recorded_sizes
 from drkit.failover.fencing.proof import prove
 from drkit.failover.old_primary.hold import hold, release
 from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
@@ -25,6 +25,7 @@ from drkit.failover.old_primary.late_fence import LateFence, not_answering
 from drkit.failover.old_primary.readers import refuse_readers
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
 from drkit.failover.returning.tails import of_json
+from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
@@ -32,6 +33,7 @@ from drkit.status.lag.source import Ends, ends_of
 
 _BETWEEN_SECONDS: Final = 0.2
 """Between two looks at the ends."""
+_NO_AUTHORIZER: Final = "it has no authorizer"
 
 
 class ContactStep:
@@ -57,10 +59,10 @@ class ContactStep:
             lines.append(StepEffect(f"keep what {some} {'has' if len(lost) == 1 else 'have'}", alias,
                                     "its retention and its cleaner rest"))  # fmt: skip
             if not is_another(context):
-                lines += LateFence(self.name, again(context)).plan(_of(context, lost))
+                lines += _late_fence(context).plan(_of(context, lost))
         if switched := context.scope.topics.keys() - lost.keys():
             refuse_open(context, switched)
-        clients_cut(context)
+        clients_cut(context, fenced_by_size(context))
         if not context.request.evict_readers:
             refuse_readers(context, source, context.scope.topics, evict=False)
         some = counted(len(context.scope.topics), "topic")
@@ -83,7 +85,7 @@ class ContactStep:
             number = hold(context, lost)
             notes.append(f"nothing is removed from {counted(number, 'topic')} of {context.flow.source}")
         if lost:
-            notes += LateFence(self.name, again(context)).run(_of(context, lost)).notes
+            notes += _late_fence(context).run(_of(context, lost)).notes
         refusing = refuse_open(context, _existing(context, source))
         cut = clients_cut(context)
         refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
@@ -233,20 +235,55 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
     return len(proof.refused)
 
 
-def clients_cut(context: Context) -> str:
+def fenced_by_size(context: Context) -> list[str]:
+    """The topics whose fence by size stays after CONTACT, which may put up an ACL instead.
+
+    :raises Refused: which fence they get is unknown
+    """
+    sizes = recorded_sizes(context.state).keys() & context.scope.topics.keys()
+    lost = unplanned(context).keys() & sizes
+    if not lost or is_another(context):
+        return sorted(sizes)
+    return sorted(sizes - _late_fence(context).replaces(_of(context, lost)))
+
+
+def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
     """How clients are kept off topics whose fence refuses drkit's records, too; empty: an ACL does it.
 
+    :param by_size: the topics with such a fence; None: those on record
     :raises Refused: nothing would
     """
-    by_size = sorted(recorded_sizes(context.state).keys() & context.scope.topics.keys())
+    if by_size is None:
+        by_size = sorted(recorded_sizes(context.state).keys() & context.scope.topics.keys())
     roles = promoted(context)
     told = context.request.clients_cut or next((r.clients_cut for r in roles.values() if r.clients_cut), "")
     if by_size and not told:
+        cut = "cut clients off by other means (listener, DNS, network), then say how"
+        seen, late = _authorizer(context), unplanned(context).keys() & set(by_size)
+        if late and seen != _NO_AUTHORIZER:
+            cut = (
+                "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
+                f" and canary in [failover.fence]), then: {again(context)}; or {cut}"
+            )
         raise Refused(
             "the fence of the old primary refuses drkit, too, and nothing else keeps clients off",
             where=f"{context.flow.source}: {first_of(by_size)}",
-            evidence="it has no authorizer; its fence, max.message.bytes = 0, has to be lifted for the copy",
-            hint="cut clients off by other means (listener, DNS, network), then say how: drkit reprotect"
-            f" --flow '{context.flow.name}' --clients-cut \"HOW\"",
+            evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
+            hint=f"{cut}: drkit reprotect --flow '{context.flow.name}' --clients-cut \"HOW\"",
         )
     return told if by_size else ""
+
+
+def _authorizer(context: Context) -> str:
+    """What is seen of the old primary's authorizer."""
+    try:
+        list_acls(context.source_settings)
+    except NoAuthorizer:
+        return _NO_AUTHORIZER
+    except NotAuthorized:
+        return "it has an authorizer, whose ACLs drkit may not list"
+    return "it has an authorizer, but no ACL was proven to fence it"
+
+
+def _late_fence(context: Context) -> LateFence:
+    return LateFence(StepName.CONTACT, again(context))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drkit.counted import counted, first_of, verb
+from drkit.counted import counted, verb
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FenceEvidence
@@ -17,8 +17,9 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.emptying.durable import planned_wait, settle_emptied
 from drkit.failover.emptying.standing import put_back_interrupted
+from drkit.failover.fencing.choosing import Wish, choose
 from drkit.failover.fencing.lift import fenced, lift_fences
-from drkit.failover.fencing.methods import FenceMethod, SizeFence, choose
+from drkit.failover.fencing.methods import FenceMethod, SizeFence
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove
 from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
@@ -54,10 +55,10 @@ class FenceStep:
             if has_stop(context.settings.failover.fence):
                 return [StepEffect("have the site stop it", alias, context.source_error)]
             return [StepEffect("the fence stays pending", alias, f"{context.source_error}; {_LATER}")]
-        method = _method(context)
+        method = self.method(context)
         if method is None:
             return [StepEffect("look whether producers are refused", alias, 'means = "none"')]
-        why = f"proven by {canary_name(context.source_settings, context.settings.failover.fence.canary)}"
+        why = "; ".join(filter(None, (f"proven by {self._canary(context)}", method.stands_in)))
         fence = StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, why)
         policy = context.settings.failover.fence.open_transactions
         lines = [*planned_wait(context), *planned_record(context), fence]
@@ -101,7 +102,7 @@ class FenceStep:
             raise Failed("the old primary answers: it can be fenced now", where=alias, hint=_LATER)
         proof = self._proof(context, 0.0)
         if not proof.is_whole:
-            raise Failed("the old primary takes writes", where=alias, evidence=_places(proof), hint=_LATER)
+            raise Failed("the old primary takes writes", where=alias, evidence=proof.places, hint=_LATER)
         return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
 
     def undo(self, context: Context) -> StepResult:
@@ -127,10 +128,22 @@ class FenceStep:
 
     # -- a primary that answers ---------------------------------------------------------------------
 
+    def method(self, context: Context) -> FenceMethod | None:
+        """Return the fence that the source gets now; None: drkit puts up none. Raises DrkitError."""
+        return choose(self._wish(context), context.source_settings, context.state, context.scope.topics)
+
+    def _wish(self, context: Context) -> Wish:
+        """Only a switchover can wait until a person has granted what drkit lacks on the source."""
+        how = context.settings.failover.fence
+        return Wish(how.means, how.canary, not context.request.planned, "drkit failover --resume")
+
+    def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:  # noqa: ARG002
+        return self._proof(context, seconds)
+
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
         keep_earlier(context)
         try:
-            method = _method(context)
+            method = self.method(context)
         except Refused as error:  # the fence could be applied, but not proven
             if context.request.planned or not context.request.accept_data_loss:
                 raise
@@ -146,7 +159,7 @@ class FenceStep:
             with context.effect(self.name, method.name, **details) as outcome:
                 method.apply(details)
                 outcome["up"] = True
-        proof = self._proof(context, seconds)
+        proof = self._proven(context, method, seconds)
         if not proof.is_whole:
             return self._unproven(context, proof)
         resolved = resolver.run()
@@ -162,7 +175,7 @@ class FenceStep:
                 "without_leader": [str(at) for at in proof.without_leader], **resolved.to_json(),
             },
         }  # fmt: skip
-        return StepResult({**evidence}, tuple(_notes(context, how, proof, resolved)))
+        return StepResult({**evidence}, tuple(_notes(context, method, proof, resolved)))
 
     def _resolver(
         self, context: Context, source: RawCluster, method: FenceMethod | None, details: dict[str, Any]
@@ -200,13 +213,13 @@ class FenceStep:
             raise Refused(
                 f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
                 where=context.flow.source,
-                evidence=_places(proof),
+                evidence=proof.places,
                 hint="see means and canary in [failover.fence] (super users pass every ACL), then:"
                 " drkit failover --resume; or continue unfenced:"
                 ' drkit failover --resume --accept-data-loss "REASON"',
             )
         some = counted(len(proof.open), "partition")
-        why = f"{some} still {verb(len(proof.open), 'takes')} writes: {_places(proof)}"
+        why = f"{some} still {verb(len(proof.open), 'takes')} writes: {proof.places}"
         return self._owed(context, why, answered=True)
 
     def _proof(self, context: Context, seconds: float) -> Proof:
@@ -273,21 +286,14 @@ class FenceStep:
         )
 
 
-def _method(context: Context) -> FenceMethod | None:
-    how, source, topics = context.settings.failover.fence, context.source_settings, context.scope.topics
-    return choose(how.means, source, context.state, canary=how.canary, topics=topics)
-
-
-def _notes(context: Context, how: str, proof: Proof, resolved: Resolved) -> list[str]:
-    some = counted(len(proof.refused), "partition", "refuses")
+def _notes(context: Context, method: FenceMethod | None, proof: Proof, resolved: Resolved) -> list[str]:
+    some, how = counted(len(proof.refused), "partition", "refuses"), method.name if method else _ELSEWHERE
     notes = [f"{context.flow.source} is fenced by {how}: {some} the canary"]
+    if method and method.stands_in:
+        notes.append(f"not fenced by ACLs: {method.stands_in}; a return needs DESCRIBE on the cluster")
     if proof.without_leader:
         notes.append(f"{len(proof.without_leader)} partitions have no leader: they take no writes")
     return [*notes, *resolved.notes()]
-
-
-def _places(proof: Proof) -> str:
-    return first_of(f"{at}: {why}" for at, why in sorted(proof.open.items()))
 
 
 def _findings(found: list[Any]) -> str:

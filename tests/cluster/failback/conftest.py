@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from drkit.local.cluster import LocalCluster
+from tests.support.failback.locked import locked as locked
+from tests.support.failback.locked import rights as rights
 from tests.support.failback.pair import Pair
 from tests.support.failover.fixtures import orchestrators as orchestrators
 

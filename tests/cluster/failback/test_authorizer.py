@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
@@ -31,14 +27,14 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import delete_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.local.cluster import LocalCluster, start_together
-from drkit.local.spec import ClusterSpec
+from drkit.local.cluster import LocalCluster
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
 from drkit.status.pair.model import PairTopic
 from drkit.status.paired import PairedCollector
 from drkit.topology.acls import Acl
 from tests.support.circles import in_soak, in_wide
+from tests.support.failback.locked import allow
 from tests.support.failback.pair import Pair, Side
 from tests.support.failback.rounds import Rounds, is_whole
 from tests.support.failover.application import CANARY, App, as_app
@@ -46,7 +42,6 @@ from tests.support.failover.followers import Writer
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
 from tests.support.topic_sync.acl_world import World as Rights
-from tests.support.topic_sync.applied import acls_applied
 from tests.support.waiting import eventually
 
 DENIED = int(KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -54,47 +49,6 @@ CLIENT: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
     "sasl_username": "app", "sasl_password": "app-password",
 }  # fmt: skip
-_EVERYTHING = (
-    (ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.TRANSACTIONAL_ID, "*"),
-    (ResourceType.BROKER, "kafka-cluster"),
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def locked() -> Iterator[tuple[LocalCluster, LocalCluster]]:
-    both = [
-        LocalCluster(ClusterSpec(name, sasl=True, authorizer=True, mechanisms=("PLAIN",)))
-        for name in ("left", "right")
-    ]
-    start_together(*both)
-    yield both[0], both[1]
-    for cluster in both:
-        cluster.stop()
-
-
-@pytest.fixture
-def rights(locked: tuple[LocalCluster, LocalCluster]) -> Iterator[Rights]:
-    """drkit is no super user: it has rights on everything by ACLs."""
-    found = Rights(*locked)
-    for side in (0, 1):
-        _allow(found.admins[side].settings, "User:drkit", [(*what, AclOperation.ALL) for what in _EVERYTHING])
-    yield found
-    found.close()
-
-
-def _allow(
-    cluster: ClusterSettings, principal: str, what: list[tuple[ResourceType, str, AclOperation]]
-) -> None:
-    admin = AdminClient(confluent_config(cluster))
-    done = admin.create_acls(
-        [
-            AclBinding(kind, name, ResourcePatternType.LITERAL, principal, "*", do, AclPermissionType.ALLOW)
-            for kind, name, do in what
-        ]
-    )
-    for future in done.values():
-        future.result(30)
-    acls_applied(cluster)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +189,7 @@ def test_six_switchovers_under_load(
     rights.tag = pair.now.tag
     everywhere = [(ResourceType.GROUP, AclOperation.READ), (ResourceType.TRANSACTIONAL_ID, AclOperation.ALL)]
     for number in (0, 1):
-        _allow(rights.admins[number].settings, "User:app", [(kind, "*", do) for kind, do in everywhere])
+        allow(rights.admins[number].settings, "User:app", [(kind, "*", do) for kind, do in everywhere])
 
     def give(topics: list[str]) -> None:
         rights.give(0, *(acl for t in topics for acl in (rights.acl(t, "WRITE"), rights.acl(t))))

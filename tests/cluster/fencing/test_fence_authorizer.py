@@ -12,7 +12,8 @@ import pytest
 from drkit.errors import Refused
 from drkit.failover import pending_fences
 from drkit.failover.core.request import RunRequest
-from drkit.failover.fencing.methods import ACL, SIZE, AclFence, FenceMethod, choose
+from drkit.failover.fencing.choosing import AUTO, Wish, choose
+from drkit.failover.fencing.methods import ACL, SIZE, AclFence, FenceMethod
 from drkit.failover.fencing.proof import Proof, prove
 from drkit.failover.source_abort import abort_at_source
 from drkit.flow_state.records import FenceAclsRecord, PendingFence
@@ -85,12 +86,11 @@ def test_on_an_open_cluster_all_still_read_and_lifting_leaves_no_acl(worlds: Wor
     assert app.write() == 0
     with pytest.raises(Refused, match="open topics to readers"):
         AclFence(world.source.settings, world.state, spare_own=True).details([topic])
-    unknown = choose("auto", world.source.settings, world.state, canary=CANARY, topics=[topic])
-    assert unknown is not None
-    assert unknown.name == SIZE, "an ACL fence is not chosen by a guess"
+    unknown = choose(Wish(AUTO, CANARY), world.source.settings, world.state, [topic])
+    assert unknown is not None and unknown.name == SIZE, "an ACL fence is not chosen by a guess"  # noqa: PT018
 
     told = world.source.settings.model_copy(update={"allow_everyone_if_no_acl_found": True})
-    fence = choose("auto", told, world.state, canary=CANARY, topics=[topic])
+    fence = choose(Wish(AUTO, CANARY), told, world.state, [topic])
     assert fence is not None
     assert fence.name == ACL
     details = fence.details([topic])
@@ -154,7 +154,7 @@ def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
     source = world.source.settings
 
     def chosen() -> FenceMethod | None:
-        return choose("auto", source, world.state, canary=canary, topics=[topic])
+        return choose(Wish(AUTO, canary), source, world.state, [topic])
 
     eventually(lambda: as_app(shared.source, topic).write() == 0, what="writing")
     if not names:

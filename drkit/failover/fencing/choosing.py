@@ -1,0 +1,96 @@
+"""Which of the two fences a cluster gets: by what the settings name, and what its authorizer shows.
+
+An authorizer that hides its ACLs is not the same as none: which fence a return needs is unknown then. Only
+what cannot wait for a person is fenced by size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from drkit.config import ClusterSettings
+from drkit.errors import NotAuthorized, Refused
+from drkit.failover.fencing.acls import bare_topics
+from drkit.failover.fencing.methods import ACL, SIZE, FenceMethod, SizeFence, by_name, recorded_acls
+from drkit.failover.fencing.proof import Rights, Worth, worth_of
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principals
+from drkit.kafka.admin import Cluster
+
+AUTO: Final = "auto"
+_BY_ACLS: Final = frozenset({AUTO, ACL})
+"""Means that need to see the cluster's ACLs."""
+
+
+class Wish(NamedTuple):
+    """How a fence is to be chosen."""
+
+    means: str
+    """As ``means`` in [failover.fence]."""
+    canary: Mapping[str, str]
+    """Client properties of the ordinary producer that proves the fence; empty: drkit's own."""
+    guesses: bool = True
+    """Whether "auto" may take the size where the ACLs are hidden: at night a fence that drkit cannot copy
+    through is worth more than none."""
+    again: str = ""
+    """What a person types after a refusal."""
+
+
+def choose(
+    wish: Wish, settings: ClusterSettings, state: StateTopic, topics: Collection[str] = ()
+) -> FenceMethod | None:
+    """Return the means that the settings name; None for "none".
+
+    :param topics: the topics to fence: "auto" uses ACLs only if they certainly grant access to no other
+        principal and refuse the canary
+    :raises Refused: the canary can prove nothing; or the ACLs are hidden, and it may not be guessed
+    :raises DrkitError: the cluster does not answer
+    """
+    wanted, hidden = wish.means, ""
+    try:
+        rights = canary_rights(settings, state, wish.canary)
+    except NotAuthorized:
+        if wanted in _BY_ACLS and not wish.guesses:
+            raise hidden_acls(settings, wish.again) from None
+        rights, hidden = None, f"drkit may not list the ACLs of {settings.alias}"
+    passes = rights is not None and worth_of(settings, wish.canary, topics, rights) is Worth.PASSES
+    if wanted == AUTO:
+        if hidden:
+            return SizeFence(settings, state, hidden)
+        serves = rights is not None and not passes
+        wanted = ACL if serves and _acls_serve(settings, topics) else SIZE
+    return by_name(wanted, settings, state, spare_own=bool(wish.canary))
+
+
+def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
+    """Return what a cluster's authorizer decides by; None: it has no authorizer.
+
+    :raises NotAuthorized: it does not show its ACLs
+    """
+    try:
+        existing = list_acls(settings).acls - recorded_acls(state)
+    except NoAuthorizer:
+        return None
+    as_canary = settings.with_client(canary)
+    return Rights(existing, own_principals(as_canary), is_open(Cluster.connect(settings)))
+
+
+def hidden_acls(settings: ClusterSettings, again: str) -> Refused:
+    """The refusal where a fence or a guard has to be one of ACLs, or it is unknown whether it has to.
+
+    :param again: what a person types then
+    """
+    return Refused(
+        "drkit may not list the ACLs of the old primary: which fence keeps clients off, and lets drkit in, is"
+        " unknown",
+        where=settings.alias,
+        evidence="it has an authorizer, which refuses drkit's principal DESCRIBE on the cluster",
+        hint=f"grant drkit's principal DESCRIBE and ALTER on the cluster, then: {again}; or set"
+        f' means = "{SIZE}" in [failover.fence], with which a return needs --clients-cut',
+    )
+
+
+def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
+    existing = list_acls(settings).acls
+    return not bare_topics(topics, existing) or is_open(Cluster.connect(settings)) is not None
