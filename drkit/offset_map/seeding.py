@@ -212,7 +212,8 @@ def _records(
             "a copy does not end where its seed says",
             where=str(at),
             evidence=f"it ends at {look.end}, the seed at {seed.downstream}",
-            hint="find out who writes there and fence it, then make the seed again",
+            hint="find out who writes there, and stop it; only a new return compares and saves what it wrote:"
+            " drkit reprotect --abort, then begin again",
         )
     author = Author(new_nonce() >> 1, reign, look.leader_epoch)
     return [*parts(seed.segments, seed.downstream), seed.turn(to, state.history, author)]

@@ -225,11 +225,13 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
         return 0
     proof = prove(context.source_settings, canary, asked, 0.0, context.clock)
     if not proof.is_whole:
+        late = unplanned(context).keys() & {at.topic for at in proof.open}
+        fences = f", then: {again(context)}, which fences it again and looks at all of it" if late else ""
         raise Refused(
             f"the old primary cannot be a standby: {counted(len(proof.open), 'partition', 'takes')} writes",
             where=context.flow.source,
-            evidence=first_of(f"{at}: {why}" for at, why in sorted(proof.open.items())),
-            hint="find out who lifted its fence; what it took since: drkit divergence --flow"
+            evidence=proof.places,
+            hint=f"find out who lifted its fence{fences}; what it took since: drkit divergence --flow"
             f" '{context.flow.name}'",
         )
     return len(proof.refused)

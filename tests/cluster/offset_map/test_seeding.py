@@ -211,6 +211,7 @@ def test_a_copy_that_has_another_end_than_its_seed_is_refused(turning: Turning) 
     with pytest.raises(Refused) as refused:
         turning.write(seeds)
     assert "does not end where its seed says" in refused.value.what
+    assert "drkit reprotect --abort" in refused.value.hint, "nothing else leads out"
     assert not _written(flow), "also of the partitions that end there"
     assert turning.now.state.get(CutRecord, turning.topic) is None
 
