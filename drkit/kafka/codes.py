@@ -45,6 +45,7 @@ POLICY_VIOLATION: Final[int] = errors.PolicyViolationError.errno
 PRODUCER_FENCED: Final[int] = errors.ProducerFencedError.errno
 UNKNOWN_TOPIC_ID: Final[int] = errors.UnknownTopicIdError.errno
 INCONSISTENT_TOPIC_ID: Final[int] = errors.InconsistentTopicIdError.errno
+OPERATION_NOT_ATTEMPTED: Final[int] = errors.OperationNotAttemptedError.errno
 UNSTABLE_OFFSET_COMMIT: Final[int] = errors.UnstableOffsetCommitError.errno
 FETCH_SESSION_TOPIC_ID_ERROR: Final[int] = errors.FetchSessionTopicIdError.errno
 UNKNOWN_SERVER_ERROR: Final[int] = errors.UnknownError.errno

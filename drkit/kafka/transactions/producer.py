@@ -18,8 +18,16 @@ from kafka.protocol.producer.transaction import (
     InitProducerIdRequest,
 )
 
+from drkit.counted import first_of
 from drkit.errors import Failed, NotAuthorized
-from drkit.kafka.codes import CONCURRENT_TRANSACTIONS, COORDINATOR_MOVES, NOT_AUTHORIZED
+from drkit.kafka.codes import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_MOVES,
+    NOT_AUTHORIZED,
+    OPERATION_NOT_ATTEMPTED,
+    TOPIC_AUTHORIZATION_FAILED,
+    bare_name,
+)
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.model import TopicPartition
 
@@ -106,14 +114,24 @@ class Transactions:
                 v3_and_below_topics=[topic_of(name=t, partitions=p) for t, p in by_topic.items()],
             )
 
+        refused = set[str]()
+
         def codes(answer: Any) -> list[int]:
-            return [
-                p.partition_error_code
+            found = [
+                (p.partition_error_code, t.name)
                 for t in answer.results_by_topic_v3_and_below
                 for p in t.results_by_partition
             ]
+            refused.update(topic for code, topic in found if code == TOPIC_AUTHORIZATION_FAILED)
+            # Where one partition is refused the others are not tried; they say nothing of why.
+            return sorted((code for code, _ in found), key=OPERATION_NOT_ATTEMPTED.__eq__)
 
-        await self._ask(request, codes, "AddPartitionsToTxn")
+        try:
+            await self._ask(request, codes, "AddPartitionsToTxn")
+        except NotAuthorized as error:
+            if refused:
+                raise self._may_not_write(refused) from error
+            raise
 
     async def end(self, *, commit: bool) -> None:
         """Commit or abort; markers are written after the answer."""
@@ -127,6 +145,17 @@ class Transactions:
             ),
             lambda a: [a.error_code],
             "EndTxn",
+        )
+
+    def _may_not_write(self, topics: Iterable[str]) -> NotAuthorized:
+        some = first_of(sorted(topics))
+        return NotAuthorized(
+            f"drkit may not write to {some} on {self.cluster.alias}",
+            where=self.cluster.alias,
+            evidence=f"{bare_name(TOPIC_AUTHORIZATION_FAILED)} for {some}, asked as the transactional id"
+            f" {self.transactional_id}",
+            hint="grant drkit's principal WRITE on the topic; a DENY on it, also of User:*, wins over every"
+            " ALLOW: remove it, or let it name others",
         )
 
     async def _find(self) -> int:
