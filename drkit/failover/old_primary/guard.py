@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from drkit.counted import first_of
-from drkit.errors import DrkitError, Failed, Refused
+from drkit.errors import DrkitError, Failed, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse, reverse
@@ -14,10 +14,39 @@ from drkit.failover.fencing.acls import fence_acls, refusing_own
 from drkit.failover.fencing.methods import recorded_acls
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.kafka.access.acls import create_acls, delete_acls, is_open, list_acls, own_principals
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource, missing
 from drkit.kafka.admin import Cluster
 from drkit.topology.acls import Acl, to_json
 
 GUARD: Final = "guard"
+
+
+class _Change(NamedTuple):
+    """What turns the fence of some topics into their guard."""
+
+    fence: frozenset[Acl]
+    """On record in the flow's state."""
+    guard: frozenset[Acl]
+    """On record in that of the reverse flow, of other topics, or of a try before."""
+    wanted: frozenset[Acl]
+    created: frozenset[Acl]
+    deleted: frozenset[Acl]
+    """The fence's ACLs that the guard has not; they may be gone already."""
+
+
+def refuse_unguarded(context: Context, back: Reverse, topics: Collection[str]) -> None:
+    """Refuse topics whose guard could not be put up. Looked at before anything is emptied; changes nothing.
+
+    :param topics: by their names on the old primary
+    :raises Refused: as :func:`keep_guard`, or drkit may not change ACLs
+    :raises DrkitError: the old primary does not answer
+    """
+    change = _change(context, back, topics)
+    if change is None or not (change.created or change.deleted):
+        return
+    alter = Need(Resource.CLUSTER, CLUSTER_NAME, OperationCode.ALTER, "make the fence its guard")
+    if missing(context.source_settings, [alter]):
+        raise _no_right(context, alter.operation)
 
 
 def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect: str) -> None:
@@ -27,19 +56,45 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
 
     :param topics: by their names on the old primary
     :param effect: its name in the journal
-    :raises Refused: the fence would refuse drkit itself, whose principal is not known
+    :raises Refused: the fence would refuse drkit itself, whose principal is not known; or it is hidden
     :raises DrkitError: the old primary does not answer, or refuses
     """
-    recorded = frozenset(a for a in recorded_acls(context.state) if a.name in topics)
-    if not recorded:
+    change = _change(context, back, topics)
+    if change is None:
         return
+    settings, fence, wanted = context.source_settings, change.fence, change.wanted
+    with context.effect(StepName.BEGIN, effect, guard=to_json(wanted), fence=to_json(fence)) as outcome:
+        # On record before it differs from the fence, so that the switchover back lifts all that may exist.
+        _record(back, change.guard | fence | wanted)
+        _judge(context, create_acls(settings, sorted(change.created)))
+        _judge(context, delete_acls(settings, sorted(change.deleted)))
+        _record(back, (change.guard - fence) | wanted)
+        left = recorded_acls(context.state) - fence
+        if left:
+            context.state.put(FenceAclsRecord(left))
+        else:
+            context.state.delete(FenceAclsRecord)
+        outcome["guard"] = len(wanted)
+
+
+def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change | None:
+    """What is to be changed; None: no ACL fences these topics.
+
+    :raises Refused: as :func:`keep_guard`
+    """
+    fence = frozenset(a for a in recorded_acls(context.state) if a.name in topics)
+    if not fence:
+        return None
     settings = context.source_settings
     _, writer = context.settings.task_sides(back.flow)
-    existing = list_acls(settings).acls
+    try:
+        existing = list_acls(settings).acls
+    except NotAuthorized as error:
+        raise _no_right(context, OperationCode.DESCRIBE) from error
     own = own_principals(settings, writer)
     known = back.state.get(GuardAclsRecord)
     guard = known.acls if known is not None else frozenset()
-    others = existing - recorded - guard
+    others = existing - fence - guard
     wanted = fence_acls(
         topics, others, is_open=bool(is_open(Cluster.connect(settings))), own=own, spare_own=True
     )
@@ -54,18 +109,16 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
             " principals instead of User:* or drkit's",
         )
     wanted = frozenset(wanted - others)
-    with context.effect(StepName.BEGIN, effect, guard=to_json(wanted), fence=to_json(recorded)) as outcome:
-        # On record before it differs from the fence, so that the switchover back lifts all that may exist.
-        _record(back, guard | recorded | wanted)
-        _judge(context, create_acls(settings, sorted(wanted - existing)))
-        _judge(context, delete_acls(settings, sorted(recorded - wanted)))
-        _record(back, (guard - recorded) | wanted)
-        left = recorded_acls(context.state) - recorded
-        if left:
-            context.state.put(FenceAclsRecord(left))
-        else:
-            context.state.delete(FenceAclsRecord)
-        outcome["guard"] = len(wanted)
+    return _Change(fence, guard, wanted, wanted - existing, fence - wanted)
+
+
+def _no_right(context: Context, operation: OperationCode) -> Refused:
+    return Refused(
+        "the fence of the old primary cannot become its guard: drkit may not list or change its ACLs",
+        where=context.flow.source,
+        evidence=f"drkit's principal has no {operation.name} on the cluster",
+        hint="grant drkit's principal DESCRIBE and ALTER on the cluster, then: drkit reprotect --resume",
+    )
 
 
 def fence_again(context: Context, topics: Collection[str]) -> list[str]:

@@ -20,7 +20,7 @@ from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
 from drkit.failover.old_primary.emptied import empty_topic, note_incomplete, refuse_risen
-from drkit.failover.old_primary.guard import GUARD, fence_again, keep_guard
+from drkit.failover.old_primary.guard import GUARD, fence_again, keep_guard, refuse_unguarded
 from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
@@ -175,6 +175,7 @@ class BeginStep:
             look.standing(topics)
             look.wanted(topics)
             refuse_removed(context, topics)
+            refuse_unguarded(context, back, topics)
             if any(at.topic in topics and m.empties for at, m in methods.items()):
                 [topic] = topics
                 look.destroyable(topic, {at: m for at, m in methods.items() if at.topic == topic})

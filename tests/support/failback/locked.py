@@ -23,9 +23,9 @@ from tests.support.topic_sync.acl_world import World as Rights
 from tests.support.topic_sync.applied import acls_applied
 
 DRKIT = "User:drkit"
-_CLUSTER = ResourceType.BROKER, "kafka-cluster"
+CLUSTER = ResourceType.BROKER, "kafka-cluster"
 _EVERYTHING = (
-    (ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.TRANSACTIONAL_ID, "*"), _CLUSTER,
+    (ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.TRANSACTIONAL_ID, "*"), CLUSTER,
 )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def allow(
 def take_cluster_rights(cluster: ClusterSettings) -> None:
     """Take away what drkit may do on the cluster itself, as listing its ACLs."""
     every = AclBindingFilter(
-        *_CLUSTER, ResourcePatternType.LITERAL, DRKIT, "*", AclOperation.ANY, AclPermissionType.ANY
+        *CLUSTER, ResourcePatternType.LITERAL, DRKIT, "*", AclOperation.ANY, AclPermissionType.ANY
     )
     admin = AdminClient(confluent_config(cluster))
     for future in admin.delete_acls([every]).values():
@@ -78,4 +78,4 @@ def take_cluster_rights(cluster: ClusterSettings) -> None:
 
 def give_cluster_rights(cluster: ClusterSettings) -> None:
     """Give them back."""
-    allow(cluster, DRKIT, [(*_CLUSTER, AclOperation.ALL)])
+    allow(cluster, DRKIT, [(*CLUSTER, AclOperation.ALL)])

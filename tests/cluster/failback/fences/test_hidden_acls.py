@@ -6,28 +6,41 @@ nobody has to give where the cluster has an authorizer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import AclOperation
 import pytest
 
-from drkit.errors import Refused
+from drkit.errors import DrkitError, Refused
 from drkit.failover import pending_fences
+from drkit.failover.core.context import StepProgress
+from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.locked import give_cluster_rights, take_cluster_rights
+from tests.support.failback.locked import (
+    CLUSTER,
+    DRKIT,
+    allow,
+    give_cluster_rights,
+    take_cluster_rights,
+)
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failback.tail import Case, DeadPrimary
 from tests.support.failover.application import CANARY, as_app
+from tests.support.failover.truth import values
 from tests.support.topic_sync.acl_world import World as Rights
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.wide
 DENIED = int(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+_NO_ALTER = (
+    AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.CREATE, AclOperation.IDEMPOTENT_WRITE,
+)  # fmt: skip
 Homes = Callable[..., DeadPrimary]
 
 
@@ -142,6 +155,48 @@ def test_a_size_stays_while_no_acl_is_proven_and_both_are_shown(
     assert report["state"] == "done", report
     assert _size(home, rights) is None
     assert as_app(home.primary, home.topics[0]).write() == DENIED
+
+
+@pytest.mark.parametrize(
+    ("canary", "left", "lacks", "again"),
+    [
+        (CANARY, (), "DESCRIBE", "may not list the ACLs"),
+        ({}, _NO_ALTER, "ALTER", "the fence could not be put up"),
+    ],
+    ids=["to list", "to change: drkit is fenced, too"],
+)
+def test_the_right_is_looked_at_before_anything_is_emptied(
+    homes: Homes, rights: Rights, tmp_path: Path,
+    canary: dict[str, str], left: Sequence[AclOperation], lacks: str, again: str,
+) -> None:  # fmt: skip
+    """Taken away after the export; the run goes on when it is back."""
+    home = homes(Case("replay", "rebuild", tail=6))
+    home.side.failover_fields["fence"] |= {"canary": canary}
+    home.die()
+    side, [topic], admin = home.side, home.topics, rights.admins[0].settings
+
+    def take(progress: StepProgress) -> None:
+        if progress.step is StepName.DECIDE:
+            take_cluster_rights(admin)
+            for operation in left:
+                allow(admin, DRKIT, [(*CLUSTER, operation)])
+
+    request, before = home.request(tmp_path / "saved", clients_cut=""), side.records(side.source, topic)
+    with side.desk(tell=take) as desk, pytest.raises(Refused, match="cannot become its guard") as refused:
+        desk.begin_return(request)
+    assert refused.value.evidence == f"drkit's principal has no {lacks} on the cluster"
+    assert "drkit reprotect --resume" in refused.value.hint
+    after = side.records(side.source, topic)
+    assert {p: values(r) for p, r in after.items()} == {p: values(r) for p, r in before.items()}
+    with side.desk() as desk, pytest.raises(DrkitError, match=again):
+        desk.resume(request)
+    give_cluster_rights(admin)
+    with side.desk() as desk:
+        assert desk.resume(request)["state"] == "done"
+    home.turned()
+    home.copied_back()
+    home.nothing_is_lost()
+    assert as_app(home.primary, topic).write() == DENIED
 
 
 def test_a_failover_at_night_fences_by_size_and_a_switchover_waits(
