@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from drkit.counted import counted
+from drkit.counted import counted, first_of
+from drkit.errors import DrkitError
 from drkit.failover.checks.against import PreconditionInput
 from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.survey import Survey, survey
@@ -10,6 +11,8 @@ from drkit.failover.checks.terms import refused_later
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.kafka.admin import Cluster
+from drkit.topic_sync.settings import follow_settings
 
 
 class LockStep:
@@ -64,7 +67,7 @@ class SnapshotStep:
         seen = survey(context)
         for _, refusal in refusals(question_of(context, seen)):
             raise refusal
-        return StepResult(seen.to_json(), tuple(_notes(seen)))
+        return StepResult(seen.to_json(), (*_notes(seen), *_settings_followed(context)))
 
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
@@ -73,6 +76,24 @@ class SnapshotStep:
     def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
         return StepResult()
+
+
+def _settings_followed(context: Context) -> list[str]:
+    """Bring the settings of the copies in step before a switchover; what could not be compared is said.
+
+    The topic sync compares them every minute. What a person has set since would be lost: from the opening on
+    the copy's own settings count, on both sides.
+    """
+    flow = context.flow
+    if not (context.request.planned and flow.sync_topic_configs) or context.source() is None:
+        return []
+    copied = {t: context.known.topics[t] for t in context.scope.topics if t in context.known.topics}
+    source, target = Cluster.connect(context.source_settings), context.target_admin()
+    try:
+        found = follow_settings(source, target, flow, context.state, copied)
+    except DrkitError as error:
+        return [f"settings changed since the last round of the topic sync are not copied: {error.in_short}"]
+    return [f"settings followed: {first_of(found)}"] if found else []
 
 
 def question_of(context: Context, seen: Survey) -> PreconditionInput:

@@ -1,4 +1,4 @@
-"""A topic that clients have deleted stays as a copy, and does not hold the others: over, and back."""
+"""What people change right before a switchover: they delete a topic, or set something on one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from drkit.config import ClusterSettings
+from drkit.failover.core.machine import StepName
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import delete_topics
+from drkit.kafka.topics import alter_topic_configs, delete_topics, topic_configs
 from drkit.model import TopicPartition
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.command import drkit
@@ -16,6 +18,7 @@ from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
 
+MINUTES = "600000000"
 CUT_OFF = ("--clients-cut", CUT, "--yes")
 
 
@@ -56,6 +59,32 @@ def test_a_deleted_topic_holds_nothing(pair: Pair, tmp_path: Path) -> None:
     assert said.code == 0, said.err
     back.stop_replicating()
     assert {p: values(r) for p, r in back.records(back.target, gone).items()} == copied
+
+
+@pytest.mark.wide
+def test_a_setting_of_the_last_minute_goes_with_the_clients(pair: Pair) -> None:
+    there, back, topic = pair.now, pair.other, pair.now.name("orders")
+    there.create(there.source, topic, 2, {"retention.ms": "-1", "segment.ms": "70000000"})
+    fill(there.source, topic, 40)
+    there.replicate()
+    there.copied([topic])
+    changed = {"retention.ms": MINUTES, "segment.ms": None, "max.message.bytes": "2000000"}
+    assert not alter_topic_configs(Cluster.connect(there.source), {topic: changed})
+    report = pair.switch()
+    [notes] = [step["notes"] for step in report["steps"] if step["step"] == StepName.SNAPSHOT]
+    assert any("settings followed" in note for note in notes), notes
+    expected = (MINUTES, None, "2000000")
+    assert _settings(there.target, topic) == expected
+    assert pair.reprotect()["state"] == "done"
+    back.replicate()
+    back.copied([topic])
+    assert _settings(there.source, topic) == expected, "they were not taken back"
+
+
+def _settings(cluster: ClusterSettings, topic: str) -> tuple[str | None, ...]:
+    found = topic_configs(Cluster.connect(cluster), [topic])[topic]
+    asked = [found[name] for name in ("retention.ms", "segment.ms", "max.message.bytes")]
+    return tuple(setting.value if setting.is_set_on_topic else None for setting in asked)
 
 
 def _why(file: Path, flow: tuple[str, str], topic: str) -> str:
