@@ -35,7 +35,7 @@ from drkit.flow_state.records import (
 from drkit.flow_state.unreplayed import unreplayed
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.kafka.requests import TopicMetadata, metadata_of_all
 
 _OF_A_TOPIC: Final[tuple[type[StateRecord], ...]] = (
     IncompleteRecord, HeldSettingsRecord, ConfigsRecord, GenerationRecord, RoleRecord,
@@ -127,15 +127,12 @@ def _context(service: FailoverService) -> Context:
 
 
 async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[str, list[TopicMetadata]]:
-    """What every broker says of some topics: one that has just started may not know the newest ones.
+    """What every broker says of some topics.
 
     :raises Failed: a broker does not say
     :raises RawError: a broker does not answer
     """
-    found: dict[str, list[TopicMetadata]] = {name: [] for name in names}
-    for node in sorted(cluster.nodes()):
-        for name, topic in (await metadata(cluster, names, node)).items():
-            found[name].append(topic)
+    found = await metadata_of_all(cluster, names)
     if unclear := sorted(_unclear(found)):
         raise Failed(
             f"whether {counted(len(unclear), 'topic')} exist is unknown",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -80,6 +80,15 @@ async def metadata(
 async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
     """The same of every topic that drkit's principal may see."""
     return await _metadata(cluster, None, None, 10_000)
+
+
+async def metadata_of_all(cluster: RawCluster, topics: Collection[str]) -> dict[str, list[TopicMetadata]]:
+    """What every broker says of some topics: one that has just started may be behind. Raises RawError."""
+    found: dict[str, list[TopicMetadata]] = {name: [] for name in topics}
+    for node in sorted(cluster.nodes()):
+        for name, topic in (await metadata(cluster, topics, node)).items():
+            found[name].append(topic)
+    return found
 
 
 async def _metadata(

@@ -16,7 +16,7 @@ from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import metadata, metadata_of_all
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import PartitionPosition
@@ -92,16 +92,14 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
 async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str]:
     """Return those of some topics that no broker knows any more, while each of them answers.
 
-    For a topic that drkit may not see, brokers answer TOPIC_AUTHORIZATION_FAILED. One alone may be behind.
+    For a topic that drkit may not see, brokers answer TOPIC_AUTHORIZATION_FAILED.
     """
-    left = frozenset(topics)
-    for node in source.nodes():
-        try:
-            found = await metadata(source, sorted(left), node)
-        except RawError:  # this broker alone does not answer
-            return frozenset()
-        left = frozenset(t for t in left if found[t].error == codes.UNKNOWN_TOPIC_OR_PARTITION)
-    return left
+    try:
+        found = await metadata_of_all(source, topics)
+    except RawError:  # one broker does not answer, the source may
+        return frozenset()
+    unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
+    return frozenset(name for name, told in found.items() if {t.error for t in told} == {unknown})
 
 
 async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict[TopicPartition, Ends]:
