@@ -198,3 +198,9 @@ def is_compacted(configs: Mapping[str, Setting]) -> bool:
     """Whether the topic is compacted (perhaps besides being trimmed)."""
     setting = configs.get("cleanup.policy")
     return setting is not None and "compact" in (setting.value or "")
+
+
+def is_expiring(configs: Mapping[str, Setting]) -> bool:
+    """Whether retention trims the topic (perhaps besides its being compacted)."""
+    setting = configs.get("cleanup.policy")
+    return setting is None or "delete" in (setting.value or "delete")

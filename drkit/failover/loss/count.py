@@ -25,6 +25,7 @@ from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, ends_of
 
 _SHOWN: Final = 3
+DELETED: Final = "deleted on the source"
 
 
 class Lost(NamedTuple):
@@ -69,9 +70,9 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
 
     :raises RawError: the source stopped answering
     """
+    seen = context.state.get(SourceSeenRecord)
+    noted = ends_from(seen) if seen else {}
     if source is None:
-        seen = context.state.get(SourceSeenRecord)
-        noted = ends_from(seen) if seen else {}
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
     skip = context.known.left_out
     ends: dict[TopicPartition, Ends] = context.run(_ends, source, {at.topic for at in places}, skip)
@@ -79,10 +80,14 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     counted: dict[TopicPartition, Counted] = {}
     if gaps:
         counted = context.run(count_gaps, source, gaps, skip)
-    silent = {at.topic for at, p in places.items() if isinstance(p, Unavailable) or p.source_end is None}
-    deleted = context.run(_deleted, source, silent) if silent else frozenset()
+    silent = {
+        at.topic for at, p in places.items() if isinstance(p, PartitionPosition) and p.source_end is None
+    }
+    deleted, planned = context.run(_deleted, source, silent), context.request.planned
     found = [
-        _of_deleted(at, p) if at.topic in deleted else _of_answering(at, p, counted.get(at), ends.get(at))
+        _of_deleted(at, p, noted.get(at), planned=planned)
+        if at.topic in deleted and isinstance(p, PartitionPosition)
+        else _of_answering(at, p, counted.get(at), ends.get(at))
         for at, p in sorted(places.items())
     ]
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
@@ -94,6 +99,8 @@ async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str
 
     For a topic that drkit may not see, brokers answer TOPIC_AUTHORIZATION_FAILED.
     """
+    if not topics:
+        return frozenset()
     try:
         found = await metadata_of_all(source, topics)
     except RawError:  # one broker does not answer, the source may
@@ -160,10 +167,21 @@ def _of_answering(
     return found.held(ends, place.frontier)
 
 
-def _of_deleted(at: TopicPartition, place: PartitionPosition | Unavailable) -> Lost:
-    """Nothing of a topic that was deleted on the source is lost by a failover: its copy has what is left."""
-    end = place.frontier if isinstance(place, PartitionPosition) else None
-    return Lost(*at, end, end, records=0, bytes=0, exact=True, reason="the topic is deleted on the source")
+def _of_deleted(at: TopicPartition, place: PartitionPosition, noted: Ends | None, *, planned: bool) -> Lost:
+    """What is lost of a topic that was deleted on the source: what was not copied by then.
+
+    Its copy has what is left. A switchover loses nothing more of it, and waiting brings nothing.
+
+    :param noted: the last ends that were seen of it; None: none were
+    """
+    start = place.frontier
+    left = None if noted is None else max(0, noted.end - (noted.start if start is None else start))
+    reason = DELETED
+    if left != 0:
+        reason += f", {'an unknown number of' if left is None else left} records were not copied before"
+    if planned or left == 0:
+        return Lost(*at, start, start, records=0, bytes=0, exact=True, reason=reason)
+    return Lost(*at, start, noted.end if noted is not None else None, records=left, reason=reason)
 
 
 def _of_added(at: TopicPartition, ends: Ends) -> Lost:

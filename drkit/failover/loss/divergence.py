@@ -37,7 +37,7 @@ from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Resolution
 from drkit.status.lag.source import ends_of
-from drkit.topology.topic_configs import is_compacted
+from drkit.topology.topic_configs import is_compacted, is_expiring
 from drkit.wire import Record
 
 _AT_ONCE: Final = 48
@@ -58,12 +58,14 @@ def divergence(
     topics: Collection[str] = (),
     depth: int = DEPTH,
     commits: bool = True,
+    settled: Collection[str] = (),
 ) -> Divergence:
     """Compare the old primary with its copy; `take` gets every record that only the old primary has.
 
     :param topics: by their names on the old primary; empty: all that a failover has promoted
     :param depth: records before the frontier of each partition that are compared by content
     :param commits: also report the groups' committed offsets, and topics that were never copied
+    :param settled: topics of which it does not matter whether deleted keys live on
     :raises ConfigError: no failover of this flow has promoted anything
     :raises DrkitError: a cluster refuses what has to be read
     :raises RawError: the new primary does not answer
@@ -86,7 +88,7 @@ def divergence(
     mine = {t: r for t, r in roles.items() if (not topics or t in topics) and t not in back.returned}
     on_record = [name for name in sorted(mine) if name in context.known.topics]
     new = look_at_new_primary(context, mine, on_record)
-    asked = _Comparison(context, source, new, mine, back)
+    asked = _Comparison(context, source, new, mine, back, settled)
     try:
         found = asked.run(depth, take, others=commits and not topics)
     except RawError as error:
@@ -105,6 +107,8 @@ class _Comparison:
     roles: Mapping[str, RoleRecord]
     """Of the topics to compare."""
     back: ReverseSide
+    settled: Collection[str] = ()
+    """Topics whose keys are not compared."""
 
     def run(self, depth: int, take: Take, *, others: bool) -> Divergence:
         """Compare everything.
@@ -139,7 +143,7 @@ class _Comparison:
         ]
         tails: list[PartitionDivergence] = context.run(_compared, checks, depth, taken)
         if depth:
-            tails = context.run(with_outlived, checks, tails)
+            tails = with_outlived(context, checks, tails, self.settled)
         none = Copy(CopyFate.KEPT)
         never = [PartitionCheck(old, self.new, at, None, none) for at in _all_of(existing, uncopied)]
         more: list[PartitionDivergence] = context.run(_compared, never, depth, taken)
@@ -193,6 +197,8 @@ class _Compacted(NamedTuple):
 
     old: frozenset[str]
     new: frozenset[str]
+    expiring: frozenset[str]
+    """Those of the new primary that also have a retention."""
 
     @classmethod
     def of(cls, context: Context, topics: Collection[str]) -> _Compacted:
@@ -202,19 +208,17 @@ class _Compacted(NamedTuple):
         """
         known = context.known.topics
         names = [known[t][0] for t in topics if t in known]
+        theirs = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
+        ours = topic_configs(context.target_admin(), names) if names else {}
         return cls(
-            _compacted(Cluster.connect(context.source_settings), topics),
-            _compacted(context.target_admin(), names),
+            frozenset(n for n, c in theirs.items() if is_compacted(c)),
+            frozenset(n for n, c in ours.items() if is_compacted(c)),
+            frozenset(n for n, c in ours.items() if is_expiring(c)),
         )
 
     def rules(self, topic: str, copy: str) -> MayLack:
         """Return what may be missing of a topic and its copy."""
-        return MayLack(topic in self.old, copy in self.new)
-
-
-def _compacted(cluster: Cluster, topics: Collection[str]) -> frozenset[str]:
-    configs = topic_configs(cluster, topics) if topics else {}
-    return frozenset(name for name, c in configs.items() if is_compacted(c))
+        return MayLack(topic in self.old, copy in self.new, copy in self.expiring)
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:

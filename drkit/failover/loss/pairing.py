@@ -32,6 +32,8 @@ class MayLack(NamedTuple):
     old_compacted: bool = False
     """The old primary's compaction may have removed records that the copy has."""
     new_compacted: bool = False
+    new_expires: bool = False
+    """The new primary's retention removes the first records by time or size."""
 
 
 class PairingResult(NamedTuple):

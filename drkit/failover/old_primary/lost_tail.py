@@ -127,6 +127,21 @@ def note_decided(
             context.state.put(record, saved.name)
 
 
+def forget_discarded(context: Context, topics: Iterable[str]) -> None:
+    """Forget that a run has discarded what only an earlier export has: it is rolled back.
+
+    What a person has given up by ``drkit replay --give-up`` stays so. Repeated, it changes nothing.
+
+    :param topics: those that have not begun, by their names on the old primary
+    :raises DrkitError: the state cannot be written
+    """
+    mine = set(topics)
+    for name, record in list(context.state.all(UnreplayedRecord).items()):
+        of_run = record.run_id == context.run_id and record.disposition == Disposition.DISCARD
+        if of_run and name.rpartition("/")[0] in mine:
+            context.state.delete(UnreplayedRecord, name)
+
+
 def to_append(context: Context, disposition: Disposition) -> list[Saved]:
     """Exports of which this run has decided that their records are appended so, and they are not yet."""
     saved = {s.name: s for s in _saved(context)}

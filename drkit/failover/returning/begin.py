@@ -196,6 +196,7 @@ class BeginStep:
         self._lift(context, topics, LIFT + which)
         # Nobody but drkit may write from here on. Before the guard others may have, also while nothing ran.
         look.unchanged(topics)
+        look.tombstones(topics, methods)
         look.whole(kept_at)
         self._may_copy(context, back, topics)
         return self._ended(context, topics)

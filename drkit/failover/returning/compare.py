@@ -8,6 +8,7 @@ from typing import Final
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.again import again
+from drkit.failover.core.choices import Method, choice_for
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
@@ -105,7 +106,11 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     :raises Failed: it is unknown
     """
     depth = DEPTH if unplanned(context) else 0 if undecided else _DEPTH
-    found = divergence(context, topics=context.scope.topics, depth=depth, commits=False)
+    # Keys need no look where the partitions are emptied anyway.
+    methods = context.request.methods
+    settled = {t for t in context.scope.topics if choice_for(methods, t) == Method.REBUILD}
+    settled |= forgotten_deletions(context).keys()
+    found = divergence(context, topics=context.scope.topics, depth=depth, commits=False, settled=settled)
     if found.unanswered:
         raise Failed(
             "the old primary stopped answering",
@@ -179,7 +184,7 @@ def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]
     :raises Failed: a partition cannot be read
     """
     roles = context.state.all(RoleRecord)
-    forgotten = _forgotten_deletions(context)
+    forgotten = forgotten_deletions(context)
     found = []
     for at, tail in sorted(seen.items()):
         role = roles[at.topic]
@@ -199,8 +204,10 @@ def _emptied_before(context: Context, at: TopicPartition) -> str:
     return f"the return {known.run_id}, which was aborted, has emptied it"
 
 
-def _forgotten_deletions(context: Context) -> dict[str, str]:
-    """Compacted topics that may have lost the tombstone of a key which the old primary still has, and why.
+def forgotten_deletions(context: Context) -> dict[str, str]:
+    """Compacted topics of the scope that may have lost a tombstone by now, by their settings, and why.
+
+    The old primary still has the key. They are named as there.
 
     :raises DrkitError: the new primary does not answer
     """

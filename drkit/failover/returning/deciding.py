@@ -17,10 +17,10 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.old_primary.gone import Gone
-from drkit.failover.old_primary.lost_tail import gone_of, is_given_up, note_decided
+from drkit.failover.old_primary.lost_tail import forget_discarded, gone_of, is_given_up, note_decided
 from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_methods
 from drkit.failover.returning.replays import is_left, left_notes, refuse_replays
-from drkit.failover.returning.scope import pairs
+from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import refuse_removed
 from drkit.failover.returning.tails import Unsound, method_of, of_json
 from drkit.flow_state.records import TailRecord
@@ -124,8 +124,17 @@ class DecideStep:
         """See :class:`drkit.failover.core.step.Step`."""
         return StepResult()
 
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: the decision stays on record, with its run."""
+    def undo(self, context: Context) -> StepResult:
+        """See :class:`drkit.failover.core.step.Step`: the decision stays on record, with its run.
+
+        The next return decides about what was discarded.
+        """
+        if context.effects(self.name):
+            context.state.load()
+            # Without BEGIN no topic has begun, and the old primary need not answer.
+            forget_discarded(
+                context, not_returned(context) if context.effects(StepName.BEGIN) else context.scope.topics
+            )
         return StepResult()
 
     def _note(self, context: Context, chosen: Mapping[str, Mapping[str, Any]], by: str) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import first_of
-from drkit.errors import Refused
+from drkit.errors import Failed, Refused
 from drkit.export.check import check_files
 from drkit.export.manifest import Manifest
 from drkit.failover.core.choices import Method
@@ -16,10 +16,11 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.old_primary.readers import refuse_readers
-from drkit.failover.returning.compare import refuse_other_topics
+from drkit.failover.returning.compare import forgotten_deletions, refuse_other_topics
 from drkit.failover.returning.contact import ends_now, refuse_open, refuse_unselected
 from drkit.failover.returning.exporting import tails_of
 from drkit.failover.returning.gates import refuse_lagging_replicas, refuse_lost_history
+from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.groups.requests import Groups, failure
@@ -65,6 +66,14 @@ class LastLook:
         ends, ids = seen
         known = {at: end for at, end in before.get("ends", {}).items() if at.rpartition("-")[0] in topics}
         now = {str(at): e.end for at, e in ends.items()}
+        silent = [at for at in sorted(known.keys() - now) if source is None or at.rpartition("-")[0] in ids]
+        if silent:
+            raise Failed(
+                "whether the old primary has changed since it was compared is unknown",
+                where=context.flow.source,
+                evidence=f"no answer about {first_of(silent)}",
+                hint=f"check its brokers, then: {RETURN.command} --resume",
+            )
         wrong = [f"{at}: ended at {known.get(at)}, now at {now.get(at)}" for at in sorted({*known, *now})
                  if known.get(at, 0) != now.get(at)]  # fmt: skip
         wrong += [f"{at}: a transaction is open" for at, e in sorted(ends.items()) if e.held_offsets]
@@ -109,6 +118,25 @@ class LastLook:
         """
         refuse_unselected(self._context, topics)
         refuse_other_topics(self._context, topics)
+
+    def tombstones(self, topics: Collection[str], methods: Mapping[TopicPartition, Method]) -> None:
+        """Refuse topics that are copied on behind what they have, and whose tombstones may be gone by now.
+
+        COMPARE found that none was; a run may be held, or take long.
+
+        :param methods: of partitions that do not simply continue
+        :raises Refused: the new primary keeps them for a shorter time than since the failover
+        """
+        context = self._context
+        gone = forgotten_deletions(context)
+        on = {p.source.topic for p in pairs(context) if p.source not in methods}
+        if wrong := [f"{t}: {gone[t]}" for t in sorted(on & gone.keys() & set(topics))]:
+            raise Refused(
+                "keys that clients have deleted since the failover could come back",
+                where=context.flow.source,
+                evidence=first_of(wrong),
+                hint=f"{RETURN.command} --abort; then the next one rebuilds these topics",
+            )
 
     def destroyable(self, topic: str, methods: Mapping[TopicPartition, Method]) -> None:
         """Refuse to empty partitions of a topic of the old primary; what :meth:`standing` looks at besides.

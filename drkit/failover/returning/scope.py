@@ -86,7 +86,7 @@ def _stopped(context: Context, topics: Collection[str]) -> dict[TopicPartition, 
     """The partitions to whose copies another client has written: the reverse flow copies them no more."""
     with state_of(context.settings, reverse_flow(context)) as state:
         names = {context.known.topics[t][0] for t in topics if t in context.known.topics}
-        return stopped(state.records, names) if state is not None else {}
+        return stopped(state.records, names) if state is not None and bool(names) == bool(topics) else {}
 
 
 def unplanned(context: Context) -> dict[str, RoleRecord]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from drkit.counted import counted, first_of
@@ -13,7 +13,15 @@ from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.groups.wait_idle import wait_for_groups
-from drkit.failover.loss.count import Lost, evidence_of, held_of, is_drained, known_records, lost_partitions
+from drkit.failover.loss.count import (
+    DELETED,
+    Lost,
+    evidence_of,
+    held_of,
+    is_drained,
+    known_records,
+    lost_partitions,
+)
 from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.loss.risk import held_text
 from drkit.failover.loss.silent import silent_risk
@@ -62,13 +70,9 @@ class DrainStep:
             refuse_written(context, places)
         _refuse(context, loss, fenced=fenced)
         evidence: dict[str, Any] = {**loss}
-        deleted = sorted({p["topic"] for p in loss["partitions"] if p["reason"] and p["exact"]})
         notes = [loss["statement"]]
-        if deleted:
-            notes.append(
-                f"deleted on {context.flow.source}, and opened on {context.flow.target} as copied:"
-                f" {first_of(deleted)}"
-            )
+        if deleted := sorted({f"{p['topic']} ({p['reason']})" for p in loss["partitions"] if _is_deleted(p)}):
+            notes.append(f"opened on {context.flow.target} as copied: {first_of(deleted)}")
         if context.request.planned:
             behind = wait_for_groups(context, deadline)
             evidence["groups_behind"] = behind
@@ -107,6 +111,11 @@ class DrainStep:
     def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
         return StepResult()
+
+
+def _is_deleted(partition: Mapping[str, Any]) -> bool:
+    reason: str = partition["reason"]
+    return reason.startswith(DELETED)
 
 
 def _is_copied(context: Context, until: float) -> bool:

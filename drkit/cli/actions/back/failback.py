@@ -252,7 +252,9 @@ class _WayHome:
                     put_back(self._settings, self._ways.there, self._topics or None)
                     return
                 told.show(pair, left)
-                refuse_stopped(self._settings, self._ways)
+                if left:
+                    waits = self._ways._replace(topics=frozenset(t.topic for t in left))
+                    refuse_stopped(self._settings, waits)
                 if monotonic() >= deadline or self._stop.wait(_LOOK_SECONDS):
                     break
         only = "".join(f" --topic {topic}" for topic in self._topics)

@@ -34,6 +34,7 @@ def home(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DeadPrimary
     primary, standby = module_cluster.ready({"primary": fields, "standby": fields})
     cases = {name: Case(tail=0, settings=COMPACT) for name in ("forgets", "knows", "whole")}
     cases["tail"] = Case("replay", settings=COMPACT)
+    cases["expires"] = Case(tail=0, settings=COMPACT | {"cleanup.policy": "compact,delete"})
     found = DeadPrimary(Pair(primary, standby, tmp_path / "journal"), primary, cases)
     yield found
     found.close()
@@ -43,23 +44,27 @@ def home(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DeadPrimary
 @pytest.mark.timeout(600)
 def test_keys_that_were_deleted_stay_deleted(home: DeadPrimary, tmp_path: Path) -> None:
     """Settings that were changed and set back leave no trace but in the log."""
-    side, (forgets, knows, whole, tail) = home.side, home.topics
+    side, (forgets, knows, whole, tail, expires) = home.side, home.topics
     home.fall()
     for topic in home.topics:
         _write(home, topic)
     _clean(home, forgets, {**NOW, "delete.retention.ms": "1"}, lambda left: not left & set(DELETED))
-    for topic in (knows, tail):
+    for topic in (knows, tail, expires):
         _clean(home, topic, NOW, lambda left: set(DELETED) <= left)
+    for partition in range(PARTITIONS):
+        side.delete_records(
+            expires, partition, 9, side.target
+        )  # as retention does; the old primary's has not
     home.rise()
     found = {(t.topic, t.outlived) for t in looked(side).found.tails}
     living = {(forgets, number) for number in _deleted_by_partition(home, forgets)}
-    assert found == living | {(topic, 0) for topic in (knows, whole, tail)}
+    assert found == living | {(topic, 0) for topic in (knows, whole, tail, expires)}
     report = home.come_home(home.request(tmp_path / "saved"))
     assert f"quarantine keeps them: {tail}" in str(report), "its tail may have keys that were deleted"
     emptied = [t for t in home.topics if all(side.offsets(side.source, t, EARLIEST).values())]
     assert emptied == [forgets, tail], "the others keep their records"
     home.copied_back()
-    for topic in home.topics:
+    for topic in (forgets, knows, whole, tail):
         here, there = (_living(home, topic, cluster) for cluster in (side.source, side.target))
         assert here == there, topic
         assert not here.keys() & set(DELETED), topic
