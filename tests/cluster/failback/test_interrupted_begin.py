@@ -93,6 +93,8 @@ def _is_decided_again(home: DeadPrimary, folder: Path, topic: str) -> None:
     _broken_off(home, folder, topic, "seed")
     saved = home.side.run_log().results[StepName.EXPORT]["evidence"]["manifest"]
     assert f"the export stays: {saved}; the next return decides" in " ".join(_aborted(home)["next"])
+    _broken_off(home, folder / "twice", topic, "seed")  # it decides about the export of the first one
+    _aborted(home)
     request = home.request(folder / "again", [topic])
     with home.side.desk() as desk:
         with pytest.raises(Undecided) as caught:
