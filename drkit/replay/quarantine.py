@@ -81,8 +81,8 @@ class Quarantine:
             "a topic of this name is there, and is not this run's",
             where=f"{name} on {self._alias}",
             evidence=f"on record for it: {whose}; this is run {self._export.run_id}",
-            hint="find out what it holds, and delete it; or keep this export, which has the records, instead:"
-            " in a return by --disposition TOPIC=discard",
+            hint="read what it holds: where it has these records, keep this export beside it, in a return by"
+            " --disposition TOPIC=discard; where not, move its records to another topic, and free the name",
         )
 
     def _repeats(self, name: str, book: ReplayBook) -> bool:

@@ -127,6 +127,23 @@ def note_decided(
             context.state.put(record, saved.name)
 
 
+def forget_covered(context: Context, topics: Iterable[str], run: str) -> None:
+    """Forget what aborted returns were to append, where this run decides about all of it by its own export.
+
+    The old primary had it still: such a return had not emptied it yet. Repeated, it changes nothing.
+
+    :param topics: about which it decides, by their names on the old primary
+    :param run: of its own export
+    :raises DrkitError: the state cannot be written
+    """
+    saved = {s.name: s.record for s in _saved(context)}
+    for each in unreplayed(context.state.records, set(topics)):
+        own, theirs = saved.get(UnreplayedRecord.name_of(each.topic, run)), saved.get(each.name)
+        is_covered = own is not None and theirs is not None and own.has_all_of(theirs)
+        if is_covered and each.record.run_id != context.run_id:
+            context.state.delete(UnreplayedRecord, each.name)
+
+
 def forget_discarded(context: Context, topics: Iterable[str]) -> None:
     """Forget that a run has discarded what only an earlier export has: it is rolled back.
 

@@ -17,7 +17,14 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.old_primary.gone import Gone
-from drkit.failover.old_primary.lost_tail import forget_discarded, gone_of, is_given_up, note_decided
+from drkit.failover.old_primary.lost_tail import (
+    forget_covered,
+    forget_discarded,
+    gone_of,
+    is_given_up,
+    note_decided,
+)
+from drkit.failover.returning.exporting import EXPORT
 from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_methods
 from drkit.failover.returning.replays import is_left, left_notes, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
@@ -111,6 +118,8 @@ class DecideStep:
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
             note_decided(context, lost, chosen, by)
+            if (own := context.effects(StepName.EXPORT).get(EXPORT)) is not None:
+                forget_covered(context, chosen, own["intent"]["run"])
         notes = [f"decided by {by}: {reason}" if reason else f"decided by {by}"]
         for topic, decision in sorted(chosen.items()):
             what = decision["disposition"] or ("" if topic in lost else "nothing is given up")

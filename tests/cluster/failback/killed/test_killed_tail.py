@@ -38,9 +38,11 @@ WHERE_IT_IS_KEPT = (
 )
 """Of BEGIN: the tail is not, or is, on the new primary, and the flow back has not begun."""
 ABORTED = (
-    (StepName.BEGIN, "empty ", EntryKind.RESULT, "after"), (StepName.BEGIN, "", EntryKind.RESULT, "before"),
-)  # fmt: skip
-"""A topic was emptied, and nothing is copied to it; or it is copied, and its tail is not appended."""
+    (StepName.BEGIN, "empty ", EntryKind.INTENT, "after"),
+    (StepName.BEGIN, "empty ", EntryKind.RESULT, "after"),
+    (StepName.BEGIN, "", EntryKind.RESULT, "before"),
+)
+"""A topic is about to be emptied; was, and nothing is copied to it; is copied, and its tail not appended."""
 
 
 class Made:
