@@ -8,13 +8,8 @@ one, with a value or a tombstone.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Iterator, Sequence
-from hashlib import blake2b
 from typing import Final, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from drkit.counted import counted
 from drkit.failover.core.context import Context, StepProgress
@@ -29,9 +24,6 @@ from drkit.wire import CorruptBatch, Record, is_whole, records_in
 
 MOST_RECORDS: Final = 10_000_000
 """Records of a partition of the old primary whose keys are compared: 400 MB. With more it is unknown."""
-_HASH_BYTES: Final = 8
-_AT_ONCE: Final = 100_000
-_Hashes = npt.NDArray[np.uint64]
 
 
 def with_outlived(
@@ -113,13 +105,15 @@ class _Comparison(NamedTuple):
             return tail
         said = f"{self.check.at}: compaction was at work on its copy, so its keys are compared"
         self.context.tell(StepProgress(StepName.COMPARE, said))
-        keys = _Keys()
+        from drkit.failover.loss.living_keys import LivingKeys, LogKeys  # noqa: PLC0415  loads numpy
+
+        keys = LogKeys()
         for record in self._records(*old, self.spans.old):
             keys.take(record)
             if len(keys) > most:
                 why = f"it has more than {counted(most, 'record')}, and compaction was at work on its copy"
                 return tail._replace(outlived=None, why=why)
-        living = _Living(keys.living())
+        living = LivingKeys(keys.living())
         for record in self._records(*new, self.spans.new):
             living.drop(record)
         return tail._replace(outlived=living.number())
@@ -144,57 +138,3 @@ class _Comparison(NamedTuple):
             self.context.journal.renew()
             for chunk in read.found.chunks:
                 yield from records_in(chunk)
-
-
-class _Keys:
-    """What the records of a log make of their keys, in order."""
-
-    def __init__(self) -> None:
-        self._hashes, self._live = array("Q"), bytearray()
-
-    def __len__(self) -> int:
-        return len(self._live)
-
-    def take(self, record: Record) -> None:
-        """Take the next record."""
-        if record.key is not None:
-            self._hashes.append(_hash(record.key))
-            self._live.append(record.value is not None)
-
-    def living(self) -> _Hashes:
-        """The keys whose newest record has a value, sorted."""
-        newest_first = np.frombuffer(self._hashes, np.uint64)[::-1]
-        keys, newest = np.unique(newest_first, return_index=True)
-        found: _Hashes = keys[np.frombuffer(self._live, np.bool_)[::-1][newest]]
-        return found
-
-
-class _Living:
-    """Keys, of which another log may have some."""
-
-    def __init__(self, keys: _Hashes) -> None:
-        self._keys, self._left, self._seen = keys, np.ones(len(keys), np.bool_), array("Q")
-
-    def drop(self, record: Record) -> None:
-        """Take a record of the other log."""
-        if record.key is not None:
-            self._seen.append(_hash(record.key))
-            if len(self._seen) >= _AT_ONCE:
-                self._flush()
-
-    def number(self) -> int:
-        """The number of keys of which it has no record."""
-        self._flush()
-        return int(self._left.sum())
-
-    def _flush(self) -> None:
-        seen = np.frombuffer(self._seen, np.uint64)
-        at = np.searchsorted(self._keys, seen)
-        at = at[at < len(self._keys)] if len(self._keys) else at[:0]
-        known = np.isin(self._keys[at], seen)
-        self._left[at[known]] = False
-        self._seen = array("Q")
-
-
-def _hash(key: bytes) -> int:
-    return int.from_bytes(blake2b(key, digest_size=_HASH_BYTES).digest(), "big")

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.loss import outlived
+from drkit.failover.loss import living_keys
+from drkit.failover.loss.living_keys import LivingKeys, LogKeys
 from drkit.wire import Record, encode, is_whole
 
 LOGS = st.lists(
@@ -25,11 +26,11 @@ def test_keys_with_a_value_that_the_other_log_has_not(
     newest = {key: has_value for key, has_value in old if key is not None}
     expected = {key for key, has_value in newest.items() if has_value} - {key for key, _ in new}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outlived, "_AT_ONCE", at_once)
-        keys = outlived._Keys()
+        patch.setattr(living_keys, "_AT_ONCE", at_once)
+        keys = LogKeys()
         for record in records(old):
             keys.take(record)
-        living = outlived._Living(keys.living())
+        living = LivingKeys(keys.living())
         for record in records(new):
             living.drop(record)
         assert living.number() == len(expected)
