@@ -37,7 +37,7 @@ LATE_IMPORTS = {
     "drkit.export.places": "only a place that is not of this machine needs pyarrow",
     "drkit.export.run": "a failover imports what may export: only one that does needs Spark",
     "drkit.wire.merge": "only who joins batches needs numpy and pyarrow; a command that reads some does not",
-    "drkit.failover.loss.outlived": "only a compacted topic whose keys are compared needs numpy; no failover does",
+    "drkit.failover.loss.outlived": "only who compares keys of a compacted topic needs numpy",
     "drkit.kafka.security.keystores": "cryptography is an optional package, needed for PKCS #12 only",
     "drkit.repoint.kube_access": "PyYAML is an optional package, needed for a kubeconfig in YAML only",
 }
