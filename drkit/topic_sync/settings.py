@@ -49,8 +49,9 @@ def _pairs(
         opposite.close()
     found = []
     for name, (copy, source_id, target_id) in sorted(copied.items()):
-        theirs, ours = sources.get(name), targets.get(copy)
-        if theirs is None or ours is None or (theirs.topic_id, ours.topic_id) != (source_id, target_id):
+        topic, its_copy = sources.get(name), targets.get(copy)
+        if topic is None or its_copy is None:
             continue
-        found.append(Pair(theirs, without_held(configs[name], held.get(name, {})), copy, ours))
+        if (topic.topic_id, its_copy.topic_id) == (source_id, target_id):
+            found.append(Pair(topic, without_held(configs[name], held.get(name, {})), copy, its_copy))
     return found

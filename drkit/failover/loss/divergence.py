@@ -208,12 +208,12 @@ class _Compacted(NamedTuple):
         """
         known = context.known.topics
         names = [known[t][0] for t in topics if t in known]
-        theirs = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
-        ours = topic_configs(context.target_admin(), names) if names else {}
+        of_old = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
+        of_new = topic_configs(context.target_admin(), names) if names else {}
         return cls(
-            frozenset(n for n, c in theirs.items() if is_compacted(c)),
-            frozenset(n for n, c in ours.items() if is_compacted(c)),
-            frozenset(n for n, c in ours.items() if is_expiring(c)),
+            frozenset(n for n, c in of_old.items() if is_compacted(c)),
+            frozenset(n for n, c in of_new.items() if is_compacted(c)),
+            frozenset(n for n, c in of_new.items() if is_expiring(c)),
         )
 
     def rules(self, topic: str, copy: str) -> MayLack:

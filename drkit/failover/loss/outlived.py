@@ -14,12 +14,10 @@ from typing import Final, NamedTuple
 from drkit.counted import counted
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.loss.content import Copies
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.loss.log_cursor import LogCursor, LogSide, Unreadable
-from drkit.failover.loss.partition_check import PartitionCheck
-from drkit.model import SourceOffset, TargetOffset, TopicPartition
-from drkit.offsets import Unavailable
+from drkit.failover.loss.partition_check import PartitionCheck, origin_of
+from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Record, is_whole, records_in
 
 MOST_RECORDS: Final = 10_000_000
@@ -74,21 +72,9 @@ def _spans(check: PartitionCheck, tail: PartitionDivergence) -> _Spans | None:
     start, end = check.new.starts[copies.new], check.new.ends[copies.new]
     first = check.old.ends[check.at].start
     if rules.new_expires:  # what only the old primary's retention has left is no deletion
-        first = max(first, _origin(copies, start))
+        first = max(first, origin_of(copies.segments, start))
     old = first, max(first, copies.old_span[1])
-    return _Spans((cut, end), old, (start, end), _copy(copies, first) < start)
-
-
-def _copy(copies: Copies, old: int) -> int:
-    """Where the copies of the records from an offset of the old primary on begin."""
-    found = copies.segments.translate(SourceOffset(old), copies.new_span[1])
-    return copies.new_span[1] if isinstance(found, Unavailable) else found
-
-
-def _origin(copies: Copies, new: int) -> int:
-    """Where the records of the old primary begin whose copies are at or after an offset."""
-    found = copies.segments.inverse(TargetOffset(new))
-    return 0 if isinstance(found, Unavailable) else found
+    return _Spans((cut, end), old, (start, end), copies.copy_from(first) < start)
 
 
 class _Comparison(NamedTuple):

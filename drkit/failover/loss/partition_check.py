@@ -261,7 +261,7 @@ def check_of(
         return PartitionCheck(old, new, at, frontier, copy._replace(unknown=place))
     limit = copy.end if copy.end is not None else new.cuts.get(at, place.copied_end)
     segments = _closed(place.segments, min(limit, place.copied_end))
-    left = _lost_from(segments, limit) if copy.state is CopyFate.REGRESSED else None
+    left = origin_of(segments, limit) if copy.state is CopyFate.REGRESSED else None
     # Records before the crossing's end were compared when it was made: each side has its tail elsewhere.
     crossed = pair.crossings[-1] if pair.crossings else Crossing(0, 0, 0, 0)
     if limit < crossed.target_end:
@@ -292,7 +292,7 @@ def _closed(segments: SegmentMap, end: int) -> SegmentMap:
     return found
 
 
-def _lost_from(segments: SegmentMap, end: int) -> int:
+def origin_of(segments: SegmentMap, end: int) -> int:
     """Return the first source offset without a copy before a target offset; 0: no record is left."""
     found = segments.inverse(TargetOffset(end))
     return 0 if isinstance(found, Unavailable) else found

@@ -49,7 +49,7 @@ class LateFence(FenceStep):
 
         :raises Refused: as :meth:`run`
         """
-        if not (standing := _by_size(context)):
+        if not (standing := fenced_sizes(context)):
             return frozenset()
         method = self.method(context)
         return frozenset(standing) if method is not None and method.name == ACL else frozenset()
@@ -64,7 +64,7 @@ class LateFence(FenceStep):
 
         It may be of a moment in which drkit could not list the ACLs, and it refuses drkit's records, too.
         """
-        proof, sizes = super()._proven(context, method, seconds), _by_size(context)
+        proof, sizes = super()._proven(context, method, seconds), fenced_sizes(context)
         if method is None or method.name != ACL or not sizes or not proof.is_whole:
             return proof
         canary, topics = context.settings.failover.fence.canary, context.scope.topics
@@ -94,7 +94,7 @@ class LateFence(FenceStep):
         )
 
 
-def _by_size(context: Context) -> dict[str, str | None]:
+def fenced_sizes(context: Context) -> dict[str, str | None]:
     """Topics of the scope that drkit has fenced by size, with what was set before."""
     return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from drkit.counted import counted, first_of
@@ -109,7 +109,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     # Keys need no look where the partitions are emptied anyway.
     methods = context.request.methods
     settled = {t for t in context.scope.topics if choice_for(methods, t) == Method.REBUILD}
-    settled |= forgotten_deletions(context).keys()
+    settled |= forgotten_deletions(context, context.scope.topics).keys()
     found = divergence(context, topics=context.scope.topics, depth=depth, commits=False, settled=settled)
     if found.unanswered:
         raise Failed(
@@ -184,7 +184,7 @@ def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]
     :raises Failed: a partition cannot be read
     """
     roles = context.state.all(RoleRecord)
-    forgotten = forgotten_deletions(context)
+    forgotten = forgotten_deletions(context, context.scope.topics)
     found = []
     for at, tail in sorted(seen.items()):
         role = roles[at.topic]
@@ -204,16 +204,17 @@ def _emptied_before(context: Context, at: TopicPartition) -> str:
     return f"the return {known.run_id}, which was aborted, has emptied it"
 
 
-def forgotten_deletions(context: Context) -> dict[str, str]:
-    """Compacted topics of the scope that may have lost a tombstone by now, by their settings, and why.
+def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, str]:
+    """Compacted topics that may have lost a tombstone by now, by their settings, and why.
 
-    The old primary still has the key. They are named as there.
+    The old primary still has the key.
 
+    :param topics: by their names on the old primary
     :raises DrkitError: the new primary does not answer
     """
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
     now, found = context.wall(), {}
-    names = {target: name for name, target in context.scope.topics.items()}
+    names = {context.scope.topics[name]: name for name in topics}
     for target, configs in topic_configs(context.target_admin(), names).items():
         name, since = names[target], roles[names[target]].at_ms
         values = {n: c.value for n, c in configs.items()}

@@ -17,11 +17,11 @@ from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.fencing.methods import SIZE, recorded_sizes
+from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import prove
 from drkit.failover.old_primary.hold import hold, release
 from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
-from drkit.failover.old_primary.late_fence import LateFence, not_answering
+from drkit.failover.old_primary.late_fence import LateFence, fenced_sizes, not_answering
 from drkit.failover.old_primary.readers import refuse_readers
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
 from drkit.failover.returning.tails import of_json
@@ -242,7 +242,7 @@ def fenced_by_size(context: Context) -> list[str]:
 
     :raises Refused: which fence they get is unknown
     """
-    sizes = recorded_sizes(context.state).keys() & context.scope.topics.keys()
+    sizes = fenced_sizes(context).keys()
     lost = unplanned(context).keys() & sizes
     if not lost or is_another(context):
         return sorted(sizes)
@@ -256,7 +256,7 @@ def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str
     :raises Refused: nothing would
     """
     if by_size is None:
-        by_size = sorted(recorded_sizes(context.state).keys() & context.scope.topics.keys())
+        by_size = sorted(fenced_sizes(context))
     roles = promoted(context)
     told = context.request.clients_cut or next((r.clients_cut for r in roles.values() if r.clients_cut), "")
     if by_size and not told:

@@ -128,13 +128,13 @@ class LastLook:
         :raises Refused: the new primary keeps them for a shorter time than since the failover
         """
         context = self._context
-        gone = forgotten_deletions(context)
-        on = {p.source.topic for p in pairs(context) if p.source not in methods}
-        if wrong := [f"{t}: {gone[t]}" for t in sorted(on & gone.keys() & set(topics))]:
+        continuing = {p.source.topic for p in pairs(context) if p.source not in methods} & set(topics)
+        gone = forgotten_deletions(context, continuing) if continuing else {}
+        if gone:
             raise Refused(
                 "keys that clients have deleted since the failover could come back",
                 where=context.flow.source,
-                evidence=first_of(wrong),
+                evidence=first_of(f"{topic}: {why}" for topic, why in sorted(gone.items())),
                 hint=f"{RETURN.command} --abort; then the next one rebuilds these topics",
             )
 

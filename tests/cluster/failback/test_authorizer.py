@@ -63,11 +63,9 @@ def test_turns_with_a_guard(
     canary: dict[str, str],
     turns: int,
 ) -> None:
-    pair = Pair(*locked, tmp_path / "journal", user="drkit")
+    pair = _fenced_by_acl(locked, tmp_path, canary)
     first = pair.now
     rights.tag, topic = first.tag, first.name("orders")
-    for side in (pair.now, pair.other):
-        side.failover_fields["fence"] = {"means": "acl", "canary": canary}
     try:
         first.create(first.source, topic, 2, {"retention.ms": "-1"})
         given = {rights.acl(topic, "WRITE"), rights.acl(topic)}
@@ -133,9 +131,7 @@ def test_an_aborted_return_gives_the_fence_back(
     locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path
 ) -> None:
     """It dies once the guard is made, or while it is: the fence is on record again."""
-    pair = Pair(*locked, tmp_path / "journal", user="drkit")
-    for side in (pair.now, pair.other):
-        side.failover_fields["fence"] = {"means": "acl", "canary": CANARY}
+    pair = _fenced_by_acl(locked, tmp_path, CANARY)
     side, back, topic = pair.now, pair.other, pair.now.name("orders")
     rights.tag = side.tag
     try:
@@ -165,6 +161,14 @@ def test_an_aborted_return_gives_the_fence_back(
         pair.close()
 
 
+def _fenced_by_acl(locked: tuple[LocalCluster, LocalCluster], folder: Path, canary: dict[str, str]) -> Pair:
+    """A pair whose fences are ACLs, in both directions."""
+    pair = Pair(*locked, folder / "journal", user="drkit")
+    for side in (pair.now, pair.other):
+        side.failover_fields["fence"] = {"means": "acl", "canary": canary}
+    return pair
+
+
 def _dies(*_given: object) -> None:
     raise Failed("it dies here", where="", evidence="", hint="")
 
@@ -183,9 +187,7 @@ def test_six_switchovers_under_load(
     locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path
 ) -> None:
     """As without an authorizer, but without `--clients-cut`: the ACLs are the guard."""
-    pair = Pair(*locked, tmp_path / "journal", user="drkit")
-    for side in (pair.now, pair.other):
-        side.failover_fields["fence"] = {"means": "acl", "canary": CANARY}
+    pair = _fenced_by_acl(locked, tmp_path, CANARY)
     rights.tag = pair.now.tag
     everywhere = [(ResourceType.GROUP, AclOperation.READ), (ResourceType.TRANSACTIONAL_ID, AclOperation.ALL)]
     for number in (0, 1):
