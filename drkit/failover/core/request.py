@@ -49,7 +49,8 @@ class RunRequest(NamedTuple):
     give_up_history: tuple[str, ...] = ()
     """Topics whose earliest records the old primary alone still has, and may lose; or of which the new
     primary has removed what clients wrote there first."""
-
+    copy_limit: int = 0
+    """Bytes that only the new primary may have of topics that were emptied, before the next one is; 0: any."""
     acls_only_home: str = ""
     """What becomes of ACLs that only the side has to which clients return: ``remove`` or ``keep``."""
 

@@ -3,7 +3,8 @@
 The map of the reverse flow begins with that of the flow, inverted, or with an emptied log: see
 :mod:`drkit.offsets.seed`. A topic may be copied as soon as its :class:`drkit.flow_state.records.ReturnRecord`
 is written, which comes last. Topics of which nothing is emptied or appended begin first, together; then those
-whose tail is kept, then those that are emptied, one after the other, the smallest first.
+whose tail is kept, then those that are emptied, one after the other, the smallest first; with a limit
+(:mod:`drkit.failover.old_primary.copy_limit`) as those before them are copied again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
+from drkit.failover.old_primary.copy_limit import wait_for_copy
 from drkit.failover.old_primary.emptied import empty_topic, note_incomplete, refuse_risen
 from drkit.failover.old_primary.guard import GUARD, fence_again, keep_guard, refuse_unguarded
 from drkit.failover.old_primary.hold import hold_again, release
@@ -88,6 +90,8 @@ class BeginStep:
                 others += self._begin(context, back, look, together, methods, "")
             alone = _smallest_first(context, [t for t in left if t in emptied])
             for topic in [*(t for t in left if t in keeps), *alone]:
+                if topic in emptied:
+                    wait_for_copy(context, back.flow, topic, emptied - set(not_returned(context)))
                 context.tell(StepProgress(self.name, f"{topic} begins"))
                 others += self._begin(context, back, look, [topic], methods, f" {topic}")
         some = counted(len(pairs(context)), "partition")

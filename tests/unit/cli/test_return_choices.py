@@ -22,7 +22,8 @@ def given(**more: Any) -> Decisions:
     """The options, most of them not given."""
     nothing: dict[str, Any] = {
         "topics": (), "dispositions": (), "methods": (), "reason": "", "export_to": "", "export_format": None,
-        "same": None, "give_up_history": (), "clients_cut": "", "new_primary": "", "evict_readers": False,
+        "same": None, "give_up_history": (), "copy_limit": "", "clients_cut": "", "new_primary": "",
+        "evict_readers": False,
     }  # fmt: skip
     found: Decisions = {**nothing, **more}  # type: ignore[typeddict-item]
     return found
@@ -42,6 +43,17 @@ def test_options_become_the_request_and_nothing_is_added() -> None:
     assert request.dispositions == {"a=b": "replay", "*": "discard"}
     assert (request.methods, request.same) == ({"a": "trim"}, "none")
     assert said_of(given(dispositions=("a=replay",), topics=("a",))) == ["--topic", "--disposition"]
+
+
+@pytest.mark.parametrize(("said", "found"), [("1", 1), ("800MB", 800_000_000), ("1.5GiB", 3 << 29)])
+def test_a_size_has_a_unit_or_is_bytes(said: str, found: int) -> None:
+    assert request_of(given(copy_limit=said), PLACE).copy_limit == found
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "many", "5 topics", "nan", "inf", "0.2"])
+def test_what_is_no_size_is_refused(said: str) -> None:
+    with pytest.raises(Usage, match="--copy-limit needs a size"):
+        request_of(given(copy_limit=said), PLACE)
 
 
 def test_a_request_survives_the_journal() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, TypedDict
 
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
 from drkit.cli.questions import answered
 from drkit.counted import counted
 from drkit.errors import Usage
@@ -27,6 +29,7 @@ class Decisions(TypedDict):
     export_format: str | None
     same: str | None
     give_up_history: tuple[str, ...]
+    copy_limit: str
     clients_cut: str
     new_primary: str
     evict_readers: bool
@@ -39,6 +42,7 @@ def request_of(given: Decisions, place: str) -> RunRequest:
     :raises Usage: an option cannot be read, or names a topic twice
     """
     return RunRequest(
+        copy_limit=_size("--copy-limit", given["copy_limit"], place),
         clients_cut=given["clients_cut"],
         dispositions=_by_topic("--disposition", given["dispositions"], Disposition, place),
         methods=_by_topic("--method", given["methods"], Method, place),
@@ -76,6 +80,24 @@ def decided_on_terminal(error: Undecided, request: RunRequest, place: str) -> Ru
         dispositions[topic] = answered(question, list(Disposition), command=place)
     reason = request.reason or answered("Why, for the record", (), command=place)
     return request._replace(dispositions=dispositions, reason=reason)
+
+
+def _size(option: str, said: str, place: str) -> int:
+    """A number of bytes; 0: none was given."""
+    if not said:
+        return 0
+    try:
+        found = int(TypeAdapter(ByteSize).validate_python(said))
+    except ValidationError:
+        found = 0
+    if found <= 0:
+        raise Usage(
+            f"{option} needs a size",
+            where=place,
+            evidence=f"{option} {said}",
+            hint=f"{option} 50GiB, 800MB or a number of bytes; with 1 each topic goes alone",
+        )
+    return found
 
 
 def _by_topic(option: str, said: Iterable[str], kind: type[StrEnum], place: str) -> dict[str, str]:
