@@ -20,13 +20,13 @@ from drkit.failover.loss.partition_check import PartitionCheck, origin_of
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Record, is_whole, records_in
 
-MOST_RECORDS: Final = 10_000_000
-"""Records of a partition of the old primary whose keys are compared: 400 MB. With more it is unknown."""
+MOST_KEYS: Final = 10_000_000
+"""Keys of a partition of the old primary that are compared: 400 MB. With more it is unknown."""
 
 
 def with_outlived(
     context: Context, checks: Sequence[PartitionCheck], tails: Sequence[PartitionDivergence],
-    settled: Collection[str] = (), most: int = MOST_RECORDS,
+    settled: Collection[str] = (), most: int = MOST_KEYS,
 ) -> list[PartitionDivergence]:  # fmt: skip
     """The same partitions; those that equal their compacted copies with the number of keys that live on.
 
@@ -34,7 +34,7 @@ def with_outlived(
 
     :param checks: in the same order
     :param settled: topics of which it does not matter
-    :param most: records of a partition whose keys are compared
+    :param most: keys of a partition that are compared
     :raises RawError: the old primary stopped answering
     """
     found = []
@@ -91,17 +91,16 @@ class _Comparison(NamedTuple):
             return tail
         said = f"{self.check.at}: compaction was at work on its copy, so its keys are compared"
         self.context.tell(StepProgress(StepName.COMPARE, said))
-        from drkit.failover.loss.living_keys import LivingKeys, LogKeys  # noqa: PLC0415  loads numpy
+        from drkit.living_keys import LivingKeys  # noqa: PLC0415  loads numpy
 
-        keys = LogKeys()
+        living = LivingKeys()
         for record in self._records(*old, self.spans.old):
-            keys.take(record)
-            if len(keys) > most:
-                why = f"it has more than {counted(most, 'record')}, and compaction was at work on its copy"
+            living.take(record.key, record.offset, has_value=record.value is not None)
+            if living.at_most > most:
+                why = f"it has more than {counted(most, 'key')}, and compaction was at work on its copy"
                 return tail._replace(outlived=None, why=why)
-        living = LivingKeys(keys.living())
         for record in self._records(*new, self.spans.new):
-            living.drop(record)
+            living.drop(record.key)
         return tail._replace(outlived=living.number())
 
     @property
