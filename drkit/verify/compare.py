@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from drkit.living_keys import LivingKeys
 from drkit.verify.finding import Counts, Difference, DifferenceKind
 from drkit.verify.strays import Stray, UnmatchedRecords
 
@@ -20,6 +21,8 @@ Spans = tuple[tuple[int, int], ...]
 _NEVER = 1 << 63
 _OPEN_KEYS = 200_000
 """Keys remembered at once while a compacted target is compared; some 200 bytes each."""
+_LIVING_KEYS = 5_000_000
+"""Keys remembered at once while a compacted source is compared; sixteen bytes each."""
 FINDINGS = 1000
 """Findings of one range that are kept; all are counted."""
 
@@ -56,6 +59,9 @@ class Rules:
     """Ranges of source offsets in which a record that the map does not know belongs elsewhere: a return
     has kept a tail."""
     target_apart: Spans = ()
+    keys_from: int = 0
+    """The source offset from which a key of a compacted source must be there, or have been deleted on the
+    target, too."""
 
 
 class RecordLocator:
@@ -89,6 +95,8 @@ class Comparison:
         self.counts = Counts()
         self.findings: list[Difference] = []
         self.undecided = ""
+        self.living = LivingKeys()
+        """Keys of a compacted source whose newest record has a value and exists on the target alone."""
         self._places = RecordLocator(segments)
         self._rules = rules
         self._strays = UnmatchedRecords(self._moved, self._lost, self._different)
@@ -115,6 +123,7 @@ class Comparison:
                 take_source, take_target = False, True
             if take_source and s is not None:
                 counts.source_records += 1
+                self.living.drop(s.key)
                 if self._open_keys:
                     self._supersede(s, place)
                 s = next(source, None)
@@ -125,6 +134,7 @@ class Comparison:
         self._finish()
 
     def _mismatch(self, s: ConsumedRecord, t: ConsumedRecord) -> None:
+        self.living.drop(t.key)
         fields = tuple(
             name for name, a, b in zip(ConsumedRecord._fields[1:], s[1:], t[1:], strict=True) if a != b
         )
@@ -159,13 +169,24 @@ class Comparison:
 
     def _lone_target(self, t: ConsumedRecord) -> None:
         origin = self._places.source_of(t.offset)
-        if origin is None and _is_in(self._rules.target_apart, t.offset):
-            self.counts.target_records -= 1
-            return
         if origin is not None and self._rules.source_compacted:
             self.counts.deleted_at_source += 1
+            self._outlives(t, origin)
+            return
+        self.living.drop(t.key)
+        if origin is None and _is_in(self._rules.target_apart, t.offset):
+            self.counts.target_records -= 1
         else:
             self._strays.target(Stray.of(t, t.offset, origin, self.counts.equal))
+
+    def _outlives(self, t: ConsumedRecord, origin: int) -> None:
+        """Remember a key that may be deleted on the source: later records of it are read yet."""
+        first = max(self._rules.keys_from, self._rules.source_start())
+        is_judged = t.value is not None and origin >= first
+        self.living.take(t.key, t.offset, has_value=is_judged)
+        if self.living.at_most > _LIVING_KEYS:
+            self.undecided = f"over {_LIVING_KEYS} keys of the compacted source wait for a later record"
+            self.living, self._rules = LivingKeys(), replace(self._rules, keys_from=_NEVER)
 
     def _finish(self) -> None:
         for stray in self._open_keys.values():

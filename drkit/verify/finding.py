@@ -20,6 +20,8 @@ class DifferenceKind(StrEnum):
     """Key, value, headers or timestamp differ."""
     OUT_OF_ORDER = "out_of_order"
     """The record exists, but in the wrong order relative to a neighbour."""
+    OUTLIVED = "outlived"
+    """A key of a compacted topic has a value on the target, and no record on the source."""
     MISPLACED = "misplaced"
     """The record exists in order, but not where the map says: groups would get wrong offsets."""
 
@@ -54,6 +56,7 @@ class Counts:
     different: int = 0
     out_of_order: int = 0
     misplaced: int = 0
+    outlived: int = 0
     deleted_at_source: int = 0
     """Only on the target: the source's retention or compaction has removed them since."""
     deleted_at_target: int = 0
@@ -66,7 +69,7 @@ class Counts:
     @property
     def differences(self) -> int:
         """The number of findings that make the copy unequal."""
-        return self.missing + self.extra + self.different + self.out_of_order + self.misplaced
+        return sum(getattr(self, kind.value) for kind in DifferenceKind)
 
     def count(self, kind: DifferenceKind, number: int = 1) -> None:
         """Count findings of a kind."""

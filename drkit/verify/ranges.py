@@ -82,6 +82,9 @@ class Range:
     next range, too. None: the map covers the range."""
     apart: tuple[tuple[int, int, int, int], ...] = ()
     """As of the view."""
+    keys_from: int = 0
+    """The source offset from which keys of a compacted source are compared: MirrorMaker 2 may have copied
+    keys that the source has only in aborted transactions."""
 
     @property
     def size(self) -> int:
@@ -151,12 +154,15 @@ def _before(view: PartitionView) -> Iterator[Range]:
 def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
     begin = _begin(view)
     # Compaction is judged by later records of the same key, so the whole partition stays in one range.
-    stops = set() if view.target_compacted else set(range(begin + step, view.frontier, step))
-    uncommitted = begin
-    if view.taken_over is not None and not view.taken_over.committed and not view.target_compacted:
-        uncommitted = view.taken_over.source_offset
-        if begin < uncommitted < view.frontier:
-            stops.add(uncommitted)
+    is_whole = view.source_compacted or view.target_compacted
+    stops = set() if is_whole else set(range(begin + step, view.frontier, step))
+    uncommitted, keys_from = begin, 0
+    if view.taken_over is not None and not view.taken_over.committed:
+        keys_from = view.taken_over.source_offset
+        if not is_whole:
+            uncommitted = keys_from
+            if begin < uncommitted < view.frontier:
+                stops.add(uncommitted)
     starts = [begin, *sorted(stops)]
     for i, start in enumerate(starts):
         last = i + 1 == len(starts)
@@ -177,6 +183,7 @@ def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
             lag_until=view.source_end if last else None,
             committed=start >= uncommitted,
             apart=view.apart,
+            keys_from=keys_from,
         )
 
 

@@ -104,12 +104,22 @@ class RangeReader:
 
         :raises Failed: the cluster does not say
         """
+        return self._ends(partition)[0]
+
+    def log_end(self, partition: TopicPartition) -> int:
+        """The partition's current end: of a reader of committed records its last stable offset.
+
+        :raises Failed: the cluster does not say
+        """
+        return self._ends(partition)[1]
+
+    def _ends(self, partition: TopicPartition) -> tuple[int, int]:
         where = ConfluentPartition(partition.topic, partition.partition)
         try:
-            low, _ = self._consumer.get_watermark_offsets(where, timeout=_PATIENCE_SECONDS)
+            low, high = self._consumer.get_watermark_offsets(where, timeout=_PATIENCE_SECONDS)
         except KafkaException as error:
             raise self._silent(partition) from error
-        return int(low)
+        return int(low), int(high)
 
     def _trouble(self, error: KafkaError, partition: TopicPartition) -> None:
         if error.fatal() or not is_passed_over(error):

@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from drkit.counted import counted
 from drkit.verify.finding import Counts, Difference, DifferenceKind
 from drkit.verify.ranges import PartitionView
 from drkit.verify.task import MOST, RangeResult
@@ -105,7 +106,7 @@ class FlowReport:
             "differences": [_row(p, f) for p, f in found[:most]],
             "undecided": [{"topic": t, "partition": n, "reason": r} for t, n, r in undecided],
             "not_on_target_yet": self.absent,
-            "notes": [*self.notes, *self._old_notes()],
+            "notes": [*self.notes, *self._key_notes(), *self._old_notes()],
             "taken_over_from_mirror_maker_2": self._taken_over(),
             "seconds": round(self.seconds, 3),
             "records_per_second": round(self.counts.source_records / self.seconds) if self.seconds > 0 else 0,
@@ -133,6 +134,16 @@ class FlowReport:
     def _old_parts(self) -> list[tuple[str, list[OldPart]]]:
         parts = sorted(((p.topic, p.taken_over) for p in self.partitions if p.taken_over), key=itemgetter(0))
         return [(topic, [t for _, t in group]) for topic, group in groupby(parts, key=itemgetter(0))]
+
+    def _key_notes(self) -> list[str]:
+        """Notes on keys that live on the target alone."""
+        topics = sorted({p.topic for p in self.partitions if p.counts.outlived})
+        found = {t: sum(p.counts.outlived for p in self.partitions if p.topic == t) for t in topics}
+        return [
+            f"{topic}: {counted(number, 'key', 'was')} deleted on the source, and no tombstone was copied: a"
+            " tombstone of each, written to the source, deletes it on the target as well"
+            for topic, number in found.items()
+        ]
 
     def _old_notes(self) -> list[str]:
         """Notes on the part that MirrorMaker 2 had copied."""

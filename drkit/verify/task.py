@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain
 import json
 import resource
@@ -12,11 +13,13 @@ from typing import Any, Final
 
 from drkit.config import ClusterSettings
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
+from drkit.living_keys import LivingKeys
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.look import content
 from drkit.verify.before import Trimmed, compare_before
-from drkit.verify.compare import Rules, compare
+from drkit.verify.compare import RecordLocator, Rules, compare
 from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.outlived import SourceAgain, TargetAgain, find_outlived
 from drkit.verify.ranges import Range
 from drkit.verify.reading import LogStart, RangeReader
 
@@ -80,6 +83,7 @@ def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings
         LogStart(target_reader, piece.target),
         source_apart=tuple((first, end) for first, end, _, _ in piece.apart),
         target_apart=tuple((first, end) for _, _, first, end in piece.apart),
+        keys_from=piece.keys_from,
     )
     found = compare(
         old.read(piece.source, piece.source_from, piece.source_to),
@@ -87,6 +91,7 @@ def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings
         piece.segments,
         rules,
     )
+    outlived, of_keys = _outlived(piece, found.living, source, target)
     waiting = None
     if piece.lag_until is not None:
         waiting = next(
@@ -96,12 +101,36 @@ def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings
         topic=piece.source.topic,
         partition=piece.source.partition,
         source_from=piece.source_from,
-        counts=found.counts,
-        findings=found.findings,
+        counts=found.counts + outlived,
+        findings=[*found.findings, *of_keys],
         undecided=found.undecided,
         first_waiting=waiting,
         seconds=time.monotonic() - started,
         peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def _outlived(
+    piece: Range, living: LivingKeys, source: ClusterSettings, target: ClusterSettings
+) -> tuple[Counts, list[Difference]]:
+    if not living.number():
+        return Counts(), []
+    old, new, all_new = _reader(source), _reader(target), _reader(target, committed=False)
+    return find_outlived(
+        living,
+        RecordLocator(piece.segments),
+        SourceAgain(
+            partial(old.read, piece.source),
+            (piece.source_from, piece.source_to),
+            partial(old.log_end, piece.source),
+            partial(old.log_start, piece.source),
+        ),
+        TargetAgain(
+            partial(new.read, piece.target),
+            partial(all_new.read, piece.target),
+            piece.target_to,
+            partial(all_new.log_end, piece.target),
+        ),
     )
 
 

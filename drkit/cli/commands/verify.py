@@ -31,6 +31,8 @@ def verify(**given: Any) -> Any:
     Compares key, value, headers and timestamp of all records copied so far; a replicator may run meanwhile.
     Records that are not copied yet are reported, and are no difference.
 
+    A key of a compacted topic that was deleted on the source and lives on the target is a difference.
+
     Exit code: 0 equal, 1 different, 3 cannot be decided.
     """
     return work("drkit.cli.actions.verify").verify(**given)
