@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from drkit.model import TopicPartition
 from drkit.verify import compare as comparing
 from drkit.verify.compare import Comparison, ConsumedRecord, RecordLocator, Rules, Segment
 from drkit.verify.finding import Counts, Difference, DifferenceKind
 from drkit.verify.outlived import SourceAgain, TargetAgain, find_outlived
+from drkit.verify.ranges import PartitionView, Range, TakenOver, cut
+from tests.support.examples import times
 
 Step = tuple[str, int]
-WRITES = st.tuples(st.sampled_from(["put", "delete"]), st.integers(0, 4))
+WRITES = st.tuples(st.sampled_from(["put", "delete"]), st.integers(0, 2))
 OTHERS = st.tuples(st.sampled_from(["copy", "clean", "forget", "clean copy", "forget copy"]), st.just(0))
 STEPS = st.lists(
     st.one_of(WRITES, WRITES, OTHERS, st.tuples(st.just("trim"), st.integers(0, 9))), max_size=30
@@ -67,9 +71,9 @@ class Model:
 
     @staticmethod
     def _cleaned(log: list[ConsumedRecord], *, forgets: bool) -> list[ConsumedRecord]:
-        """What the cleaner leaves; in a later pass it removes a tombstone too."""
+        """What the cleaner leaves; in a later pass it removes tombstones, too."""
         left = sorted(newest(log).values(), key=lambda r: r.offset)
-        return [r for r in left if r.value is not None] if forgets and left == log else left
+        return [r for r in left if r.value is not None] if forgets else left
 
     def outlived(self) -> set[bytes | None]:
         """Keys that live on the copy alone, and were not trimmed."""
@@ -77,12 +81,12 @@ class Model:
         return {k for k, r in living.items() if r.timestamp >= self.start} - newest(self.source).keys()
 
 
+def read(log: Sequence[ConsumedRecord], first: int, end: int) -> Iterator[ConsumedRecord]:
+    return (r for r in log if first <= r.offset < end)
+
+
 def reported(before: Model, after: Model) -> tuple[Comparison, Counts, list[Difference]]:
     """What is found; both logs change between the comparison and the second look."""
-
-    def read(log: Sequence[ConsumedRecord], first: int, end: int) -> Iterator[ConsumedRecord]:
-        return (r for r in log if first <= r.offset < end)
-
     rules = Rules(source_compacted=True, target_compacted=True, source_start=lambda: before.start)
     found = Comparison(before.segments, rules)
     found.run(read(before.source, 0, before.frontier), iter(before.copy))
@@ -92,12 +96,17 @@ def reported(before: Model, after: Model) -> tuple[Comparison, Counts, list[Diff
         lambda: after.end,
         lambda: after.start,
     )
-    copied = lambda first, end: read(after.copy, first, end)  # noqa: E731  for both kinds of readers
+    copied = partial(read, after.copy)
     target = TargetAgain(copied, copied, before.copy_end, lambda: after.copy_end)
     return found, *find_outlived(found.living, RecordLocator(before.segments), source, target)
 
 
 @given(STEPS)
+@example([("put", 0), ("put", 1), ("copy", 0), ("delete", 0), ("forget", 0)])  # it lives on
+@example([("put", 0), ("put", 1), ("put", 2), ("copy", 0), ("delete", 0), ("delete", 2), ("forget", 0)])
+@example([("put", 0), ("copy", 0), ("put", 0), ("clean", 0)])  # the new record is not copied yet
+@example([("put", 0), ("copy", 0), ("delete", 0), ("copy", 0), ("forget", 0)])  # deleted on both sides
+@settings(max_examples=times(5))
 def test_exactly_the_keys_that_are_nowhere_on_the_source(steps: list[Step]) -> None:
     model = Model()
     model.walk([*steps, ("copy", 0)] if len(steps) % 2 else steps)
@@ -112,6 +121,10 @@ def test_exactly_the_keys_that_are_nowhere_on_the_source(steps: list[Step]) -> N
 
 
 @given(STEPS, STEPS)
+@example([("put", 0), ("copy", 0), ("delete", 0), ("clean", 0)], [("copy", 0), ("forget", 0)])
+@example([("put", 0), ("copy", 0), ("delete", 0), ("forget", 0)], [("trim", 1)])
+@example([("put", 0), ("copy", 0), ("delete", 0), ("forget", 0)], [("put", 0)])
+@settings(max_examples=times(5))
 def test_logs_that_change_meanwhile_are_no_difference(steps: list[Step], later: list[Step]) -> None:
     before = Model()
     before.walk(steps)
@@ -123,8 +136,9 @@ def test_logs_that_change_meanwhile_are_no_difference(steps: list[Step], later: 
     assert before.outlived() & after.outlived() <= keys <= after.outlived()
 
 
-def lone(*records: ConsumedRecord, keys_from: int = 0) -> Comparison:
-    found = Comparison([Segment(0, 100, 50)], Rules(source_compacted=True, keys_from=keys_from))
+def lone(*records: ConsumedRecord, keys_from: int = 0, start: int = 0) -> Comparison:
+    rules = Rules(source_compacted=True, keys_from=keys_from, source_start=lambda: start)
+    found = Comparison([Segment(0, 100, 50)], rules)
     found.run(iter(()), iter(records))
     return found
 
@@ -139,6 +153,10 @@ def test_what_mirror_maker_copied_of_aborted_transactions_is_not_judged() -> Non
     assert list(found.living.offsets()) == [110]
 
 
+def test_what_retention_took_is_not_remembered() -> None:
+    assert list(lone(record(100, b"old"), record(110, b"deleted"), start=10).living.offsets()) == [110]
+
+
 def test_more_keys_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "_LIVING_KEYS", 5)
     found = lone(*(record(100 + n, b"k%d" % n) for n in range(9)))
@@ -151,13 +169,30 @@ def test_a_record_of_others_deletes_a_key_on_the_copy() -> None:
     assert (found.counts.extra, found.living.number()) == (1, 0)
 
 
+def test_another_record_at_the_expected_offset_counts_for_its_key_on_the_copy() -> None:
+    found = Comparison([Segment(0, 100, 50)], Rules(source_compacted=True))
+    found.run(iter([record(1, b"other")]), iter([record(100, b"k"), record(101, b"k", has_value=False)]))
+    assert (found.counts.different, found.living.number()) == (1, 0)
+
+
 def test_a_record_that_is_not_where_the_map_says_is_on_the_source() -> None:
-    """Such as one before the first copied record, that is read before the copy is."""
+    """Its key is passed before the copy's record is: no offset of the copy belongs to it."""
+    old, new = [record(9, b"k", at=9)], [record(100, b"k", at=5)]
     found = Comparison([Segment(5, 100, 1)], Rules(source_compacted=True))
-    found.run(iter([record(9, b"k", at=9)]), iter([record(100, b"k", at=5)]))
-    again = [record(9, b"k", at=9)]
-    source = SourceAgain(
-        lambda first, end: (r for r in again if first <= r.offset < end), (0, 10), lambda: 10, int
-    )
-    target = TargetAgain(lambda _first, _end: (), lambda _first, _end: (), 101, lambda: 101)
+    found.run(iter(old), iter(new))
+    assert found.living.number() == 1
+    source = SourceAgain(partial(read, old), (0, 10), lambda: 10, int)
+    target = TargetAgain(partial(read, new), partial(read, new), 101, lambda: 101)
     assert find_outlived(found.living, RecordLocator([Segment(5, 100, 1)]), source, target) == (Counts(), [])
+
+
+@pytest.mark.parametrize(("source", "target"), [(True, True), (True, False), (False, True)])
+def test_a_compacted_partition_is_one_range(*, source: bool, target: bool) -> None:
+    at, end = TopicPartition("t", 0), 10_000_000
+    view = PartitionView(
+        at, at, source_start=0, source_end=end, frontier=end, target_start=0, target_end=end,
+        segments=(Segment(0, 0, end),), source_compacted=source, target_compacted=target,
+        taken_over=TakenOver(500, 500, committed=False),
+    )  # fmt: skip
+    (found,) = cut([view], 8)
+    assert (found.source_to, found.keys_from, Range.from_json(found.to_json())) == (end, 500, found)
