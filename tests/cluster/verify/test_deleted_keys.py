@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -11,6 +12,8 @@ from drkit.model import TopicPartition
 from drkit.verify.reading import RangeReader
 from drkit.verify.report import VerifyVerdict
 from tests.support.exactness.cleaning import CLEANING, clean_often
+from tests.support.failback.pair import Pair
+from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import Flow
@@ -20,7 +23,7 @@ from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 HOUR_MS: Final = "3600000"
-COMPACT: Final = {"cleanup.policy": "compact", "delete.retention.ms": "1", "min.compaction.lag.ms": HOUR_MS}
+COMPACT: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": HOUR_MS}
 """Until a test lets it, the cleaner leaves the source as it is."""
 FORGOTTEN: Final = [b"forgotten-1", b"forgotten-2"]
 DELETED: Final = [*FORGOTTEN, b"known"]
@@ -64,6 +67,37 @@ def test_a_key_whose_tombstone_was_never_copied(compacting: Flow, topic_name: st
     assert not _living(flow, topic_name) & set(DELETED)
 
 
+@pytest.mark.wide
+@pytest.mark.timeout(300)
+def test_after_a_turn(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> None:
+    """Records from before it are known by the map of the other direction."""
+    compacting = module_cluster("compacting", properties=CLEANING)
+    pair = Pair(target, compacting, tmp_path / "journal")
+    try:
+        side, topic = pair.now, pair.now.name("keys")
+        side.create(side.source, topic, 1, COMPACT)
+        _put(side, topic, b"v", b"stays", b"again", *DELETED)
+        side.replicate()
+        side.copied([topic])
+        assert pair.switch()["state"] == "done"
+        assert pair.reprotect()["state"] == "done"
+        side = pair.now
+        _put(side, topic, None, b"known")
+        side.replicate()
+        side.copied([topic])
+        side.stop_replicating()
+        assert side.verified([topic]).verdict is VerifyVerdict.EQUAL
+        _put(side, topic, None, *FORGOTTEN)
+        _put(side, topic, b"w", b"again")
+        _clean(side, topic)
+        report = side.verified([topic])
+        found = [f.evidence for p in report.partitions for f in p.findings]
+        assert (report.counts.outlived, len(found)) == (2, 2), report.as_dict(5)
+        assert all("forgotten" in text for text in found)
+    finally:
+        pair.close()
+
+
 def test_the_end_that_a_reader_sees(compacting: Flow, topic_name: str) -> None:
     """What the cleaner works with: the last stable offset."""
     flow = compacting
@@ -83,15 +117,16 @@ def test_the_end_that_a_reader_sees(compacting: Flow, topic_name: str) -> None:
     assert ends == [1, 2]
 
 
-def _put(flow: Flow, topic: str, value: bytes | None, *keys: bytes) -> None:
+def _put(flow: Clusters, topic: str, value: bytes | None, *keys: bytes) -> None:
     out = producer(flow.source)
     for key in keys:
         put(out, topic, value, key)
     assert out.flush(30) == 0
 
 
-def _clean(flow: Flow, topic: str) -> None:
+def _clean(flow: Clusters, topic: str) -> None:
     """Let the cleaner work on the source until the deleted keys are gone, with their tombstones."""
+    flow.configure(flow.source, topic, "delete.retention.ms", "1")
     flow.configure(flow.source, topic, "min.compaction.lag.ms", "0")
     clean_often(flow, flow.source, topic)
 
@@ -103,12 +138,12 @@ def _clean(flow: Flow, topic: str) -> None:
     eventually(is_done, 60, f"the cleaner at work on {topic}")
 
 
-def _rest(flow: Flow, topic: str) -> None:
+def _rest(flow: Clusters, topic: str) -> None:
     """From now on the cleaner leaves the source as it is."""
     flow.configure(flow.source, topic, "max.compaction.lag.ms", HOUR_MS)
     flow.configure(flow.source, topic, "min.compaction.lag.ms", HOUR_MS)
 
 
-def _living(flow: Flow, topic: str) -> set[bytes | None]:
+def _living(flow: Clusters, topic: str) -> set[bytes | None]:
     newest = {record.key: record.value for record in read(flow.target, topic)[0]}
     return {key for key, value in newest.items() if value is not None}
