@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import drkit
 from drkit.cli.render import emit
+from drkit.cli.talk import say
 from drkit.config.tables.closest import suggestion
 from drkit.errors import Usage
 
@@ -22,6 +23,8 @@ _TABLES: Final = (
     "docs/reference/status.md",
     "docs/how-to/standby.md",
 )
+_CLASSES: Final = "divergence-classes.md"
+"""The page of the classes of ``drkit divergence``: a section for each."""
 _NAMED_IN: Final = 2
 """Cells of a row, from its first, that name what the row is about."""
 
@@ -46,6 +49,8 @@ def explain(words: tuple[str, ...]) -> None:
             where="drkit explain",
             hint=f"{suggestion(asked, codes())}; all codes: drkit explain",
         )
+    if len(found) > 1:
+        say(f"{len(found)} explanations of '{asked}': {', '.join(each.page for each in found)}")
     for each in found:
         emit({"page": each.page})
         emit(each.text)
@@ -55,6 +60,7 @@ def codes() -> dict[str, str]:
     """Every code with its own page or row → its short meaning."""
     found = {page.stem: _text(page).partition("\n")[0].lstrip("# ") for page in _runbooks()}
     found |= {alert: text.partition("\n")[0] for alert, text in _alerts()}
+    found |= {name: f"a class of drkit divergence: {text.partition(chr(10))[0]}" for name, text in _classes()}
     for code, row in _rows():
         found.setdefault(code, next(iter(list(row.values())[1:]), ""))
     return found
@@ -71,6 +77,9 @@ def pages_of(asked: str) -> Iterator[Explanation]:
         pages = [page for page in _runbooks() if words in " ".join(_text(page).lower().split())]
     for page in pages:
         yield Explanation(f"runbooks/{page.name}", _text(page).rstrip())
+    for known, text in _classes():
+        if known == code:
+            yield Explanation(f"runbooks/{_CLASSES}", f"{known}\n\n{text}")
     for alert, text in _alerts():
         if alert.lower() == code:
             yield Explanation("docs/how-to/alerts.md", f"{alert}\n\n{text}")
@@ -117,6 +126,13 @@ def _alerts() -> Iterator[tuple[str, str]]:
     """Each alert with its section."""
     for section in _text(_PAGES / "docs/how-to/alerts.md").split("\n## ")[1:]:
         name, _, text = section.partition("\n")
+        yield name, text.strip()
+
+
+def _classes() -> Iterator[tuple[str, str]]:
+    """Each class of ``drkit divergence`` with its section."""
+    for section in _text(_PAGES / "runbooks" / _CLASSES).split("\n## `")[1:]:
+        name, _, text = section.partition("`\n")
         yield name, text.strip()
 
 
