@@ -12,6 +12,7 @@ from shlex import quote
 from typing import Any, Final, TextIO
 from uuid import uuid4
 
+from drkit.cli.actions.back.waiting import flow_that_waits
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
@@ -35,7 +36,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 def diverged(flow: str | None, records: Path | None) -> int:
     """Run ``drkit divergence``."""
     settings = configuration().settings
-    with FailoverService(settings, settings.one_flow(flow)) as service, _written(records) as take:
+    with FailoverService(settings, flow_that_waits(settings, flow)) as service, _written(records) as take:
         found = divergence(service.context_outside_run(), take)
     emit(found.to_json() if session().as_json else _shown(found, records))
     if not found.is_known:
@@ -54,7 +55,7 @@ def export(
 ) -> int:
     """Run ``drkit divergence export``."""
     spark, settings = given_conf(conf, spark_properties), configuration().settings
-    chosen = settings.one_flow(flow)
+    chosen = flow_that_waits(settings, flow)
     with FailoverService(settings, chosen) as service:
         context = service.context_outside_run()
         say(f"{chosen.name}: looking at the old primary")
@@ -157,7 +158,8 @@ def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
     if records is not None:
         told["records"] = str(records)
     if found.owed:
-        told["next"] = to_type("fence it first: drkit fence pay")
+        when = "when it answers, fence it" if found.unanswered else "fence it first"
+        told["next"] = to_type(f"{when}: drkit fence pay")
     return told
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drkit.cli.actions.back.waiting import flow_that_waits
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
@@ -15,7 +16,7 @@ from drkit.flow_state.pending_fence import paid_with
 
 def show(flow: str | None) -> None:
     """Run ``drkit fence show``."""
-    with _service(flow) as service:
+    with _service(flow, waits=True) as service:
         found = pending_fences.shown(service)
     if session().as_json:
         emit(found.to_json())
@@ -35,7 +36,7 @@ def show(flow: str | None) -> None:
 
 def pay(flow: str | None, *, dry_run: bool) -> None:
     """Run ``drkit fence pay``."""
-    with _service(flow) as service:
+    with _service(flow, waits=True) as service:
         if dry_run:
             emit([e._asdict() for e in pending_fences.planned(service)] or {"owed": "nothing"})
             return
@@ -60,6 +61,11 @@ def lift(
         emit({"lifted": pending_fences.lift(service, topics, accept_divergence)})
 
 
-def _service(flow: str | None) -> FailoverService:
+def _service(flow: str | None, *, waits: bool = False) -> FailoverService:
+    """The service of a flow.
+
+    :param waits: without a name, that of the only flow that waits for a return
+    """
     settings = configuration().settings
-    return FailoverService(settings, settings.one_flow(flow))
+    chosen = flow_that_waits(settings, flow) if waits else settings.one_flow(flow)
+    return FailoverService(settings, chosen)

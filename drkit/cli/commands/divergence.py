@@ -10,7 +10,10 @@ import click
 from drkit.cli.loading import work
 from drkit.errors import Usage
 
-_flow = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
+_flow = click.option(
+    "--flow",
+    help="The flow, as 'primary->standby'.  [default: the only one, or the one that waits for its return]",
+)
 _master = click.option("--master", help="Spark master URL.  [default: this machine]")
 _conf = click.option(
     "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."

@@ -8,7 +8,10 @@ import click
 
 from drkit.cli.loading import work
 
-_flow = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
+_flow = click.option(
+    "--flow",
+    help="The flow, as 'primary->standby'.  [default: the only one, or the one that waits for its return]",
+)
 
 
 _dry = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")

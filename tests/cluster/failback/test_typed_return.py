@@ -25,6 +25,11 @@ def test_the_flow_that_waits_is_found_and_returned(pair: Pair, tmp_path: Path) -
     assert (early.code, "no topic of them waits for a return" in early.err) == (2, True)
     assert pair.switch()["state"] == "done"
 
+    found = drkit(file, "divergence")
+    assert (found.code, found.data["flow"]) == (0, name), found.err
+    fences = drkit(file, "fence", "show")
+    assert (fences.code, fences.data["cluster"]) == (0, side.source.alias), fences.err
+
     refused = drkit(file, "reprotect", "--dry-run")
     assert refused.code == 3
     assert "nothing else keeps clients off" in refused.err
