@@ -21,7 +21,7 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.journal import RunLocked
+from drkit.failover.journal.journal import NoRun, RunLocked
 from drkit.failover.new_primary.hold import put_back
 from drkit.failover.returning.waiting import died, pairs_of_flows
 from drkit.failover.service import FailoverService
@@ -118,9 +118,11 @@ class _WayHome:
             try:
                 with FailoverService(self._settings, flow, Progressing()) as service:
                     self._walk_stage(service, now)
-            except (RunLocked, Refused) as error:
+            except (RunLocked, NoRun, Refused) as error:
                 if not self._is_of_a_replicator(now, error):
                     raise
+                # What it had done so far is no report of this command, and nothing in it is to be cleared.
+                self._done = [done for done in self._done if done[0] is not HomeStage.TURN]
                 self._stop.wait(_LOOK_SECONDS)
             now = situation(self._settings, self._ways)
         self._is_home = True
