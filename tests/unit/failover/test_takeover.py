@@ -162,3 +162,19 @@ def test_an_effect_does_not_follow_an_intent_that_took_long_to_write(
         return
     with pytest.raises(RunLocked, match="another orchestrator has this failover"):
         journal.write(EntryKind.INTENT, StepName.FREEZE, "stop", {})
+
+
+@pytest.mark.parametrize(("first", "second"), [("failover", "return"), ("return", "failover")])
+def test_a_failover_and_a_return_of_a_pair_do_not_run_at_once(first: str, second: str) -> None:
+    log, _ = begun("elsewhere")
+    log.history = JournalHistory()
+
+    def journal(run_id: str) -> Journal:
+        loop: Any = SimpleNamespace(run=lambda work, *args: work(*args))
+        return Journal(loop, log, JournalFile(Path("/nowhere"), run_id), run_id)  # type: ignore[arg-type]
+
+    journal(first).begin(1, {"table": first})
+    with pytest.raises(RunLocked, match="another orchestrator has this failover") as caught:
+        journal(second).begin(1, {"table": second})
+    assert "it is under way" in caught.value.evidence
+    assert list(log.history.runs) == [first]
