@@ -79,7 +79,8 @@ def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) ->
             where=context.flow.source,
             evidence=first_of(more),
             hint=f"give the topic as many partitions on {context.flow.target}, then: {again(context)}; or"
-            " export what is there, and delete the topic on the old primary",
+            f" save what is there: drkit divergence export --flow '{context.flow.name}' --to DIR; then delete"
+            " the topic on the old primary",
         )
 
 
