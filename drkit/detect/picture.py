@@ -68,6 +68,8 @@ class Picture:
     """Who paused failovers and why; empty: not paused."""
     blockers: tuple[str, ...] = ()
     """Findings on the target that no failover may pass over."""
+    unprotected: tuple[str, ...] = ()
+    """Topics that the target has not wholly: they come back to it, or are to come back."""
     risk: Risk = UNKNOWN
     rpo_seconds: float = 30.0
     auto: AutoFacts | None = None
@@ -122,6 +124,7 @@ class Picture:
             undecided=() if tally.is_decided else (*votes, *seen),
             paused=(self.paused,) if self.paused else (),
             unready=self.blockers,
+            unprotected=self.unprotected,
         )
 
     def beats_in_words(self) -> Iterator[str]:

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     NO_QUORUM = "no_quorum"
     PAUSED = "paused"
     TARGET_NOT_READY = "target_not_ready"
+    NOT_PROTECTED = "not_protected"
     LAG_UNKNOWN = "lag_unknown"
     LAG_ABOVE_RPO = "lag_above_rpo"
     NOT_ACKNOWLEDGED = "not_acknowledged"
@@ -79,6 +80,8 @@ class FailoverFacts(NamedTuple):
     paused: tuple[str, ...] = ()
     unready: tuple[str, ...] = ()
     """Why the target cannot take over."""
+    unprotected: tuple[str, ...] = ()
+    """Topics that the target has not wholly: they come back to it, or are to come back."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal; the loss has an entry of its own there."""
@@ -153,6 +156,8 @@ ABOUT_THE_PRIMARY: Final[tuple[ReasonRow, ...]] = (
 AGAINST_A_FAILOVER: Final[tuple[ReasonRow, ...]] = (
     ReasonRow(_R.PAUSED, _HELD + "failovers are paused", lambda f: f.paused, "drkit watch resume",
         None, "failover-paused"),
+    ReasonRow(_R.NOT_PROTECTED, _HELD + "topics are not wholly copied back to the target",
+        lambda f: f.unprotected, _ACCEPT, Flag.DATA_LOSS, "failover-data-loss"),
     ReasonRow(_R.TARGET_NOT_READY, _HELD + "the target cannot take over", lambda f: f.unready,
         "clear what is named", None, "failover-target-not-ready"),
     ReasonRow(_R.LAG_UNKNOWN, _HELD + "how much would be lost is not known", _unknown_loss, _ACCEPT,

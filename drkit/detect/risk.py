@@ -1,17 +1,27 @@
 """The loss of a failover now, in seconds, and its evidence: one computation for all callers. Pure.
 
 While the source answers, the loss is the age of the oldest record that is not copied. For a silent source,
-three facts show up to when everything was copied: the newest heartbeat on the target, the replicator's note
-of the source's ends, the last look of an observer at both clusters. Until when the source took records is
-unknown to a site that cannot reach it: its applications may still reach it. So the source counts as alive
-until now, unless its death is proven.
+three facts show up to when everything was copied: the replicator's note of the source's ends, the newest
+heartbeat on the target, the last look of an observer at both clusters.
+
+A heartbeat shows that its own partition is copied, and no other one. Other partitions may be far behind while
+heartbeats pass: they are rebuilt after a return, copied for the first time, throttled, or stopped. So a
+heartbeat counts only where all of the noted ends is copied, and only for a short time after the note. Where
+records up to the noted ends are missing, the note says how old the oldest was; without that the loss is
+unknown.
+
+Until when the source took records is unknown to a site that cannot reach it: its applications may still
+reach it. So the source counts as alive until now, unless its death is proven.
 
 Times of other machines that are in the future do not count: they would hide the loss.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+_BEYOND_THE_NOTE_MS: Final = 20_000
+"""How far a heartbeat counts beyond the note of the ends; the replicator makes one every 10 s."""
 
 
 class HeldRecords(Protocol):
@@ -44,6 +54,8 @@ class Sighting(NamedTuple):
     """Time from which the source provably took no record; None: its death is not proven."""
     copied_ms: int | None = None
     """Everything older was copied, by a look of this machine at both clusters."""
+    noted_copied_ms: int | None = None
+    """Everything older was copied when the ends were noted, by the replicator's clock; None: not known."""
     margin_ms: int = 0
     """By how much the clocks of other machines may differ from this one's."""
     ahead_seconds: float = 0.0
@@ -141,16 +153,28 @@ def _from_the_past(seen: Sighting, *times: int | None) -> list[int]:
 
 def _copied_ms(seen: Sighting, records: int | None, held: HeldRecords | None) -> int | str:
     """Time before which everything is known to be copied; else why that is unknown."""
-    source_times = [] if seen.ahead_seconds else _from_the_past(seen, seen.heartbeat_ms)
-    if source_times and records == 0:
-        # What the source had when its ends were noted last is copied, if no record up to them is missing.
-        source_times += _from_the_past(seen, seen.ends_seen_ms)
-    known = max(source_times) - seen.margin_ms if source_times else None
-    why = "no heartbeat of this flow ever reached the target"
-    if seen.ahead_seconds or (seen.heartbeat_ms is not None and not source_times):
+    beats = [] if seen.ahead_seconds else _from_the_past(seen, seen.heartbeat_ms)
+    source_times, why = _shown_by_the_note(seen, records, beats)
+    known = max(source_times) - seen.margin_ms if beats and source_times else None
+    if seen.heartbeat_ms is None:
+        why = "no heartbeat of this flow ever reached the target"
+    if seen.ahead_seconds or (seen.heartbeat_ms is not None and not beats):
         why = "the newest heartbeat is from the future: one of two clocks is wrong"
     if held is not None and held.acknowledged and known is not None:  # a heartbeat passes while they wait
         why = "open transactions held records back, since when is not known"
         known = min(known, held.oldest_ms) if held.oldest_ms is not None else None
     copied_times = [t for t in (known, seen.copied_ms) if t is not None]
     return max(copied_times) if copied_times else why
+
+
+def _shown_by_the_note(seen: Sighting, records: int | None, beats: list[int]) -> tuple[list[int], str]:
+    """Times before which everything is copied, by the note of the ends; and why there is none."""
+    noted = _from_the_past(seen, seen.ends_seen_ms)
+    if records == 0:
+        # What the source had when its ends were noted last is copied, if no record up to them is missing.
+        most = max(noted) + _BEYOND_THE_NOTE_MS if noted else None
+        return [*noted, *(t if most is None else min(t, most) for t in beats)], ""
+    if records is None:
+        return [], "what some partitions of the source had at the last look is not known"
+    why = f"{records:,} records were missing at the last look, the age of the oldest is not known"
+    return _from_the_past(seen, seen.noted_copied_ms) if noted else [], why

@@ -15,6 +15,7 @@ from drkit.flow_state.records import (
     NotedEnds,
     NotedHeld,
     PromotionRecord,
+    ReturnRecord,
     RoleRecord,
     SourceSeenRecord,
 )
@@ -115,14 +116,36 @@ def _age(now_ms: int, oldest_ms: int | None) -> float | None:
     return None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
 
 
-def seen_record(ends: Mapping[TopicPartition, Ends], now_ms: int) -> SourceSeenRecord:
-    """The record of the source's ends for the flow's state."""
-    return SourceSeenRecord(now_ms, {at: _noted(e) for at, e in ends.items()})
+def seen_record(
+    ends: Mapping[TopicPartition, Ends], now_ms: int, copied_ms: int | None = None
+) -> SourceSeenRecord:
+    """The record of the source's ends for the flow's state.
+
+    :param copied_ms: everything older was copied then; None: not known
+    """
+    return SourceSeenRecord(now_ms, {at: _noted(e) for at, e in ends.items()}, copied_ms)
 
 
 def _noted(ends: Ends) -> NotedEnds:
     held = None if ends.held is None else NotedHeld(*astuple(ends.held))
     return NotedEnds(ends.start, ends.end, ends.high_watermark, held)
+
+
+def returned_topics(state: FlowState) -> tuple[str, ...]:
+    """Source topics that are copied since a return, and that no failover has promoted since."""
+    return tuple(sorted(state.readable(ReturnRecord).keys() - promoted_of(state)))
+
+
+def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
+    """The source's ends at its last answer; not of topics that a return began to copy since.
+
+    What the note says of those is of an earlier life: their copies may have been emptied.
+    """
+    seen = state.get(SourceSeenRecord)
+    if seen is None:
+        return {}
+    turned = {name for name, begun in state.readable(ReturnRecord).items() if begun.at_ms >= seen.at_ms}
+    return {at: ends for at, ends in ends_from(seen).items() if at.topic not in turned}
 
 
 def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:

@@ -27,6 +27,7 @@ from drkit.status.facts import (
     copied_of,
     error_line,
     is_taken_over,
+    returned_topics,
     same_topic,
     seen_record,
     status_of,
@@ -45,12 +46,13 @@ from drkit.status.runners import runner_of, standbys_of
 from drkit.status.source_look import (
     SourceLook,
     gaps_of,
+    is_unanswered,
     left_out,
     look_at_source,
     noted_look,
     transactions_of,
 )
-from drkit.status.sums import loss_of, topics_of
+from drkit.status.sums import copied_ms, loss_of, topics_of
 
 SCAN_UP_TO: Final = 1_000_000
 _CONNECT_MS: Final = 5000
@@ -95,6 +97,7 @@ class StatusCollector:
         self._remembered: dict[TopicPartition, Ends] | None = None
         self.source_ends: dict[TopicPartition, Ends] | None = None
         """The source's ends at the last look; None when it did not answer."""
+        self._last: FlowStatus | None = None
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """Look now. A cluster that does not answer is part of the answer, never an error.
@@ -119,17 +122,19 @@ class StatusCollector:
         except (DrkitError, RawError) as error:
             found.target_error = error_line(error)
             self._drop(self._flow.target)
-        return self._judged(found)
+        self._last = self._judged(found)
+        return self._last
 
     def remember_source(self) -> None:
         """Record the source's ends of the last look on the target.
 
         :raises DrkitError: the target did not accept the record
         """
-        if self._state is None or self.source_ends is None or self.source_ends == self._remembered:
+        ends, last = self.source_ends, self._last
+        if self._state is None or last is None or ends is None or ends == self._remembered:
             return
-        self._state.put(seen_record(self.source_ends, self._clock()))
-        self._remembered = self.source_ends
+        self._state.put(seen_record(ends, last.at_ms, last.copied_ms))
+        self._remembered = ends
 
     def close(self) -> None:
         """Close all connections."""
@@ -157,7 +162,7 @@ class StatusCollector:
         found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
         found.lift, found.written = state.get(PendingLift), written_in(state)
-        found.taken_over = is_taken_over(state, self._flow)
+        found.taken_over, found.returned = is_taken_over(state, self._flow), returned_topics(state)
         found.left_out_producers = tuple(sorted(left_out(state).ids))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
@@ -176,6 +181,7 @@ class StatusCollector:
             found.open_transactions += transactions_of(settings, held, found.at_ms, source=False)
         source = self._ask_source(found, state)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
+        found.noted_copied_ms = source.copied_ms
         self.source_ends = None if source.error else source.ends
         found.partitions = self._partitions(found, copied, places, source, state)
 
@@ -219,15 +225,15 @@ class StatusCollector:
         state: FlowState,
     ) -> list[PartitionStatus]:
         known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
-        naming = self._flow.naming_policy
+        now, downstream = found.at_ms, self._flow.naming_policy.downstream
         frontiers: dict[TopicPartition, CopyPosition] = {}
         for at in sorted({*source.ends, *(p for p in places if source.error and p.partition >= 0)}):
             gone = places.get(TopicPartition(at.topic, -1))
-            if at.topic in known:
-                frontiers[at] = gone or places.get(at) or CopyPosition(0, None)
-            else:
-                frontiers[at] = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
+            place = gone or places.get(at) or CopyPosition(0, None)
+            nowhere = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
+            frontiers[at] = place if at.topic in known else nowhere
         self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
+        found.unanswered = is_unanswered(known.keys(), places, source)
         gaps = gaps_of(frontiers, source.ends)
         records: dict[TopicPartition, UncopiedRecords] = {}
         if source.error:
@@ -235,9 +241,7 @@ class StatusCollector:
         elif gaps:
             records = self._loop.run(self._waiting, source.topics, gaps, left_out(state))
         return [
-            status_of(
-                found.at_ms, at, naming.downstream(at.topic), place, source.ends.get(at), records.get(at)
-            )
+            status_of(now, at, downstream(at.topic), place, source.ends.get(at), records.get(at))
             for at, place in frontiers.items()
         ]
 
@@ -272,6 +276,7 @@ class StatusCollector:
             target_answers=not found.target_error, term=found.term, pending_fence=found.pending_fence,
             pending_lift=found.lift, open_transactions=found.open_transactions,
             left_out_producers=found.left_out_producers, standbys=found.standbys,
+            copied_ms=copied_ms(found, loss), returned_topics=found.returned,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:
@@ -290,7 +295,6 @@ class StatusCollector:
         if (cluster := self._clusters.pop(alias, None)) is not None:
             cluster.close()
         if alias == self._flow.target:
-            self._side = None
-            state, self._state = self._state, None
+            self._side, state, self._state = None, self._state, None
             if state is not None:
                 state.close()

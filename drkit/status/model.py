@@ -146,6 +146,10 @@ class FlowStatus:
     """Producer ids of opposite flows: their records are not copied back."""
     standbys: tuple[StandbyStatus, ...] = ()
     """Processes that wait to take over."""
+    copied_ms: int | None = None
+    """All older was copied at this look; of a silent source, when its ends were noted; None: unknown."""
+    returned_topics: tuple[str, ...] = ()
+    """Source topics that are copied since a return, and that no failover has promoted since."""
     pair: PairStatus | None = None
     """The pair of this flow and the one in the other direction; None: not looked at."""
 
@@ -208,6 +212,12 @@ class Findings:
     written: tuple[str, ...] = ()
     """Partitions of the target to which another client wrote since a turn, and where."""
     source_seen_ms: int | None = None
+    noted_copied_ms: int | None = None
+    """Of a silent source: everything older was copied at its last answer; None: not known."""
+    unanswered: bool = False
+    """The source answered, but not for every partition that is copied: a leader is away."""
+    returned: tuple[str, ...] = ()
+    """Source topics that are copied since a return, and that no failover has promoted since."""
     open_transactions: tuple[OpenTransaction, ...] = ()
     left_out_producers: tuple[int, ...] = ()
     groups: GroupsSeen | None = None

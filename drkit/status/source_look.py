@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
@@ -13,7 +13,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.model import TopicPartition
-from drkit.status.facts import ends_from
+from drkit.status.facts import noted_ends
 from drkit.status.lag.hanging import OpenTransaction, open_transaction
 from drkit.status.lag.held_back import HeldInPartition, held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRange, ends_of
@@ -30,6 +30,8 @@ class SourceLook(NamedTuple):
     ends: dict[TopicPartition, Ends]
     error: str = ""
     seen_ms: int | None = None
+    copied_ms: int | None = None
+    """Of an earlier look: everything older was copied then; None: not known."""
     held: Mapping[TopicPartition, HeldInPartition] = {}
 
 
@@ -43,7 +45,7 @@ async def look_at_source(cluster: RawCluster, flow: FlowSettings, skip: LeftOut,
     names = [n for n, t in topics.items() if not t.error and flow.copies(n)]
     ends = await ends_of(cluster, topics, names)
     held = await held_back(cluster, topics, ends, skip)
-    return SourceLook(topics, with_held(ends, held), "", now_ms, held)
+    return SourceLook(topics, with_held(ends, held), "", now_ms, held=held)
 
 
 def noted_look(state: FlowState, error: str) -> SourceLook:
@@ -51,7 +53,7 @@ def noted_look(state: FlowState, error: str) -> SourceLook:
     seen = state.get(SourceSeenRecord)
     if seen is None:
         return SourceLook({}, {}, error)
-    return SourceLook({}, ends_from(seen), error, seen.at_ms)
+    return SourceLook({}, noted_ends(state), error, seen.at_ms, seen.copied_ms)
 
 
 def left_out(state: FlowState) -> LeftOut:
@@ -72,6 +74,12 @@ def gaps_of(
         and (e := ends.get(at)) is not None
         and e.end > max(place.frontier, e.start)
     ]
+
+
+def is_unanswered(known: Collection[str], places: Iterable[TopicPartition], source: SourceLook) -> bool:
+    """Whether the source answered, but not for every partition that is copied: a leader is away."""
+    asked = source.topics.keys() & known
+    return any(at.topic in asked and at not in source.ends for at in places)
 
 
 def transactions_of(

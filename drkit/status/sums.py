@@ -39,6 +39,13 @@ def _total(values: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(values) else None
 
 
+def copied_ms(found: Findings, loss: Loss) -> int | None:
+    """Time before which everything was copied when both clusters answered last; None: not known."""
+    if found.source_error or found.target_error:
+        return found.noted_copied_ms
+    return None if loss.seconds is None or found.unanswered else found.at_ms - round(loss.seconds * 1000)
+
+
 def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
     """The loss over all topics except heartbeats.
 

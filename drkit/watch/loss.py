@@ -49,4 +49,5 @@ def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -
     if loss.source_seen_seconds is not None:
         ends = status.at_ms - round(loss.source_seen_seconds * 1000)
     records = None if loss.records is None else loss.records - loss.held_back
-    return LossKnown(None, sighting._replace(ends_seen_ms=ends), records, held)
+    noted = sighting._replace(ends_seen_ms=ends, noted_copied_ms=status.copied_ms)
+    return LossKnown(None, noted, records, held)

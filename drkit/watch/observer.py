@@ -250,6 +250,7 @@ class Observer:
             tally=counted,
             paused=self.target_board.pause,
             blockers=tuple(f"{f.code}: {f.text}" for f in sensed.findings if f.blocks),
+            unprotected=sensed.unprotected,
             beat_ahead=sensed.beat_ahead,
             rpo_seconds=settings.failover.rpo_seconds,
             auto=self._auto(sensed, automatic) if settings.failover.mode == "auto" else None,

@@ -24,6 +24,7 @@ from drkit.monitoring.board import FlowWatch
 from drkit.status.copy_growth import Growth
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Progress
+from drkit.status.protection import not_protected
 from drkit.status.readiness_look import ReadinessLook
 from drkit.watch.beats import Arrivals, HeartbeatListener
 from drkit.watch.loss import LossKnown, loss_known
@@ -59,6 +60,8 @@ class Sensed(NamedTuple):
     """What left a pending fence of the old primary, and what applies it; empty: none is pending."""
     beat_ahead: float = 0.0
     """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
+    unprotected: tuple[str, ...] = ()
+    """Topics that the target has not wholly, by the last look at both clusters."""
     watched_for: float | None = None
     """Since the copies' end offsets were first known; None: never."""
 
@@ -85,6 +88,9 @@ class Senses:
         self._grew: tuple[float, str] | None = None
         self._copied: float | None = None
         """Everything older was copied, by a look at both clusters; on the clock since boot."""
+        self._unprotected: tuple[str, ...] | None = None
+        """What the target has not wholly, by a look at both clusters; None: there was none."""
+        self._rpo_seconds = settings.failover.rpo_seconds
         self._introduced = False
         self._ended = threading.Event()
         self._reader = threading.Thread(target=self._look_at_target, name=f"ready {flow.name}", daemon=True)
@@ -128,6 +134,7 @@ class Senses:
             loss=self._loss(beats, gone_for if seen.since is not None else None),
             findings=self._findings,
             fence_owed=_owed(status),
+            unprotected=self._not_whole(status),
             beat_ahead=beats.ahead,
             watched_for=None if self._growth.began is None else monotonic() - self._growth.began,
         )
@@ -143,14 +150,23 @@ class Senses:
         return loss_known(self.status, sighting, silent=gone_for is not None)
 
     def _take_look(self, now: float) -> None:
-        """Note the time before which everything is copied, by a look at both clusters."""
+        """Note what a look at both clusters found: until when everything is copied, and what is not wholly.
+
+        A later look replaces an earlier one: a copy may be emptied and filled again, and then has less.
+        """
         figures = self.watch.figures
         if figures is None:
             return
         status = figures.status
-        if status.source_answers and status.target_answers and status.loss.seconds is not None:
-            at = now - (monotonic() - figures.looked_at) - status.loss.seconds
-            self._copied = at if self._copied is None else max(self._copied, at)
+        if status.source_answers and status.target_answers:
+            self._unprotected = not_protected(status, self._rpo_seconds)
+            if status.copied_ms is not None and status.loss.seconds is not None:
+                self._copied = now - (monotonic() - figures.looked_at) - status.loss.seconds
+
+    def _not_whole(self, status: FlowStatus | None) -> tuple[str, ...]:
+        if self._unprotected is not None:
+            return self._unprotected
+        return () if status is None else not_protected(status, self._rpo_seconds)
 
     def _copies(self) -> list[str]:
         """Passive copies, by their names on the target."""

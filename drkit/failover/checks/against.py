@@ -69,6 +69,15 @@ def _unready(q: PreconditionInput, row: ReasonRow) -> Refused:
     )
 
 
+def _unprotected(q: PreconditionInput, row: ReasonRow) -> Refused:
+    return Refused(
+        "topics are not wholly copied back to the target",
+        where=q.flow,
+        evidence=_seen(q, row),
+        hint=f"bring {q.survey.source.alias} back and let the copy end: drkit status; or {_ACCEPT}",
+    )
+
+
 def _alive(q: PreconditionInput, row: ReasonRow) -> Refused:
     here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
     return Refused(
@@ -136,6 +145,7 @@ _SENTENCES: Final[dict[Reason, Sentence]] = {
     Reason.TARGET_UNREACHABLE: _unready,
     Reason.TARGET_NOT_READY: _unready,
     Reason.PAUSED: _paused,
+    Reason.NOT_PROTECTED: _unprotected,
     Reason.BEATS_UNKNOWN: _loss_unknown,
     Reason.CLOCKS_DISAGREE: _clocks,
     Reason.LAG_UNKNOWN: _loss_unknown,

@@ -239,8 +239,14 @@ GATES: Final = (
     ),
     Precondition(
         "failover-data-loss",
-        by_the_table(Reason.BEATS_UNKNOWN, Reason.CLOCKS_DISAGREE, Reason.LAG_UNKNOWN, Reason.LAG_ABOVE_RPO),
-        "more would be lost than `rpo_seconds`, or how much is not known",
+        by_the_table(
+            Reason.BEATS_UNKNOWN,
+            Reason.CLOCKS_DISAGREE,
+            Reason.NOT_PROTECTED,
+            Reason.LAG_UNKNOWN,
+            Reason.LAG_ABOVE_RPO,
+        ),
+        "more would be lost than `rpo_seconds`, how much is not known, or topics are not wholly copied back",
     ),
     Precondition(
         "failover-not-replayed",

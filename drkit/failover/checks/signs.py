@@ -36,15 +36,23 @@ _PAUSE_SECONDS: Final = 0.1
 
 
 def facts_of(
-    context: Context, notes: Notes, risk: Risk, unready: tuple[str, ...], *, silent: bool
+    context: Context,
+    notes: Notes,
+    risk: Risk,
+    unready: tuple[str, ...],
+    unprotected: tuple[str, ...] = (),
+    *,
+    silent: bool,
 ) -> FailoverFacts:
     """Return the facts against a failover; waits some seconds if the primary has just become silent.
 
     :param notes: the newest notes of observers, fence agents and people on the target
     :param unready: why the target cannot take over
+    :param unprotected: what the target has not wholly
     """
     paused = (notes.pause,) if notes.pause else ()
-    found = FailoverFacts(risk, context.settings.failover.rpo_seconds, paused=paused, unready=unready)
+    rpo = context.settings.failover.rpo_seconds
+    found = FailoverFacts(risk, rpo, paused=paused, unready=unready, unprotected=unprotected)
     if not silent:
         context.kept.quiet = None
         return found

@@ -31,13 +31,12 @@ from drkit.failover.groups.look import (
     on_target,
 )
 from drkit.failover.loss.risk import held_total
-from drkit.failover.loss.silent import silent_risk
+from drkit.failover.loss.silent import silent_risk, unprotected
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
-    SourceSeenRecord,
 )
 from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
@@ -45,7 +44,7 @@ from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import MetadataRequest, metadata
 from drkit.kafka.transactions.open_transactions import hanging
 from drkit.model import TopicPartition
-from drkit.status.facts import ends_from, status_of
+from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, waiting
 from drkit.status.lag.target import CopyPosition
@@ -173,7 +172,9 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         positions_from=origin,
         positions_age_seconds=age if source is None else 0.0,
         target_groups=targets,
-        facts=facts_of(context, notes, risk, unready, silent=source is None),
+        facts=facts_of(
+            context, notes, risk, unready, unprotected(context, partitions), silent=source is None
+        ),
         replicator=_replicator(context, source, now),
         promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         outside=outside,
@@ -267,8 +268,7 @@ def _waiting(
 ) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
     """Return the source's current or last recorded ends, and the records that are not copied."""
     if source is None:
-        seen = context.state.get(SourceSeenRecord)
-        noted = {at: e for at, e in ends_from(seen).items() if at.topic in names} if seen else {}
+        noted = {at: e for at, e in noted_ends(context.state.records).items() if at.topic in names}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
         return noted, {at: UncopiedRecords(n, None, None, exact=False) for at, n in missing.items()}
     topics = context.run(metadata, source, sorted(names))

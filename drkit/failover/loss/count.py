@@ -13,14 +13,13 @@ from drkit.failover.loss.gap import Counted, count_gaps
 from drkit.failover.loss.positions import ScopePositions
 from drkit.failover.loss.risk import held_text, held_total
 from drkit.flow_state.left_out import LeftOut
-from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata, metadata_of_all
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import PartitionPosition
-from drkit.status.facts import ends_from
+from drkit.status.facts import noted_ends
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, ends_of
 
@@ -70,8 +69,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
 
     :raises RawError: the source stopped answering
     """
-    seen = context.state.get(SourceSeenRecord)
-    noted = ends_from(seen) if seen else {}
+    noted = noted_ends(context.state.records)
     if source is None:
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
     skip = context.known.left_out

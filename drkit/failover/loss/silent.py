@@ -9,7 +9,10 @@ from drkit.detect.risk import Risk, Sighting, of_silent_source
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.flow_state.records import RoleRecord, SourceSeenRecord
+from drkit.status.facts import returned_topics
 from drkit.status.lag.source import HeldBack
+from drkit.status.model import PartitionStatus
+from drkit.status.protection import not_in_step
 
 STOP: Final = "stop"
 """The effect of FREEZE that stops the copy of these topics."""
@@ -32,10 +35,19 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
         last_seen_ms=context.decision.get("source_last_seen_ms"),
         dead_since_ms=stopped if stopped is not None else context.decision.get("dead_since_ms"),
         copied_ms=context.decision.get("copied_ms"),
+        noted_copied_ms=source_seen.copied_ms if source_seen is not None else None,
         margin_ms=round(1000 * context.settings.watch.clock_margin_seconds),
         ahead_seconds=context.kept.beats_of(context).ahead_seconds,
     )
     return of_silent_source(sighting, records, held)
+
+
+def unprotected(context: Context, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
+    """Topics of the scope that are copied back and were not in step at the last look, in words."""
+    seen = context.state.get(SourceSeenRecord)
+    behind = None if seen is None or seen.copied_ms is None else (seen.at_ms - seen.copied_ms) / 1000
+    rpo = context.settings.failover.rpo_seconds
+    return not_in_step(partitions, returned_topics(context.state.records), rpo, behind)
 
 
 def copied_until(

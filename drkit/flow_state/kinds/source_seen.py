@@ -55,6 +55,8 @@ class SourceSeenRecord(StateRecord):
 
     at_ms: int
     ends: Mapping[TopicPartition, NotedEnds]
+    copied_ms: int | None = None
+    """Everything older was copied then; None: not known, or written by a release that did not note it."""
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -65,14 +67,16 @@ class SourceSeenRecord(StateRecord):
             for topic, partitions in topics.items()
             for number, values in partitions.items()
         }
-        return cls(fields.get("at_ms", whole()), ends)
+        copied_ms = fields.get("copied_ms", optional(_TIMESTAMP), None)
+        return cls(fields.get("at_ms", whole()), ends, copied_ms)
 
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`."""
         topics: dict[str, dict[str, list[Any]]] = {}
         for at, ends in self.ends.items():
             topics.setdefault(at.topic, {})[str(at.partition)] = ends.to_json()
-        return {"at_ms": self.at_ms, "topics": topics}
+        copied = {} if self.copied_ms is None else {"copied_ms": self.copied_ms}
+        return {"at_ms": self.at_ms, "topics": topics, **copied}
 
 
 def _noted(

@@ -58,6 +58,7 @@ CASES = [
     case(Reason.OBSERVERS_DISAGREE, tally=Tally(3, gone=("a", "b"), alive=("c",))),
     case(Reason.NO_QUORUM, tally=Tally(3, gone=("a",))),
     case(Reason.PAUSED, paused="by ann: maintenance"),
+    case(Reason.NOT_PROTECTED, unprotected=("RETURNING: 1 topic (orders): b is no failover target",)),
     case(Reason.TARGET_NOT_READY, blockers=("3 partitions have no leader",)),
     case(Reason.LAG_UNKNOWN, risk=Risk(None, None, exact=False, basis="not known")),
     case(Reason.LAG_ABOVE_RPO, risk=Risk(31.0, 5, exact=False, basis="so")),
@@ -104,6 +105,7 @@ def pictures(draw: st.DrawFn) -> Picture:
         tally=draw(tallies()),
         paused=draw(st.sampled_from(["", "by ann"])),
         blockers=draw(st.sampled_from([(), ("x",)])),
+        unprotected=draw(st.sampled_from([(), (), ("x",)])),
         risk=Risk(draw(st.none() | st.floats(0, 100)), None, exact=False, basis="so"),
         auto=draw(st.none() | auto),
     )

@@ -25,26 +25,23 @@ from drkit.errors import DrkitError, Failed
 from drkit.flow_state.copied_topics import known_of, written_of
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
-from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.producer_ids import own_ids
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ClustersRecord,
     ControlRecord,
     CutRecord,
-    SourceSeenRecord,
 )
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import listed_groups
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import RawError
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.replicate.frame import task_frame
 from drkit.replicate.planner import placed_of
-from drkit.status.facts import seen_record
-from drkit.status.source_look import look_at_source
+from drkit.status.look import StatusCollector
 from drkit.topic_sync.acl_sync import AclSync
 from drkit.topic_sync.sync import TopicSync
 
@@ -137,15 +134,13 @@ class Replicator:
         return once
 
     def _ends(self) -> Callable[[], None]:
-        loop = EventLoop()
-        source = RawCluster(loop, self.source.settings, "ends")
+        collector = StatusCollector(self.settings, self.flow, scan_up_to=0, groups=False)
 
-        async def ends() -> SourceSeenRecord:
-            await source.connected()
-            found = await look_at_source(source, self.flow, LeftOut(), wall_ms())
-            return seen_record(found.ends, wall_ms())
+        def once() -> None:
+            collector.look()
+            collector.remember_source()
 
-        return lambda: self.state.put(loop.run(ends))
+        return once
 
 
 def _again_and_again(once: Callable[[], None]) -> None:

@@ -1,0 +1,159 @@
+"""When the target of a flow is no failover target yet, and what its last note of the source proves."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drkit.clock import monotonic
+from drkit.detect.risk import Sighting
+from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
+from drkit.flow_state.state import FlowState
+from drkit.model import TopicPartition
+from drkit.status.facts import ends_from, noted_ends, returned_topics, seen_record
+from drkit.status.lag.source import Ends
+from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
+from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
+from drkit.status.protection import not_protected
+from drkit.status.source_look import SourceLook, is_unanswered
+from drkit.status.sums import copied_ms
+from drkit.watch import senses
+from drkit.watch.loss import loss_known
+
+NOW, RPO = 1_000_000, 30.0
+AT = TopicPartition("orders", 0)
+PAIR = ("p", "s")
+
+
+def part(records: int | None, number: int = 0, seconds: float | None = None) -> PartitionStatus:
+    known = 0.0 if records == 0 else seconds
+    return PartitionStatus("orders", "orders", number, 5, 9, 5, records, None, known, exact=False)
+
+
+def status(
+    *partitions: PartitionStatus,
+    copied: int | None = None,
+    pair: PairStatus | None = None,
+    answers: bool = False,
+    returned: tuple[str, ...] = ("orders",),
+) -> FlowStatus:
+    """The flow from the new primary s to the old one p, 8 s after s answered last."""
+    known = [p.records for p in partitions if p.records is not None]
+    loss = Loss(
+        sum(known) if len(known) == len(partitions) else None, None, None, exact=False,
+        source_seen_seconds=0.0 if answers else 8.0,
+    )  # fmt: skip
+    return FlowStatus(
+        "s->p", "s", "p", NOW, "replicating", (), loss, None, None, partitions=partitions,
+        source_answers=answers, copied_ms=copied, returned_topics=returned, pair=pair,
+    )  # fmt: skip
+
+
+def topic(state: PairState, *alarms: AlarmReason, direction: str = "s->p", active: str = "s") -> PairTopic:
+    return PairTopic("orders", "orders", state, direction, active, "so", since_ms=1, alarms=alarms)
+
+
+@pytest.mark.parametrize(
+    ("found", "word"),
+    [
+        (topic(PairState.RETURNING), "RETURNING"),
+        (topic(PairState.DIVERGED), "DIVERGED"),
+        (topic(PairState.FAILING_BACK), "FAILING BACK"),
+        (topic(PairState.DIVERGED, AlarmReason(PairAlarm.INCOMPLETE, "emptied")), "INCOMPLETE"),
+        (topic(PairState.UNPROTECTED, AlarmReason(PairAlarm.INCOMPLETE, "emptied")), "INCOMPLETE"),
+        (topic(PairState.PROTECTED), ""),
+        (topic(PairState.UNPROTECTED), ""),
+        (topic(PairState.RETURNING, direction="p->s", active="p"), ""),
+    ],
+    ids=lambda x: x if isinstance(x, str) else x.state.value,
+)
+def test_a_look_at_both_clusters_says_it(found: PairTopic, word: str) -> None:
+    """Of a copy that is late and no more, the seconds decide; the other direction is its own flow's."""
+    lines = not_protected(status(part(0), pair=PairStatus(PAIR, (found,)), answers=True), RPO)
+    assert [line.split(":")[0] for line in lines] == [word] * bool(word)
+
+
+def test_where_the_pair_cannot_be_read_the_target_alone_says_it() -> None:
+    pair = PairStatus(PAIR, (topic(PairState.UNKNOWN),))
+    for seconds, holds in ((600.0, True), (2.0, False), (None, True)):
+        found = status(part(0), part(40, 1, seconds), pair=pair, answers=True)
+        assert bool(not_protected(found, RPO)) is holds
+
+
+@pytest.mark.parametrize(
+    ("partitions", "copied", "holds"),
+    [
+        ((part(0), part(0, 1)), None, False),
+        ((part(0), part(40, 1)), NOW - 8_000 - 600_000, True),
+        ((part(0), part(40, 1)), NOW - 8_000 - 2_000, False),
+        ((part(0), part(40, 1)), None, True),
+        ((part(0), part(None, 1)), NOW - 8_000, True),
+    ],
+    ids=["all of it", "old records are missing", "in step", "of unknown age", "an end is unknown"],
+)
+def test_the_target_alone_says_it(
+    partitions: tuple[PartitionStatus, ...], copied: int | None, *, holds: bool
+) -> None:
+    """The source is silent: what it had is known by the last note of its ends."""
+    lines = not_protected(status(*partitions, copied=copied), RPO)
+    assert bool(lines) is holds
+    assert not holds or lines[0].endswith("1 of 2 partitions")
+    assert not not_protected(status(*partitions, copied=copied, returned=()), RPO), "it never came back"
+
+
+def test_a_note_from_before_a_return_says_nothing_of_its_topics() -> None:
+    """A copy that had all of the noted ends may have been emptied since."""
+    state = FlowState()
+    note = seen_record({AT: Ends(0, 9), TopicPartition("other", 0): Ends(0, 4)}, NOW, NOW - 5)
+    state.take(note.key().encode(), note.encode())
+    assert noted_ends(state).keys() == {AT, TopicPartition("other", 0)}
+    back = ReturnRecord("run1", "run2", NOW + 1)
+    state.take(back.key("orders").encode(), back.encode())
+    assert returned_topics(state) == ("orders",)
+    assert noted_ends(state).keys() == {TopicPartition("other", 0)}
+
+
+def test_the_note_reads_back_with_the_age_of_what_was_missing() -> None:
+    noted = seen_record({AT: Ends(0, 9)}, NOW, NOW - 600_000)
+    found = SourceSeenRecord.decode(noted.encode())
+    assert (found, found.copied_ms) == (noted, NOW - 600_000)
+    earlier = SourceSeenRecord.decode(seen_record({AT: Ends(0, 9)}, NOW).encode())
+    assert (earlier.copied_ms, ends_from(earlier)) == (None, {AT: Ends(0, 9)})
+    assert b"copied_ms" not in seen_record({}, NOW).encode()
+
+
+def test_a_look_without_some_leaders_shows_nothing() -> None:
+    """The partitions whose leader is away are not among the ends, and may be far behind."""
+    look = SourceLook({"orders": None}, {AT: Ends(0, 9)})  # type: ignore[dict-item]
+    assert not is_unanswered({"orders", "gone"}, [AT, TopicPartition("gone", 0)], look)
+    assert is_unanswered({"orders"}, [AT, TopicPartition("orders", 1)], look)
+    loss = Loss(0, 0, 2.0, exact=True, source_seen_seconds=0.0)
+    assert copied_ms(Findings(NOW), loss) == NOW - 2000
+    assert copied_ms(Findings(NOW, unanswered=True), loss) is None
+    assert copied_ms(Findings(NOW, source_error="gone", noted_copied_ms=7), loss) == 7
+
+
+def test_the_note_bounds_the_loss_of_a_watch() -> None:
+    seen = Sighting(NOW, NOW - 6000, None, NOW - 5500)
+    for copied, seconds in ((None, None), (NOW - 600_000, 595.0)):
+        found = loss_known(status(part(1_000_000), copied=copied), seen, silent=True)
+        assert found.risk(5.0).seconds == seconds
+
+
+def test_a_later_look_replaces_an_earlier_one() -> None:
+    """A partition that was copied once is emptied in a return: the earlier look would hide that."""
+    made: Any = object.__new__(senses.Senses)
+    made._copied, made._unprotected, made._rpo_seconds = None, None, RPO
+    found: Any = status(part(0), answers=True, pair=PairStatus(PAIR, (topic(PairState.PROTECTED),)))
+    for seconds, copied in ((0.0, 100.0), (60.0, 50.0), (None, 50.0)):
+        loss = found.loss.__class__(0, 0, seconds, exact=True, source_seen_seconds=0.0)
+        at = None if seconds is None else NOW
+        looked = FlowStatus(
+            found.flow, "s", "p", NOW, "replicating", (), loss, None, None, pair=found.pair, copied_ms=at
+        )
+        made.watch = SimpleNamespace(figures=SimpleNamespace(status=looked, looked_at=monotonic()))
+        made._take_look(100.0 if seconds is None or not seconds else 110.0)
+        assert made._copied == pytest.approx(copied, abs=0.5)
+        assert made._unprotected == ()
