@@ -8,14 +8,18 @@ from shlex import quote
 from typing import Any, Final
 
 from drkit.counted import first_of
-from drkit.failover.core.choices import Disposition, Method
+from drkit.errors import Refused
+from drkit.failover.core.again import again
+from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.emptied import effect_of
 from drkit.failover.old_primary.gone import Gone, Saved
 from drkit.failover.old_primary.lost_tail import decided_earlier
 from drkit.failover.returning.exporting import EXPORT, tails_of
 from drkit.failover.returning.keep_gates import refuse_copied_back
+from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
@@ -73,6 +77,28 @@ def planned_replay(
         plan = replayer.plan(context.state.records)
         plan.decided()
         yield replayer, plan
+
+
+def refuse_recreated(context: Context, found: Iterable[Unsound]) -> None:
+    """Refuse to replay records of a topic that the old primary has under the name of one that was copied.
+
+    They may be anybody's, and no copy of theirs is there to be compared with: a replay refuses their export.
+
+    :raises Refused: they are to be replayed
+    """
+    dispositions = context.request.dispositions
+    wrong = sorted({
+        u.at.topic for u in found
+        if u.tail.found is DivergenceState.RECREATED and u.has_tail
+        and choice_for(dispositions, u.at.topic) == Disposition.REPLAY
+    })  # fmt: skip
+    if wrong:
+        raise Refused(
+            "records of a topic that was recreated on the old primary cannot be replayed",
+            where=context.flow.source,
+            evidence=first_of(wrong),
+            hint=f"keep them apart: {again(context, f'--disposition {wrong[0]}=quarantine')}",
+        )
 
 
 def refuse_replays(

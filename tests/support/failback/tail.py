@@ -89,7 +89,7 @@ class DeadPrimary:
             if case.transactions:
                 fill_transactions(side.source, [topic], COPIED, most=5)
             else:
-                fill(side.source, topic, COPIED, linger_ms=0)
+                fill(side.source, topic, COPIED, linger_ms=0, flush_every=COPIED // 6)
             for name in ("lags", "near"):
                 self._group(topic, name)
         side.replicate()
