@@ -6,18 +6,20 @@ stays on record: the old primary may lose the records later. Without such record
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 import hashlib
 from typing import Any, Final
 
 from drkit.counted import counted, first_of
-from drkit.errors import Refused
+from drkit.errors import ConfigError, Failed, Refused
 from drkit.export.manifest import ExportFormat, TailRange
 from drkit.export.run import Exported, ExportRequest, export_tails
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.journal.journal import RunLocked
 from drkit.failover.loss.tails import copied_back, terms_of
 from drkit.failover.old_primary.lost_tail import note_saved
 from drkit.failover.returning.tails import Unsound, of_json
@@ -65,10 +67,11 @@ class ExportStep:
         )  # fmt: skip
         spans = {str(u.at): list(u.span) for u in found}
         with context.effect(self.name, EXPORT, to=to, run=wanted.run_id, spans=spans) as outcome:
-            done = export_tails(
-                context.settings, context.flow, wanted, tails, copied_back(context, (u.tail for u in found)),
-                partial(_told, context),
-            )  # fmt: skip
+            skip = copied_back(context, (u.tail for u in found))
+            with _elsewhere():
+                done = export_tails(
+                    context.settings, context.flow, wanted, tails, skip, partial(_told, context)
+                )
             refuse_lacking(found, done)
             outcome |= {"manifest": done.path, "sha256": done.sha256}
         with context.effect(self.name, NOTED, **outcome):
@@ -139,6 +142,18 @@ def _place(context: Context, found: Sequence[Unsound]) -> str:
         hint=f"name a folder or a URL that is kept: {RETURN.command} --flow '{context.flow.name}'"
         f" --export-to PLACE; of a run that is held: {_AGAIN} --export-to PLACE",
     )
+
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Name the command that continues a run whose export failed, as where the disk is full."""
+    try:
+        yield
+    except RunLocked:
+        raise
+    except (ConfigError, Failed, Refused) as error:
+        error.hint = f"{error.hint}; then: {_AGAIN}, or in another place: {_AGAIN} --export-to PLACE"
+        raise
 
 
 def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
