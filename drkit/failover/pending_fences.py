@@ -23,7 +23,6 @@ from drkit.failover.fencing.writable import WRITABLE, code_name
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.old_primary.late_fence import BY_COMMAND, LateFence, not_answering
 from drkit.failover.service import FailoverService
-from drkit.failover.steps.fence import FenceStep
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingFence, PendingLift
@@ -119,7 +118,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
             )
         )
     if pending is not None:
-        effects += FenceStep().plan(_for(service, context, pending.topics))
+        effects += LateFence().plan(_for(service, context, pending.topics))
     return effects
 
 

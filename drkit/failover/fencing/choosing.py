@@ -1,7 +1,7 @@
 """Which of the two fences a cluster gets: by what the settings name, and what its authorizer shows.
 
 An authorizer that hides its ACLs is not the same as none: which fence a return needs is unknown then. Only
-what cannot wait for a person is fenced by size.
+what cannot wait for a person is fenced by size, and only where the settings leave the choice to drkit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_princi
 from drkit.kafka.admin import Cluster
 
 AUTO: Final = "auto"
-_BY_ACLS: Final = frozenset({AUTO, ACL})
-"""Means that need to see the cluster's ACLs."""
 
 
 class Wish(NamedTuple):
@@ -32,7 +30,7 @@ class Wish(NamedTuple):
     """Client properties of the ordinary producer that proves the fence; empty: drkit's own."""
     guesses: bool = True
     """Whether "auto" may take the size where the ACLs are hidden: at night a fence that drkit cannot copy
-    through is worth more than none."""
+    through is worth more than none. "acl" never does: a person has chosen it."""
     again: str = ""
     """What a person types after a refusal."""
 
@@ -51,7 +49,7 @@ def choose(
     try:
         rights = canary_rights(settings, state, wish.canary)
     except NotAuthorized:
-        if wanted in _BY_ACLS and not wish.guesses:
+        if wanted == ACL or (wanted == AUTO and not wish.guesses):
             raise hidden_acls(settings, wish.again) from None
         rights, hidden = None, f"drkit may not list the ACLs of {settings.alias}"
     passes = rights is not None and worth_of(settings, wish.canary, topics, rights) is Worth.PASSES

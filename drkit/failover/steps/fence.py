@@ -34,6 +34,8 @@ _REMEMBERED_SECONDS: Final = 5.0
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
+_AGAIN: Final = "drkit failover --resume"
+_UNFENCED: Final = '; or continue unfenced: drkit failover --resume --accept-data-loss "REASON"'
 _LATER: Final = (
     "once it answers, drkit failover --resume fences it, or drkit fence pay when the failover is over; else"
     " close its listeners"
@@ -134,8 +136,8 @@ class FenceStep:
 
     def _wish(self, context: Context) -> Wish:
         """Only a switchover can wait until a person has granted what drkit lacks on the source."""
-        how = context.settings.failover.fence
-        return Wish(how.means, how.canary, not context.request.planned, "drkit failover --resume")
+        how, planned = context.settings.failover.fence, context.request.planned
+        return Wish(how.means, how.canary, not planned, _AGAIN if planned else _AGAIN + _UNFENCED)
 
     def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:  # noqa: ARG002
         return self._proof(context, seconds)
@@ -208,15 +210,13 @@ class FenceStep:
 
         :raises Refused: the request does not, or the failover is planned
         """
-        request = context.request
-        if request.planned or not request.accept_data_loss:
+        if context.request.planned or not context.request.accept_data_loss:
             raise Refused(
                 f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
                 where=context.flow.source,
                 evidence=proof.places,
-                hint="see means and canary in [failover.fence] (super users pass every ACL), then:"
-                " drkit failover --resume; or continue unfenced:"
-                ' drkit failover --resume --accept-data-loss "REASON"',
+                hint=f"see means and canary in [failover.fence] (super users pass every ACL), then: {_AGAIN}"
+                + _UNFENCED,
             )
         some = counted(len(proof.open), "partition")
         why = f"{some} still {verb(len(proof.open), 'takes')} writes: {proof.places}"

@@ -225,3 +225,39 @@ def test_a_failover_at_night_fences_by_size_and_a_switchover_waits(
     [notes] = [s["notes"] for s in report["steps"] if s["step"] == "FENCE"]
     assert any("may not list the ACLs" in note for note in notes), notes
     assert app.write() != 0
+
+
+def test_a_fence_by_acl_that_was_chosen_is_refused_or_owed_and_never_a_size(
+    homes: Homes, rights: Rights, locked: tuple[LocalCluster, LocalCluster]
+) -> None:
+    """The refusal says what to grant, or how to continue; what is owed is fenced by ACL later."""
+    home = homes(Case())
+    side, [topic] = home.side, home.topics
+    side.failover_fields["fence"] |= {"means": ACL}
+    side.create(side.source, topic, 1, {"retention.ms": "-1"})
+    app = as_app(locked[0], topic)
+    eventually(lambda: app.write() == 0, what="writing")
+    side.replicate()
+    side.copied([topic])
+    take_cluster_rights(rights.admins[0].settings)
+    request = RunRequest(despite_signs_of_life="a test")
+    with side.desk() as desk, pytest.raises(Refused, match="may not list the ACLs") as refused:
+        desk.begin([], request)
+    assert "DESCRIBE on the cluster" in refused.value.evidence
+    assert "DESCRIBE and ALTER on the cluster, then: drkit failover --resume" in refused.value.hint
+    assert "--accept-data-loss" in refused.value.hint
+    assert app.write() == 0, "it serves on"
+    with side.desk() as desk:
+        assert desk.resume(request._replace(accept_data_loss="a test"))["state"] == "done"
+    assert _size(home, rights) is None
+    with side.desk() as desk:
+        for work in (pending_fences.planned, pending_fences.apply_pending):
+            with pytest.raises(Refused, match="may not list the ACLs") as refused:
+                work(desk)
+            assert "then: drkit fence pay" in refused.value.hint
+    assert _kinds(home) == ["owed"]
+    give_cluster_rights(rights.admins[0].settings)
+    with side.desk() as desk:
+        assert pending_fences.apply_pending(desk) is not None
+    assert _kinds(home) == [ACL]
+    assert app.write() == DENIED
