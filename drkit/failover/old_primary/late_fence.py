@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from drkit.counted import counted, first_of
-from drkit.errors import ClusterUnreachable, Refused
+from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepResult
 from drkit.failover.fencing.choosing import Wish
-from drkit.failover.fencing.methods import ACL, FenceMethod, SizeFence, recorded_sizes
+from drkit.failover.fencing.methods import ACL, SIZE, FenceMethod, SizeFence, recorded_sizes
 from drkit.failover.fencing.proof import BY_ACL, Proof, prove
 from drkit.failover.steps.fence import FenceStep
+from drkit.kafka.access.acls import NoAuthorizer, list_acls
 
 _REPLACED: Final = "size replaced"
+_NO_AUTHORIZER: Final = "it has no authorizer"
 BY_COMMAND: Final = "drkit fence pay"
 """What applies a pending fence without a return."""
 
@@ -110,3 +113,34 @@ def not_answering(context: Context, command: str) -> ClusterUnreachable:
         evidence=context.source_error,
         hint=f"bring it back, or keep its listeners closed, then: {command}",
     )
+
+
+def nothing_keeps_off(context: Context, by_size: Collection[str], command: str) -> Refused:
+    """The error of a return whose fence by size has to be lifted for the copy.
+
+    :param by_size: the topics with such a fence
+    :param command: what a person types once an ACL can replace it
+    """
+    cut, seen = "cut clients off by other means (listener, DNS, network), then say how", _authorizer(context)
+    if seen != _NO_AUTHORIZER:
+        cut = (
+            "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
+            f" and canary in [failover.fence]), then: {command}; or {cut}"
+        )
+    return Refused(
+        "the fence of the old primary refuses drkit, too, and nothing else keeps clients off",
+        where=f"{context.flow.source}: {first_of(by_size)}",
+        evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
+        hint=f"{cut}: drkit reprotect --flow '{context.flow.name}' --clients-cut \"HOW\"",
+    )
+
+
+def _authorizer(context: Context) -> str:
+    """What is seen of the old primary's authorizer."""
+    try:
+        list_acls(context.source_settings)
+    except NoAuthorizer:
+        return _NO_AUTHORIZER
+    except NotAuthorized:
+        return "it has an authorizer, whose ACLs drkit may not list"
+    return "it has an authorizer, but no ACL was proven to fence it"

@@ -1,6 +1,7 @@
 """CONTACT: the old primary answers, keeps its records, is fenced, takes no writes, and has no consumers.
 
-After a switchover it is fenced already, and has nothing that must be kept: then this step only looks.
+After a switchover it is fenced already, and has nothing that must be kept: then this step only looks, or
+replaces a fence by size with one of ACLs.
 """
 
 from __future__ import annotations
@@ -11,21 +12,24 @@ from typing import Any, Final
 from uuid import UUID
 
 from drkit.counted import counted, first_of
-from drkit.errors import NotAuthorized, Refused
+from drkit.errors import Refused
 from drkit.failover.core.again import again
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import prove
 from drkit.failover.old_primary.hold import hold, release
 from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
-from drkit.failover.old_primary.late_fence import LateFence, fenced_sizes, not_answering
+from drkit.failover.old_primary.late_fence import (
+    LateFence,
+    fenced_sizes,
+    not_answering,
+    nothing_keeps_off,
+)
 from drkit.failover.old_primary.readers import refuse_readers
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
 from drkit.failover.returning.tails import of_json
-from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
@@ -33,7 +37,6 @@ from drkit.status.lag.source import Ends, ends_of
 
 _BETWEEN_SECONDS: Final = 0.2
 """Between two looks at the ends."""
-_NO_AUTHORIZER: Final = "it has no authorizer"
 
 
 class ContactStep:
@@ -58,8 +61,8 @@ class ContactStep:
             some = counted(len(lost), "topic")
             lines.append(StepEffect(f"keep what {some} {'has' if len(lost) == 1 else 'have'}", alias,
                                     "its retention and its cleaner rest"))  # fmt: skip
-            if not is_another(context):
-                lines += _late_fence(context).plan(_of(context, lost))
+        if (late := lost.keys() | _replaced(context)) and not is_another(context):
+            lines += _late_fence(context).plan(_of(context, late))
         if switched := context.scope.topics.keys() - lost.keys():
             refuse_open(context, switched)
         clients_cut(context, fenced_by_size(context))
@@ -84,8 +87,8 @@ class ContactStep:
         if lost:
             number = hold(context, lost)
             notes.append(f"nothing is removed from {counted(number, 'topic')} of {context.flow.source}")
-        if lost:
-            notes += _late_fence(context).run(_of(context, lost)).notes
+        if late := lost.keys() | _replaced(context):
+            notes += _late_fence(context).run(_of(context, late)).notes
         refusing = refuse_open(context, _existing(context, source))
         cut = clients_cut(context)
         refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
@@ -242,11 +245,21 @@ def fenced_by_size(context: Context) -> list[str]:
 
     :raises Refused: which fence they get is unknown
     """
+    return sorted(fenced_sizes(context).keys() - _replaced(context))
+
+
+def _replaced(context: Context) -> frozenset[str]:
+    """The topics whose fence by size CONTACT replaces by one of ACLs.
+
+    A switchover's stays where it was said how clients are cut off: then it is as somebody wants it.
+
+    :raises Refused: which fence they get is unknown
+    """
     sizes = fenced_sizes(context).keys()
-    lost = unplanned(context).keys() & sizes
-    if not lost or is_another(context):
-        return sorted(sizes)
-    return sorted(sizes - _late_fence(context).replaces(_of(context, lost)))
+    mine = sizes & unplanned(context).keys() if _cut(context) else sizes
+    if not mine or is_another(context):
+        return frozenset()
+    return _late_fence(context).replaces(_of(context, mine))
 
 
 def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
@@ -257,34 +270,17 @@ def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str
     """
     if by_size is None:
         by_size = sorted(fenced_sizes(context))
-    roles = promoted(context)
-    told = context.request.clients_cut or next((r.clients_cut for r in roles.values() if r.clients_cut), "")
-    if by_size and not told:
-        cut = "cut clients off by other means (listener, DNS, network), then say how"
-        seen, late = _authorizer(context), unplanned(context).keys() & set(by_size)
-        if late and seen != _NO_AUTHORIZER:
-            cut = (
-                "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
-                f" and canary in [failover.fence]), then: {again(context)}; or {cut}"
-            )
-        raise Refused(
-            "the fence of the old primary refuses drkit, too, and nothing else keeps clients off",
-            where=f"{context.flow.source}: {first_of(by_size)}",
-            evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
-            hint=f"{cut}: drkit reprotect --flow '{context.flow.name}' --clients-cut \"HOW\"",
-        )
-    return told if by_size else ""
+    if not by_size:
+        return ""
+    if told := _cut(context):
+        return told
+    raise nothing_keeps_off(context, by_size, again(context))
 
 
-def _authorizer(context: Context) -> str:
-    """What is seen of the old primary's authorizer."""
-    try:
-        list_acls(context.source_settings)
-    except NoAuthorizer:
-        return _NO_AUTHORIZER
-    except NotAuthorized:
-        return "it has an authorizer, whose ACLs drkit may not list"
-    return "it has an authorizer, but no ACL was proven to fence it"
+def _cut(context: Context) -> str:
+    """How somebody has said that clients are cut off; empty: nobody has."""
+    told = (r.clients_cut for r in promoted(context).values())
+    return context.request.clients_cut or next((cut for cut in told if cut), "")
 
 
 def _late_fence(context: Context) -> LateFence:
