@@ -7,11 +7,11 @@ producers get the rights of its ACLs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
@@ -38,6 +38,7 @@ from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
 
 _SHOWN: Final = 5
 _HELD: Final = "held back while passive"
+_LIFT: Final = "guard"
 _GUARD: Final = "guard of a passive topic"
 _HEARD_SECONDS: Final = 10.0
 """Timeout for brokers to apply changes that the controller acknowledged."""
@@ -106,19 +107,27 @@ class OpenStep:
         given, left_out = _promotion(context)
         if given.grant or given.lift:
             notes.append(self._let_in(context, given))
-        if guard := guards(context):
-            with context.effect(self.name, "guard", acls=_texts(guard)) as outcome:
-                outcome["lifted"] = lift_guard(context)
-            notes.append(f"the guard of the passive side was lifted: {counted(len(guard), 'ACL')}")
+        if guard := self._lift_guard(context):
+            notes.append(_lifted("the guard of the passive side", guard))
         _wait_until_heard(context)
         if why := mark_opened(context):
             notes.append(f"{context.flow.source} does not know yet that it is open: {why}")
         notes += [f"not given or lifted: {acl}: {OUTSIDE}" for acl in sorted(left_out)[:_SHOWN]]
         acls = {
-            "granted": _texts(given.grant), "lifted": _texts(given.lift), "left_out": _texts(left_out),
+            "granted": _texts(given.grant), "lifted": [*_texts(given.lift), *guard],
+            "left_out": _texts(left_out),
         }  # fmt: skip
         evidence = {"topics": dict(scope.topics), "settings": wanted, "acls": acls}
         return StepResult(evidence, tuple(notes))
+
+    def _lift_guard(self, context: Context) -> list[str]:
+        """Lift the guard; return its ACLs, also those that an earlier process of the run has lifted."""
+        begun = context.effects(self.name).get(_LIFT, {}).get("intent", {}).get("acls", [])
+        guard = [*begun, *(a for a in _denies_first(guards(context)) if a not in begun)]
+        if guard:
+            with context.effect(self.name, _LIFT, acls=guard) as outcome:
+                outcome["lifted"] = lift_guard(context)
+        return guard
 
     def _let_in(self, context: Context, given: Promotion) -> str:
         settings = context.target_settings
@@ -133,7 +142,8 @@ class OpenStep:
             outcome["refused"] = {str(a): e.evidence for a, e in refused.items()}
         if refused:
             raise _refused("ACLs", context, {str(a): e for a, e in refused.items()})
-        return f"{len(given.grant)} ACLs were given to producers, {len(given.lift)} guards lifted"
+        lifted = f"; {_lifted('a guard', _denies_first(given.lift))}" if given.lift else ""
+        return f"{counted(len(given.grant), 'ACL')} given to producers{lifted}"
 
     def prove(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: checks roles, settings and ACLs on the target.
@@ -255,6 +265,15 @@ def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
 
 def _texts(acls: Iterable[Acl]) -> list[str]:
     return [str(acl) for acl in sorted(acls)]
+
+
+def _denies_first(acls: Iterable[Acl]) -> list[str]:
+    return [str(acl) for acl in sorted(acls, key=lambda acl: (not acl.denies, acl))]
+
+
+def _lifted(what: str, acls: Collection[str]) -> str:
+    """Name the ACLs that were deleted: Kafka keeps no second one that a person has made equal to drkit's."""
+    return f"{what} was lifted: {counted(len(acls), 'ACL')}, whoever has made them: {first_of(acls)}"
 
 
 def _shown(settings: Mapping[str, str | None]) -> str:

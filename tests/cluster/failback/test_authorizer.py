@@ -122,6 +122,10 @@ def _comes_home(pair: Pair, rights: Rights, topic: str) -> None:
     report = pair.switch(acls_only_home="remove")
     [opened] = [s for s in report["steps"] if s["step"] == "OPEN"]
     assert any(str(eve) in note for note in opened["notes"]), opened
+    deny = str(rights.acl(topic, "WRITE", deny=True))
+    [lifted] = [note for note in opened["notes"] if "the guard of the passive side was lifted" in note]
+    assert "whoever has made them" in lifted
+    assert deny in lifted, "a person may have made the same one meanwhile"
     assert {a for a in rights.has(0) if a.name == topic and a.principal == "User:eve"} == set()
     assert rights.acl(topic) in rights.has(0)
 
