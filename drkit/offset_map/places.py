@@ -20,6 +20,8 @@ from drkit.offsets.translation import PartitionPosition
 from drkit.wire import visible
 
 _HOLE_BYTES: Final = 64 * 1024
+RECREATED: Final = "the source topic was created again: what was copied is another one"
+"""Why a partition has no place: the topic of the source has another id than the one that was copied."""
 
 
 class PositionReader:
@@ -93,9 +95,8 @@ class PositionReader:
                 out[at] = replace(place, source_start=start, source_end=end, frontier=frontier)
         for at, future in looking.items():
             out[at] = replace(out[at], frontier=await future)
-        again = "the source topic was created again: what was copied is another one"
         others = [w.source for w in asked if topics[w.source.topic].topic_id not in {w.source_id, NO_ID}]
-        return out | {at: Unavailable(again) for at in others}
+        return out | {at: Unavailable(RECREATED) for at in others}
 
 
 async def _behind_hole(

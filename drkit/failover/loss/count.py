@@ -258,7 +258,10 @@ def _statement(
 
 
 def _places(missing: Sequence[Lost]) -> str:
-    shown = ", ".join(f"{p.topic}-{p.partition}@{p.lost_from}" for p in missing[:_SHOWN])
+    shown = ", ".join(
+        f"{p.topic}-{p.partition}" + (f" ({p.reason})" if p.lost_from is None else f"@{p.lost_from}")
+        for p in missing[:_SHOWN]
+    )
     return shown + (f" and {len(missing) - _SHOWN} more partitions" if len(missing) > _SHOWN else "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from drkit.counted import counted, first_of
@@ -27,6 +27,7 @@ from drkit.failover.loss.risk import held_text
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.records import RoleRecord
 from drkit.kafka.raw import RawError
+from drkit.offset_map.places import RECREATED
 
 _PAUSE_SECONDS: Final = 0.2
 _TELL_SECONDS: Final = 1.0
@@ -60,7 +61,7 @@ class DrainStep:
         """See :class:`drkit.failover.core.step.Step`.
 
         :raises Refused: more is missing than was accepted; or a switchover would open a standby to which
-            another client wrote since a turn
+            another client wrote since a turn, or leave a topic behind that was created again
         """
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
@@ -97,7 +98,12 @@ class DrainStep:
                 risk = silent_risk(context, known_records(lost), held_of(lost))
                 return evidence_of(context, lost, risk, fenced=fenced), places
             now = context.clock()
-            if is_drained(lost) or now > deadline or not _is_copied(context, until):
+            if (
+                is_drained(lost)
+                or now > deadline
+                or _is_stuck(context, lost)
+                or not _is_copied(context, until)
+            ):
                 return evidence_of(context, lost, None, fenced=fenced), places
             if now - told > _TELL_SECONDS:
                 told = now
@@ -116,6 +122,18 @@ class DrainStep:
 def _is_deleted(partition: Mapping[str, Any]) -> bool:
     reason: str = partition["reason"]
     return reason.startswith(DELETED)
+
+
+def _recreated(lost: Iterable[Lost]) -> list[Lost]:
+    """The partitions of topics that were deleted and created again on the source."""
+    return [p for p in lost if p.reason == RECREATED]
+
+
+def _is_stuck(context: Context, lost: Sequence[Lost]) -> bool:
+    """Whether nothing is missing but topics that were created again, and the flow does not copy these."""
+    again = _recreated(lost)
+    stops = context.flow.on_source_recreated == "stop"
+    return bool(again) and stops and is_drained([p for p in lost if p not in again])
 
 
 def _is_copied(context: Context, until: float) -> bool:
@@ -148,6 +166,15 @@ def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
     :raises Refused: the loss is above the budget or unknown, or a switchover is incomplete
     """
     request, budget = context.request, context.settings.failover.rpo_seconds
+    again = sorted({p["topic"] for p in loss["partitions"] if p["reason"] == RECREATED})
+    if request.planned and again:
+        raise Refused(
+            "topics were created again on the old primary: the standby has copies of the earlier ones",
+            where=f"{context.flow.source}: {first_of(again)}",
+            evidence=f"they have other ids there than what was copied; {loss['statement']}",
+            hint="find out who creates them (auto.create.topics.enable); delete them there if nobody needs"
+            " their records, then: drkit failover --resume; or roll it back: drkit failover --abort",
+        )
     if request.planned and not (loss["drained"] and fenced):
         raise Refused(
             "the switchover is held: the copy is not complete, or the source is not fenced",
