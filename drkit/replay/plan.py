@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.clock import wall_ms
@@ -11,7 +11,16 @@ from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.model import TopicPartition
 from drkit.replay.batches import batch_bytes
-from drkit.replay.compare import ContentTally, Same, TailCounts, TailFate, counted_tail, fate_of, shares_of
+from drkit.replay.compare import (
+    ContentTally,
+    Same,
+    TailCounts,
+    TailFate,
+    TailFlag,
+    counted_tail,
+    fate_of,
+    shares_of,
+)
 from drkit.replay.destination import Destination
 from drkit.replay.kept import kept_before, refuse_other_way, refuse_repeats
 from drkit.replay.log import ReplayLog
@@ -78,6 +87,8 @@ class ReplayPlan(NamedTuple):
     """None: it was neither asked for nor begun."""
     to_quarantine: bool
     partitions: tuple[PartitionPlan, ...]
+    elsewhere: tuple[str, ...] = ()
+    """Topics into which records were replayed for clients that go in quarantine now."""
 
     @property
     def alike(self) -> int:
@@ -100,7 +111,12 @@ class ReplayPlan(NamedTuple):
             " was shorter meanwhile, keys that they deleted come back; quarantine keeps them:"
             f" {first_of(cleaned)}"
         )
-        return [times] * bool(own) + [deleted] * bool(cleaned) + self.expiring(now_ms)
+        again = (
+            "some of these records were replayed before, for clients to read; they go in quarantine, too:"
+            f" {first_of(self.elsewhere)}"
+        )
+        found = [times] * bool(own) + [deleted] * bool(cleaned) + [again] * bool(left and self.elsewhere)
+        return found + self.expiring(now_ms)
 
     def expiring(self, now_ms: int) -> list[str]:
         """Topics that may lose what is appended soon after that, and why."""
@@ -159,6 +175,10 @@ async def plan_partition(
         flags, whole = await _compared(side, tail, to, span, seen, only_own=only_own)
         if tail.origin.is_kept:
             refuse_repeats(flags, f"{to.at} on {side.alias}", same)
+    if to.cut is None and quarantined_before(tail, to, seen.values()):
+        end = await side.decided_end(to.at, to.topic_id)
+        there, _ = await _compared(side, tail, to, (0, end), seen, only_own=True)
+        flags = bytes(decided | flag & TailFlag.REPLAYED for decided, flag in zip(flags, there, strict=True))
     records = _fitting(tail, to, flags, same or Same.CONTENT, side.alias)
     counts, cleaned = counted_tail(records, flags, commits), to.compacted and not whole
     return PartitionPlan(tail, to, compared_to, flags, counts, seen, was_cleaned=cleaned)
@@ -168,6 +188,19 @@ def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) 
     """What a tail's run has done in a partition; None: nothing, or it was rolled back."""
     found = seen.get(progress_key(tail.origin.run_id, to.at))
     return None if found is None or found.rolled_back_ms is not None else found
+
+
+def quarantined_before(tail: Tail, to: Destination, seen: Iterable[ReplayProgress]) -> bool:
+    """Whether another export has put records of the same offsets in quarantine, or some of them. Pure.
+
+    :param seen: what all runs have done in the partition in quarantine
+    """
+    return any(
+        found.run_id != tail.origin.run_id
+        and (found.source_id, found.topic_id) == (tail.topic_id, to.topic_id)
+        and found.first < tail.end and tail.first < found.next
+        for found in seen
+    )  # fmt: skip
 
 
 def _decided(log: ReplayLog, book: ReplayBook, begun: ReplayProgress) -> bytes:

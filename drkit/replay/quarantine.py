@@ -58,11 +58,10 @@ class Quarantine:
     def look(self, book: ReplayBook) -> dict[str, Topic]:
         """The topics in quarantine that are drkit's and may get these records, by name.
 
-        Another run's is taken where the exports have no offset in common: of a tail that the old primary lost
-        in parts, each part may be in another export.
+        Another run's is taken, too: of a tail that the old primary lost in parts, each part may be in another
+        export. Records that are there already are known by their header.
 
-        :raises Refused: a topic of such a name is not drkit's, has some of these records, or has a name
-            beside which Kafka takes no other
+        :raises Refused: a topic of such a name is not drkit's, or Kafka takes no topic of this name
         :raises DrkitError: the new primary does not answer
         """
         names = self.names()
@@ -71,30 +70,17 @@ class Quarantine:
             known = book.quarantines.get(name)
             if known is None or not self._is_own(known, topic):
                 raise self._not_own(name, "no run of drkit" if known is None else f"run {known.run_id}")
-            if known.run_id != self._export.run_id and self._repeats(name, book):
-                raise self._not_own(name, f"run {known.run_id}, with records of the same offsets")
         self._refuse_alike(set(names.values()) - found.keys())
         return found
 
     def _not_own(self, name: str, whose: str) -> Refused:
         return Refused(
-            "a topic of this name is there, and is not this run's",
+            "a topic of this name is there, and is not drkit's",
             where=f"{name} on {self._alias}",
             evidence=f"on record for it: {whose}; this is run {self._export.run_id}",
-            hint="read what it holds: where it has these records, keep this export beside it, in a return by"
-            " --disposition TOPIC=discard; where not, move its records to another topic, and free the name",
+            hint="find out who created it; move its records to another topic, and free the name; or keep the"
+            " export instead, in a return by --disposition TOPIC=discard",
         )
-
-    def _repeats(self, name: str, book: ReplayBook) -> bool:
-        """Whether another run has put records of the same offsets there."""
-        mine = [t for t in self._export.tails if self.names()[t.source.topic] == name]
-        return any(
-            found.topic == name and found.run_id != self._export.run_id
-            and (found.partition, found.source_id) == (tail.source.partition, tail.topic_id)
-            and found.first < tail.end and tail.first < found.end
-            for found in book.progress.values()
-            for tail in mine
-        )  # fmt: skip
 
     def _refuse_alike(self, missing: Collection[str]) -> None:
         """Refuse names that Kafka refuses: its metrics would take them for those of another topic."""

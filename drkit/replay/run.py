@@ -77,7 +77,8 @@ class Replayer:
         same = self._same(book)
         to = self._quarantined(state, book) if self._request.to_quarantine else self._promoted(state)
         planned = self._asked(self._plan_all, to, book, same)
-        return ReplayPlan(export, same, self._request.to_quarantine, tuple(planned))
+        elsewhere = self._replayed_before(book) if self._request.to_quarantine else ()
+        return ReplayPlan(export, same, self._request.to_quarantine, tuple(planned), elsewhere)
 
     def run(
         self, plan: ReplayPlan, told: Tell = lambda _progress: None, stopped: Stopped = lambda: False
@@ -149,6 +150,18 @@ class Replayer:
                     evidence=f"its manifest had the SHA-256 {found.manifest}, this one has {export.sha256}",
                     hint="find out which of them is right: an export is never changed after it was written",
                 )
+
+    def _replayed_before(self, book: ReplayBook) -> tuple[str, ...]:
+        """The topics of clients into which records of the same offsets were replayed, by any export."""
+        found = {
+            p.topic
+            for p in book.progress.values()
+            for t in self._request.export.tails
+            if p.appended and p.topic not in book.quarantines
+            and (p.source_id, p.partition) == (t.topic_id, t.source.partition)
+            and p.first < t.end and t.first < p.next
+        }  # fmt: skip
+        return tuple(sorted(found))
 
     def _promoted(self, state: FlowState) -> dict[TopicPartition, Destination]:
         export, cluster = self._request.export, self._log.cluster
