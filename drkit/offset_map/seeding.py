@@ -170,7 +170,7 @@ def refuse_look(wanted: CopiedPartition, topic: TopicMetadata, look: Look, alias
         evidence=codes.error_name(error)
         if error
         else f"its topic has the id {topic.topic_id}, not {wanted.target_id}",
-        hint="check the target cluster, then begin the direction again",
+        hint="check the target cluster, then: drkit reprotect --resume",
     )
 
 
@@ -191,7 +191,9 @@ async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition
             "a copy is not empty up to where its seed begins",
             where=f"{at} on {cluster.alias}",
             evidence=f"it begins at {starts[at]}, not at {emptied}" if at in starts else "no answer",
-            hint="empty it again, then begin the direction again",
+            hint="its brokers have brought back what was deleted: drkit reprotect --resume empties it again"
+            if at in starts
+            else "check the cluster, then: drkit reprotect --resume",
         )
 
 

@@ -98,6 +98,7 @@ class FlowThread:
             try:
                 return self.job.run(self._stop)
             except FlowPromoted as error:
+                self.job.found = self.job.found.promoted()
                 if not waits_for_return(self.job.flow, once=self._once):
                     raise
                 self.job.progress = None  # what looks after a flow that copies does nothing now

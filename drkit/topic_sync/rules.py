@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from drkit.config import FlowSettings
 from drkit.counted import counted
@@ -69,6 +69,10 @@ class CopiedTopic(NamedTuple):
     max_message_bytes: int
 
 
+PROMOTED: Final = "promoted: producers own the copy"
+FROZEN: Final = "frozen: a failover is about to open the copy"
+
+
 @dataclass(slots=True)
 class TopicSyncResult:
     """What one look at both clusters found."""
@@ -80,6 +84,11 @@ class TopicSyncResult:
     """Source topic → what was done (or, in a dry run, would be done) besides copying, in one line."""
     changes: list[TopicChange] = field(default_factory=list)
     """The changes that were made on the target (or, in a dry run, would be), in their order."""
+
+    def promoted(self) -> TopicSyncResult:
+        """The same after a failover took all of the flow over: what it held is opened, nothing is copied."""
+        opened = {*self.copied, *(name for name, why in self.left_out.items() if why == FROZEN)}
+        return TopicSyncResult(left_out=self.left_out | dict.fromkeys(sorted(opened), PROMOTED))
 
 
 def without_held(configs: Configs, held: Mapping[str, str]) -> Configs:

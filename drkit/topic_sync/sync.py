@@ -25,6 +25,8 @@ from drkit.topic_sync.earlier_records import EarlierRecords
 from drkit.topic_sync.gone import GONE_ROUNDS, SourceGone
 from drkit.topic_sync.rivals import Rivals
 from drkit.topic_sync.rules import (
+    FROZEN,
+    PROMOTED,
     Action,
     Configs,
     CopiedTopic,
@@ -154,10 +156,10 @@ class TopicSync:
                 done.left_out[name] = self._events.left_out(name, error)
                 continue
             if role is not None and role.is_promoted:
-                done.left_out[name] = "promoted: producers own the copy"
+                done.left_out[name] = PROMOTED
                 continue
             if role is not None and role.is_frozen:
-                done.left_out[name] = "frozen: a failover is about to open the copy"
+                done.left_out[name] = FROZEN
                 continue
             decision = decide(self._flow, pair.source, pair.target, known)
             if decision.kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from drkit.cli.actions.back.waiting import flow_that_waits
@@ -44,7 +45,13 @@ def pay(flow: str | None, *, dry_run: bool) -> None:
     if done is None:
         emit({"paid": False, "owed": "nothing"})
         return
-    emit({"paid": True, **done.evidence, "notes": list(done.notes), "next": to_type("drkit divergence")})
+    told = {"paid": True, **done.evidence, "notes": list(done.notes), "next": to_type("drkit divergence")}
+    emit(told if session().as_json else _filled(told))
+
+
+def _filled(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person reads, without what is empty: a fence that was put up has no debt any more."""
+    return {name: value for name, value in told.items() if value not in ("", [], {})}
 
 
 def lift(

@@ -290,10 +290,10 @@ def open_run(topic: JournalTopic, verb: str) -> RunLog:
         error = NoRun(
             f"there is no failover to {verb}",
             where=topic.where,
-            evidence=f"the last one was run {last.run_id}: {last.state}"
+            evidence=f"the last run was the {last.table.name} {last.run_id}: {last.state}"
             if last is not None
             else "the target's journal has none",
-            hint="begin one: drkit failover --group G, or --all",
+            hint="begin one: drkit failover --group G, or --all; a return begins with drkit reprotect",
         )
         error.runs = frozenset(topic.history.runs)
         raise error

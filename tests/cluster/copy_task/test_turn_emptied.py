@@ -158,8 +158,9 @@ def _round(turning: Turning, methods: Mapping[int, Method], killed: LocalCluster
     if killed is not None:
         turning.restarted(killed, flow.target.alias)
         assert turning.came_back(seeds).keys() >= methods.keys() - {EMPTY}, "the deletion was not durable"
-        with pytest.raises(Refused, match="not empty"):
+        with pytest.raises(Refused, match="not empty") as refused:
             turning.write(seeds)
+        assert "drkit reprotect --resume" in refused.value.hint
         turning.empty(seeds)
     turning.write(seeds)
     expected = _to_copy(turning, seeds)

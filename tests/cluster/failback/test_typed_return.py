@@ -40,10 +40,14 @@ def test_the_flow_that_waits_is_found_and_returned(pair: Pair, tmp_path: Path) -
     assert drkit(file, "reprotect", "--resume").code == 2, "a dry run begins nothing"
     no_name = drkit(file, "reprotect", "--flow", name, "--abort")
     assert "there is no return to abort" in no_name.err
+    assert "begin one: drkit reprotect" in no_name.err
 
     done = drkit(file, "reprotect", "--clients-cut", CUT, "--yes")
     assert done.code == 0, done.err
     assert (done.data["kind"], done.data["state"]) == ("return", "done")
     assert "BEGIN" in done.err, "progress is shown"
+    over = drkit(file, "failover", "--flow", name, "--resume")
+    assert f"the last run was the return {done.data['run']}: done" in over.err
+    assert "a return begins with drkit reprotect" in over.err
     again = drkit(file, "reprotect", "--flow", name)
     assert (again.code, "there is nothing to make a standby of" in again.err) == (3, True)

@@ -17,6 +17,7 @@ from drkit.replicate.flow_thread import FlowThread
 from drkit.replicate.job import FlowJob
 from drkit.replicate.run import RunOptions, replicate
 from drkit.spark.session import SharedSpark
+from drkit.topic_sync.rules import FROZEN, PROMOTED, FlowPromoted
 
 CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
 SECRET = "known-to-nobody-7f3a"
@@ -87,3 +88,14 @@ def test_flows_give_their_leases_back_where_spark_does_not_start(
     with pytest.raises(type(error)):
         replicate(settings, settings.flows, RunOptions(), threading.Event())
     assert ended == [True]
+
+
+def test_what_a_failover_held_is_promoted_once_it_took_all_of_the_flow():
+    """The last look was before OPEN: at the end the topics are not called frozen any more."""
+    job = Broken(FlowPromoted("b was promoted"), asked_to_stop=False)
+    why = "source_deleted: no longer listed on the source"
+    job.found.left_out = {"orders": FROZEN, "gone": why}
+    run = FlowThread(job, threading.Event(), once=False)
+    run.thread.start()
+    run.thread.join(10)
+    assert run.result()["left_out"] == {"orders": PROMOTED, "gone": why}

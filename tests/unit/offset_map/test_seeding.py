@@ -157,3 +157,4 @@ def test_a_leader_on_its_way_is_waited_for_and_another_topic_is_not(
     with pytest.raises(Failed, match="cannot be looked at") as caught:
         refuse_look(copy, topic, look, "s")
     assert type(caught.value) is raised
+    assert "drkit reprotect --resume" in caught.value.hint
