@@ -50,7 +50,7 @@ class RunRequest(NamedTuple):
     """Topics whose earliest records the old primary alone still has, and may lose; or of which the new
     primary has removed what clients wrote there first."""
     copy_limit: int = 0
-    """Bytes that only the new primary may have of topics that were emptied, before the next one is; 0: any."""
+    """Bytes of emptied topics that only the new primary may have before the next one is emptied; 0: any."""
     acls_only_home: str = ""
     """What becomes of ACLs that only the side has to which clients return: ``remove`` or ``keep``."""
 

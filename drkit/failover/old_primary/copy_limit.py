@@ -1,8 +1,8 @@
 """How much the new primary alone may have while topics of the old one are emptied.
 
-A topic that was emptied is nowhere else until the reverse flow has copied it again: what the new primary loses
-in that time is lost. With a limit the next topic is emptied when it fits into it, together with what is not
-copied of the topics before it. A topic that is larger than the limit goes alone.
+A topic that was emptied is nowhere else until the reverse flow has copied it again: what the new primary
+loses in that time is lost. With a limit the next topic is emptied when it fits into it, together with what
+is not copied of the topics before it. A topic that is larger than the limit goes alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from drkit.status.pair.reading import volumes
 
 _PAUSE_SECONDS: Final = 2.0
 STALLED_SECONDS: Final = 120.0
-"""A replicator that was just started, or whose process another one replaces, begins to copy within this time."""
+"""A replicator that was just started, or that replaces another one, begins to copy within this time."""
 
 
 def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Collection[str]) -> None:

@@ -27,8 +27,8 @@ _OPTIONS: Final = (
         help="Give up its earliest records that only the old primary has, what the new one has removed since"
         " the failover, and, by the topic's name, what the old one has lost. TOPIC may be *."),
     click.option("--copy-limit", metavar="SIZE", default="",
-        help="Empty a topic only while at most SIZE of it and of those that were emptied is on the new primary"
-        " alone, as 50GiB; a larger one goes alone.  [default: no limit]"),
+        help="Empty a topic only while at most SIZE of it and of those that were emptied is on the new"
+        " primary alone, as 50GiB; a larger one goes alone.  [default: no limit]"),
     click.option("--clients-cut", metavar="HOW", default="",
         help="How clients are kept off the old primary, if it has no authorizer; on record."),
     click.option("--new-primary", metavar="CLUSTER_ID", default="",
