@@ -12,11 +12,11 @@ from shlex import quote
 from typing import Any, Final, TextIO
 from uuid import uuid4
 
-from drkit.cli.actions.back.waiting import flow_that_waits
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.cli.talk import say
+from drkit.cli.waiting_flow import flow_that_waits
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.manifest import Manifest

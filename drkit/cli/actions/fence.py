@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drkit.cli.actions.back.waiting import flow_that_waits
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
+from drkit.cli.waiting_flow import flow_that_waits
 from drkit.failover import pending_fences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with

@@ -18,8 +18,9 @@ from drkit.cli.screens.failover import Progressing, rows_of
 from drkit.cli.screens.outlook import show_outlook
 from drkit.cli.screens.reprotect import show_return, verdict_of_return
 from drkit.cli.session import session
+from drkit.cli.waiting_flow import flow_that_waits, only_flow
 from drkit.config import FlowSettings, Settings
-from drkit.errors import ClusterUnreachable, ConfigError, Usage
+from drkit.errors import Usage
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
@@ -29,7 +30,6 @@ from drkit.failover.journal.lost import explained
 from drkit.failover.new_primary.hold import held_now
 from drkit.failover.proposal import ConfirmReturn, ReturnProposal
 from drkit.failover.returning.deciding import Undecided
-from drkit.failover.returning.waiting import may_wait, pairs_of_flows
 from drkit.failover.service import FailoverService
 
 _PLACE: Final = RETURN.command
@@ -60,7 +60,7 @@ def reprotect(**given: Unpack[_Given]) -> None:
     if given["to"] is not None:
         show_third(settings, given["flow"], given["to"])
         return
-    chosen = chosen_flow(settings, given["flow"], is_under_way=given["resume"] or given["abort"])
+    chosen = _chosen_flow(settings, given["flow"], is_under_way=given["resume"] or given["abort"])
     if len(settings.flows) > 1:
         session().flow = chosen.name  # printed commands are of this flow, too
     if given["hold"] and not given["abort"]:
@@ -209,34 +209,17 @@ def _beside(given: _Given, again: list[str], *names: str, without: str = "") -> 
     return next(iter(again + others), "")
 
 
-def chosen_flow(settings: Settings, name: str | None, *, is_under_way: bool) -> FlowSettings:
+def _chosen_flow(settings: Settings, name: str | None, *, is_under_way: bool) -> FlowSettings:
     """The flow of that name; without one, the only flow that waits for a return, or of whose one is open.
 
     :raises ConfigError: no flow has that name, or it is not clear which is meant
     :raises DrkitError: a cluster does not answer
     """
-    if name is not None or len(settings.flows) == 1:
-        return settings.one_flow(name)
-    looked = _is_open if is_under_way else may_wait
-    found, silent = [], None
-    for there, back in pairs_of_flows(settings):
-        try:
-            found += [there] if looked(settings, there, back) else []
-        except ClusterUnreachable as error:
-            silent = error  # of one direction: the other one may be meant
-    if len(found) == 1:
-        return found[0]
-    if silent is not None:
-        raise silent
-    if not found:
-        what = "no return of them is under way" if is_under_way else "no topic of them waits for a return"
-        return settings.one_flow(None, f"{what}, which one do you mean?")
-    why = "have a return under way" if is_under_way else "wait for a return"
-    raise ConfigError(
-        f"{len(found)} flows {why}: which one?",
-        where="--flow",
-        hint=", ".join(f"--flow '{f.name}'" for f in found),
-    )
+    if is_under_way:
+        return only_flow(
+            settings, name, _is_open, "no return of them is under way", "have a return under way"
+        )
+    return flow_that_waits(settings, name)
 
 
 def _is_open(settings: Settings, there: FlowSettings, _back: FlowSettings) -> bool:
