@@ -16,7 +16,7 @@ from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.failover.fencing.acls import may_write
 from drkit.failover.fencing.writable import WRITABLE, code_name, write_codes
-from drkit.kafka.codes import MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
+from drkit.kafka.codes import LEADER_MOVES, MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
@@ -42,11 +42,18 @@ class Proof(NamedTuple):
     """Partitions that accept no writes for lack of a leader; a new leader knows the fence before it leads."""
     open: dict[TopicPartition, str]
     """Partitions that would take a record, or did not answer."""
+    silent: frozenset[TopicPartition] = frozenset()
+    """Those of `open` that did not answer, or whose leader moves."""
 
     @property
     def is_whole(self) -> bool:
         """Whether no partition takes anything."""
         return not self.open
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether partitions did not answer, and none that did would take a record."""
+        return bool(self.open) and self.open.keys() <= self.silent
 
     @property
     def places(self) -> str:
@@ -153,13 +160,15 @@ def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str], refusa
         silent = [at for at, code in codes.items() if code == _NO_ANSWER]
         known = loop.run(metadata, cluster, sorted({at.topic for at in silent})) if silent else {}
     except RawError as error:
-        return Proof({}, (), {TopicPartition(t, -1): type(error).__name__ for t in topics})
+        whole = {TopicPartition(t, -1): type(error).__name__ for t in topics}
+        return Proof({}, (), whole, frozenset(whole))
     alone = tuple(
         sorted(at for at in silent if at.topic in known and known[at.topic].leaders[at.partition].node < 0)
     )
     refused = {at: code_name(code) for at, code in codes.items() if code in refusals}
     rest = {at: code_name(c) for at, c in codes.items() if at not in refused and at not in alone}
-    return Proof(refused, alone, rest)
+    unknown = frozenset(at for at in rest if codes[at] == _NO_ANSWER or codes[at] in LEADER_MOVES)
+    return Proof(refused, alone, rest, unknown)
 
 
 async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPartition, int]:

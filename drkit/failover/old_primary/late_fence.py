@@ -88,6 +88,8 @@ class LateFence(FenceStep):
         raise not_answering(context, self._command)
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
+        if proof.is_unknown:
+            raise not_answering(context, self._command, proof.places)
         raise Refused(
             f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
             where=context.flow.source,
@@ -102,15 +104,16 @@ def fenced_sizes(context: Context) -> dict[str, str | None]:
     return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
 
 
-def not_answering(context: Context, command: str) -> ClusterUnreachable:
+def not_answering(context: Context, command: str, evidence: str = "") -> ClusterUnreachable:
     """The error of an old primary that does not answer.
 
     :param command: what a person types when it answers
+    :param evidence: what was asked; empty: it cannot be connected to
     """
     return ClusterUnreachable(
         "the old primary does not answer",
         where=context.flow.source,
-        evidence=context.source_error,
+        evidence=evidence or context.source_error,
         hint=f"bring it back, or keep its listeners closed, then: {command}",
     )
 

@@ -222,11 +222,14 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
 
     :param topics: None: those of the scope
     :raises Refused: one takes it
+    :raises ClusterUnreachable: one does not answer
     """
     canary, asked = context.settings.failover.fence.canary, context.scope.topics if topics is None else topics
     if not asked:
         return 0
     proof = prove(context.source_settings, canary, asked, 0.0, context.clock)
+    if proof.is_unknown:
+        raise not_answering(context, again(context), proof.places)
     if not proof.is_whole:
         late = unplanned(context).keys() & {at.topic for at in proof.open}
         fences = f", then: {again(context)}, which fences it again and looks at all of it" if late else ""
