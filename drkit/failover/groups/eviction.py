@@ -13,11 +13,15 @@ from drkit.kafka.groups.eviction import leave_groups
 from drkit.kafka.raw import RawCluster
 
 _SHOWN: Final = 5
+RESUME: Final = "drkit failover --resume"
 
 
-def evict_members(context: Context, step: StepName, cluster: RawCluster, groups: Iterable[str]) -> None:
+def evict_members(
+    context: Context, step: StepName, cluster: RawCluster, groups: Iterable[str], command: str = RESUME
+) -> None:
     """Remove every member of some groups; consumers that still run rejoin.
 
+    :param command: what a person types when they are stopped
     :raises Failed: a member was not removed
     """
     found = context.run(on_target, cluster, list(groups))
@@ -33,5 +37,5 @@ def evict_members(context: Context, step: StepName, cluster: RawCluster, groups:
             "members of groups could not be removed",
             where=cluster.alias,
             evidence="; ".join(f"{g}: {why}" for g, why in sorted(failed.items())[:_SHOWN]),
-            hint="stop these consumers, then: drkit failover --resume",
+            hint=f"stop these consumers, then: {command}",
         )

@@ -1,9 +1,14 @@
-"""Consumers that never left the old primary: they would read there what comes back, and commit."""
+"""Consumers that never left the old primary: they would read there what comes back, and commit.
+
+Every group with members is asked, also those that the flow's filter leaves out: drkit writes no positions of
+them, but they would process the records that come back all the same. A consumer that assigns its partitions
+itself is no member of a group: no broker knows of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
@@ -13,50 +18,122 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.groups.eviction import evict_members
-from drkit.kafka.groups.requests import Groups, failure
+from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED
+from drkit.kafka.groups.requests import DEAD, EMPTY, Groups, failure
+from drkit.kafka.groups.share import SHARE, describe_share_groups
 from drkit.kafka.raw import RawCluster
 
-_IDLE: Final = frozenset({"", "Empty", "Dead"})
+_IDLE: Final = frozenset({"", EMPTY, DEAD})
+_STREAMS: Final = "streams"
+"""The protocol type of KIP-1071: such a group is known by what it has committed alone."""
+_SETTLED_SECONDS: Final = 5.0
+"""For a group that rebalances, until what its members read is known."""
+_REJOINS_SECONDS: Final = 6.0
+"""For a client that was removed, until it joins again: with its next heartbeat, by default after 3 s (classic
+protocol) or 5 s (consumer protocol)."""
+_PAUSE_SECONDS: Final = 0.3
 
 
-def refuse_readers(context: Context, source: RawCluster, topics: Collection[str], *, evict: bool) -> None:
-    """Refuse members of groups that have read some topics of the old primary.
+class Readers(NamedTuple):
+    """Members of groups that read some topics."""
+
+    members: Mapping[str, str]
+    """Group → its members, in words."""
+    unsettled: frozenset[str]
+    """Those of them of which it is unknown what they read: they rebalance."""
+    hidden: tuple[str, ...]
+    """Groups that the flow's filter leaves out and drkit's principal may not describe."""
+
+
+def refuse_readers(
+    context: Context, source: RawCluster, topics: Collection[str], *, evict: bool,
+    step: StepName = StepName.CONTACT,
+) -> list[str]:  # fmt: skip
+    """Refuse members of groups that read some topics of the old primary, or have read them.
 
     :param topics: by their names there
     :param evict: remove them first; those that come back are refused
+    :param step: which does that
+    :returns: notes, of what could not be seen
     :raises Refused: a group has members
     :raises DrkitError: the old primary does not tell, or does not remove them
     """
-    members = context.run(_members, context, source, topics)
-    if members and evict:
-        evict_members(context, StepName.CONTACT, source, members)
-        members = context.run(_members, context, source, topics)
-    if members:
+    found = _settled(context, source, topics)
+    if evict and (known := sorted(found.members.keys() - found.unsettled)):
+        evict_members(context, step, source, known, again(context))
+        found = _rejoined(context, source, topics)
+    if members := found.members:
         raise Refused(
             f"{counted(len(members), 'group', 'has')} members on the old primary: they would read there"
             " what comes back",
             where=context.flow.source,
-            evidence=first_of(f"{g}: {m}" for g, m in sorted(members.items())),
+            evidence=first_of(
+                f"{g}: {m}{' (it rebalances: what it reads is unknown)' if g in found.unsettled else ''}"
+                for g, m in sorted(members.items())
+            ),
             hint=f"stop or repoint these consumers, then: {again(context)}; members that have ended leave"
             " within session.timeout.ms (45 s by default); those that are not reached by anybody:"
             f" {again(context, '--evict-readers')}",
         )
+    if not found.hidden:
+        return []
+    some = counted(len(found.hidden), "group")
+    note = f"drkit's principal may not describe {some}, which may read there: {first_of(found.hidden)}"
+    return [note]
 
 
-async def _members(context: Context, source: RawCluster, topics: Collection[str]) -> dict[str, str]:
-    """Groups with members that have read some topics of the old primary."""
-    asked = Groups(source)
-    accepts = reverse_flow(context).group_filter.accepts
-    names = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
-    found: dict[str, Any] = {}
-    committed = await asked.committed(names)
-    for group, answered in committed.items():
-        if answered.value is None:
-            raise failure(answered.error, f"read the offsets of the group {group}", source.alias)
-    mine = [g for g in names if any(at.topic in topics for at in committed[g].value or ())]
-    for group, answer in (await asked.describe(mine)).items():
-        if answer.value is None:
-            raise failure(answer.error, f"ask about the group {group}", source.alias)
-        if answer.value.state not in _IDLE:
-            found[group] = ", ".join(f"{m.client or m.id} on {m.host}" for m in answer.value.members)
-    return found
+def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
+    """The readers, once it is known what each member reads, or some seconds have passed."""
+    until = context.clock() + _SETTLED_SECONDS
+    while True:
+        found: Readers = context.run(_readers, context, source, topics)
+        if not found.unsettled or found.unsettled < found.members.keys() or context.clock() > until:
+            return found
+        context.pause(_PAUSE_SECONDS)
+
+
+def _rejoined(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
+    """The readers, once one has joined again, or none has for as long as that takes."""
+    until = context.clock() + _REJOINS_SECONDS
+    while True:
+        found: Readers = context.run(_readers, context, source, topics)
+        if found.members:
+            return _settled(context, source, topics)
+        if context.clock() > until:
+            return found
+        context.pause(_PAUSE_SECONDS)
+
+
+async def _readers(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
+    """Groups with members that are subscribed to some topics, have been assigned one, or have read one.
+
+    Only what has members is asked, which the list of groups tells.
+    """
+    asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
+    living = {g: x for g, x in sorted((await asked.listed()).items()) if x.state not in {EMPTY, DEAD}}
+    described = await asked.describe([g for g, x in living.items() if is_consumer(x)])
+    described |= await describe_share_groups(source, [g for g, x in living.items() if x.protocol == SHARE])
+    with_offsets = [g for g, x in living.items() if is_consumer(x) or x.protocol == _STREAMS]
+    committed = await asked.committed(with_offsets)
+    members, unsettled, hidden = dict[str, str](), set[str](), list[str]()
+    for group in living:
+        answers = [a for a in (described.get(group), committed.get(group)) if a is not None]
+        if code := next((a.error for a in answers if a.value is None), 0):
+            if code != GROUP_AUTHORIZATION_FAILED or accepts(group):
+                raise failure(code, f"ask about the group {group}", source.alias)
+            hidden.append(group)
+            continue
+        has_read = group in committed and any(at.topic in topics for at in committed[group].value or ())
+        found = described[group].value if group in described else None
+        if found is None:
+            if has_read:
+                members[group] = "members of a streams group"
+            continue
+        reads = [m.reads for m in found.members]
+        is_reader = has_read or any(r is not None and r.some_of(topics) for r in reads)
+        if found.state in _IDLE or not (is_reader or None in reads):
+            continue
+        members[group] = ", ".join(f"{m.client or m.id} on {m.host}" for m in found.members)
+        if not is_reader:
+            unsettled.add(group)
+    return Readers(members, frozenset(unsettled), tuple(hidden))

@@ -202,6 +202,7 @@ class BeginStep:
         look.unchanged(topics)
         look.tombstones(topics, methods)
         look.whole(kept_at)
+        look.unread(topics)
         self._may_copy(context, back, topics)
         return self._ended(context, topics)
 

@@ -91,7 +91,7 @@ class ContactStep:
             notes += _late_fence(context).run(_of(context, late)).notes
         refusing = refuse_open(context, _existing(context, source))
         cut = clients_cut(context)
-        refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
+        notes += refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
         ends = self._steady(context, source) if lost else {}
         some = counted(refusing, "partition", "refuses")
         notes.append(f"{context.flow.source} answers and is fenced: {some} a record")

@@ -119,6 +119,16 @@ class LastLook:
         refuse_unselected(self._context, topics)
         refuse_other_topics(self._context, topics)
 
+    def unread(self, topics: Collection[str]) -> None:
+        """Refuse topics that a consumer reads on the old primary: it may have come since CONTACT.
+
+        :raises Refused: there is one
+        """
+        context, source = self._context, self._context.source()
+        if source is not None:
+            evict = context.request.evict_readers
+            refuse_readers(context, source, topics, evict=evict, step=StepName.BEGIN)
+
     def tombstones(self, topics: Collection[str], methods: Mapping[TopicPartition, Method]) -> None:
         """Refuse topics that are copied on behind what they have, and whose tombstones may be gone by now.
 
@@ -149,7 +159,7 @@ class LastLook:
         context.state.load()
         source = context.source()
         if source is not None:
-            refuse_readers(context, source, (topic,), evict=False)
+            self.unread((topic,))
             context.run(_refuse_commits, context, source, topic)
         self._exported(topic)
         refuse_lagging_replicas(context, (topic,))

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from drkit.config import ClusterSettings
-from drkit.kafka.groups.requests import Groups, ListedGroup, Member, failure
+from drkit.kafka.groups.member import Member
+from drkit.kafka.groups.requests import Groups, ListedGroup, failure
 from drkit.kafka.one_shot import ask_once
 
 _PURPOSE: Final = "groups"

@@ -15,3 +15,11 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ign
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
     """Contains their members."""
+
+
+class ShareGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Asks for share groups (KIP-932)."""
+
+
+class ShareGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Contains their members."""

@@ -27,6 +27,7 @@ from drkit.kafka.groups.asking import (
     Coordinators,
     list_everywhere,
 )
+from drkit.kafka.groups.member import Member, classic_member, consumer_member
 from drkit.kafka.groups.messages import ConsumerGroupDescribeRequest
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
@@ -56,16 +57,6 @@ class ListedGroup(NamedTuple):
     type: str
     protocol: str
     """``consumer`` for consumers, ``connect`` for workers; empty for offsets stored without a member."""
-
-
-class Member(NamedTuple):
-    """A member as its coordinator knows it; one that was killed stays until its session is over."""
-
-    id: str
-    instance: str | None
-    """The id of a static member (KIP-345), which stays a member for a while after it has closed."""
-    client: str
-    host: str
 
 
 class GroupDescription(NamedTuple):
@@ -260,11 +251,8 @@ def _described(group: Any, members: Any, kind: str) -> Answered[GroupDescription
         return Answered(0, GroupDescription(DEAD, "", ()))
     if group.error_code:
         return Answered(group.error_code)
-    instance = "group_instance_id" if kind == CLASSIC else "instance_id"
-    found = tuple(
-        Member(m.member_id, getattr(m, instance), m.client_id, m.client_host.lstrip("/")) for m in members
-    )
-    return Answered(0, GroupDescription(group.group_state, kind, found))
+    member = classic_member if kind == CLASSIC else consumer_member
+    return Answered(0, GroupDescription(group.group_state, kind, tuple(map(member, members))))
 
 
 def _offsets(group: Any) -> Answered[Offsets]:

@@ -1,0 +1,101 @@
+"""Members of groups, and which topics they read, as their coordinators describe them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+import re
+import struct
+from typing import Any, Final, NamedTuple
+
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+
+
+class Reads(NamedTuple):
+    """The topics of a member: what it subscribes to, and what is assigned to it."""
+
+    topics: frozenset[str] = frozenset()
+    pattern: str = ""
+    """The expression that a broker resolves (KIP-848); empty: the member names its topics."""
+
+    def some_of(self, topics: Collection[str]) -> bool:
+        """Whether the member reads one of these topics, or may."""
+        if not self.topics.isdisjoint(topics):
+            return True
+        if not self.pattern:
+            return False
+        try:
+            pattern = re.compile(self.pattern)
+        except re.error:  # the broker's dialect is another one
+            return True
+        return any(pattern.fullmatch(topic) for topic in topics)
+
+
+class Member(NamedTuple):
+    """A member as its coordinator knows it; one that was killed stays until its session is over."""
+
+    id: str
+    instance: str | None
+    """The id of a static member (KIP-345), which stays a member for a while after it has closed."""
+    client: str
+    host: str
+    reads: Reads | None = None
+    """None: unknown, as while the group rebalances."""
+
+
+def classic_member(described: Any) -> Member:
+    """A member of the classic protocol, from the broker's answer."""
+    m = described
+    reads = reads_of(bytes(m.member_metadata), bytes(m.member_assignment))
+    return Member(m.member_id, m.group_instance_id, m.client_id, m.client_host.lstrip("/"), reads)
+
+
+def consumer_member(described: Any) -> Member:
+    """A member of the consumer protocol (KIP-848), from the broker's answer."""
+    m = described
+    parts = (*m.assignment.topic_partitions, *m.target_assignment.topic_partitions)
+    names = {*m.subscribed_topic_names, *(p.topic_name for p in parts)}
+    reads = Reads(frozenset(names), m.subscribed_topic_regex or "")
+    return Member(m.member_id, m.instance_id, m.client_id, m.client_host.lstrip("/"), reads)
+
+
+def share_member(described: Any) -> Member:
+    """A member of a share group (KIP-932), from the broker's answer."""
+    m = described
+    names = {*m.subscribed_topic_names, *(p.topic_name for p in m.assignment.topic_partitions)}
+    return Member(m.member_id, None, m.client_id, m.client_host.lstrip("/"), Reads(frozenset(names)))
+
+
+def reads_of(metadata: bytes, assignment: bytes) -> Reads | None:
+    """What a member of the classic protocol reads; None: unknown.
+
+    A coordinator describes neither while the group rebalances.
+
+    :param metadata: of the member's subscription; its later versions only add fields at the end
+    """
+    if not metadata:
+        return None
+    try:
+        return Reads(frozenset(_names(metadata, partitions=False)) | frozenset(_assigned(assignment)))
+    except (struct.error, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _assigned(assignment: bytes) -> list[str]:
+    return _names(assignment, partitions=True) if assignment else []
+
+
+def _names(data: bytes, *, partitions: bool) -> list[str]:
+    """The topics of a subscription, or of an assignment, which has partitions after each."""
+    at, names = _SHORT.size, list[str]()
+    number, at = _INT.unpack_from(data, at)[0], at + _INT.size
+    for _ in range(number):
+        length, at = _SHORT.unpack_from(data, at)[0], at + _SHORT.size
+        if length < 0 or at + length > len(data):
+            raise ValueError(length)
+        names.append(data[at : at + length].decode())
+        at += length
+        if partitions:
+            count, at = _INT.unpack_from(data, at)[0], at + _INT.size
+            at += count * _INT.size
+    return names
