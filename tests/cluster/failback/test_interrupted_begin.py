@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from drkit.errors import Failed
 from drkit.failover.core.machine import StepName
 from drkit.failover.loss.divergence import divergence
-from drkit.failover.returning import begin
 from drkit.failover.returning.deciding import Undecided
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.failback.broken_off import RELEASE, SEED, broken_off
 from tests.support.failback.crossed import contents
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary
@@ -49,30 +48,30 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 @pytest.mark.wide
 def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary, tmp_path: Path) -> None:
     resumed, aborted, asked, emptied, thrown, appended = home.topics
-    _broken_off(home, tmp_path, resumed, "release")
+    broken_off(home, tmp_path, resumed, RELEASE)
     with home.side.desk() as desk:
         assert desk.resume(home.request(tmp_path, [resumed]))["state"] == "done"
     assert _retention(home, resumed) == DAY
 
-    _broken_off(home, tmp_path, aborted, "release")
+    broken_off(home, tmp_path, aborted, RELEASE)
     report = _aborted(home)
     assert _retention(home, aborted) == DAY
     assert "1 topic begun, and copied on" in report["next"][0]
 
-    _broken_off(home, tmp_path, asked, "seed")
+    broken_off(home, tmp_path, asked, SEED)
     _aborted(home)
     with home.side.desk() as desk:  # the method is not asked for again
         request = home.request(tmp_path, [asked])._replace(methods={})
         assert desk.begin_return(request, topics=[asked])["state"] == "done"
 
-    _broken_off(home, tmp_path / "first", emptied, "seed")
+    broken_off(home, tmp_path / "first", emptied, SEED)
     saved = home.side.run_log().results[StepName.EXPORT]["evidence"]
     report = _aborted(home)
     assert "is incomplete: emptied" in report["next"][0]
     assert f"not replayed: drkit replay --from {saved['manifest']} --topic {emptied}" in report["next"][0]
     _says_who_deleted(home, emptied)
     _is_given_up(home, tmp_path, emptied, saved["manifest"])
-    _broken_off(home, tmp_path / "again", emptied, "release")
+    broken_off(home, tmp_path / "again", emptied, RELEASE)
     with home.side.desk() as desk:
         done = desk.resume(home.request(tmp_path / "again", [emptied]))
     [notes] = [s["notes"] for s in done["steps"] if s["step"] == StepName.DECIDE]
@@ -90,10 +89,10 @@ def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary,
 
 def _is_decided_again(home: DeadPrimary, folder: Path, topic: str) -> None:
     """What an aborted return has emptied, and was to append or to discard, is for the next one to decide."""
-    _broken_off(home, folder, topic, "seed")
+    broken_off(home, folder, topic, SEED)
     saved = home.side.run_log().results[StepName.EXPORT]["evidence"]["manifest"]
     assert f"the export stays: {saved}; the next return decides" in " ".join(_aborted(home)["next"])
-    _broken_off(home, folder / "twice", topic, "seed")  # it decides about the export of the first one
+    broken_off(home, folder / "twice", topic, SEED)  # it decides about the export of the first one
     _aborted(home)
     request = home.request(folder / "again", [topic])
     with home.side.desk() as desk:
@@ -138,20 +137,6 @@ def _is_given_up(home: DeadPrimary, folder: Path, topic: str, manifest: str) -> 
         [record] = state.all(UnreplayedRecord).values()
     assert (record.ended, record.reason, record.disposition) == ("given up", "ticket 4711", "replay")
     assert record.records == sum(map(len, home.tails[topic].values()))
-
-
-def _broken_off(home: DeadPrimary, folder: Path, topic: str, before: str) -> None:
-    """The return of a topic, which breaks off before a function of BEGIN."""
-
-    def breaks(*given: Any) -> None:
-        if [] in given:  # of no topic
-            return
-        raise Failed("it breaks off here", where=before, evidence="for the test", hint="")
-
-    with home.side.desk() as desk, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(begin, before, breaks)
-        with pytest.raises(Failed, match="it breaks off here"):
-            desk.begin_return(home.request(folder, [topic]), topics=[topic])
 
 
 def _aborted(home: DeadPrimary) -> dict[str, Any]:
