@@ -61,7 +61,13 @@ def test_a_switchover_by_the_version_before_this_one(pair: Pair) -> None:
         known = json.loads(state.records.value(RoleRecord.key(topic)) or b"")
         assert known.pop("planned")
         known.pop("clients_cut", None)
+        frontiers = known.pop("frontiers")  # as one that noted too little
         state.write(RoleRecord.key(topic), json.dumps(known).encode())
+        with side.desk() as desk, pytest.raises(Refused, match="the new primary begins is not") as error:
+            desk.begin_return(RunRequest(clients_cut=CUT))
+        assert topic in error.value.where
+        assert "of an earlier version of drkit" in error.value.evidence
+        state.write(RoleRecord.key(topic), json.dumps(known | {"frontiers": frontiers}).encode())
     _waits_for_a_person(pair, topic)
 
 
