@@ -1,15 +1,19 @@
-"""What people change right before a switchover: they delete a topic, or set something on one."""
+"""What people change right before a switchover or failover: they delete a topic, or set something on one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drkit.config import ClusterSettings
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
+from drkit.flow_state.records import NotedEnds, SourceSeenRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import alter_topic_configs, delete_topics, topic_configs
+from drkit.kafka.topics import alter_topic_configs, delete_topics, topic_configs, topic_names
 from drkit.model import TopicPartition
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.command import drkit
@@ -18,6 +22,7 @@ from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
 
+LEFT = 9
 MINUTES = "600000000"
 CUT_OFF = ("--clients-cut", CUT, "--yes")
 
@@ -58,6 +63,43 @@ def test_a_deleted_topic_holds_nothing(pair: Pair, tmp_path: Path) -> None:
     assert said.code == 0, said.err
     back.stop_replicating()
     assert {p: values(r) for p, r in back.records(back.target, gone).items()} == copied
+
+
+@pytest.mark.wide
+def test_what_a_deleted_topic_had_that_was_not_copied_is_lost(pair: Pair) -> None:
+    """Without a switchover it counts: what is noted of the topic's ends says how much."""
+    there = pair.now
+    orders, gone = topics = [there.name(name) for name in ("orders", "gone")]
+    for topic in topics:
+        there.create(there.source, topic, 2, {"retention.ms": "-1"})
+        fill(there.source, topic, 40)
+    there.replicate()
+    there.copied(topics)
+    there.stop_replicating()
+    copied = there.offsets(there.source, gone)
+    fill(there.source, gone, LEFT, first=300)
+    ends = there.offsets(there.source, gone)
+    with StateTopic(there.target, there.source.alias) as state:
+        state.load()
+        seen = state.get(SourceSeenRecord)  # as a flow that lags has noted it
+        assert seen is not None
+        noted = {TopicPartition(gone, p): NotedEnds(0, end) for p, end in ends.items()}
+        state.put(replace(seen, ends={**seen.ends, **noted}))
+    assert not delete_topics(Cluster.connect(there.source), [gone])
+    eventually(lambda: gone not in topic_names(Cluster.connect(there.source)), 30, "the deletion")
+
+    with there.desk() as desk:
+        loss = desk.begin([], RunRequest(accept_data_loss="for the test"))["loss"]
+    parts = {(p["topic"], p["partition"]): p for p in loss["partitions"]}
+    for p, end in ends.items():
+        part, left = parts[gone, p], end - copied[p]
+        assert (part["lost_from"], part["records"]) == (copied[p], left)
+        not_copied = f", {left} records were not copied before" if left else ""
+        assert part["reason"] == f"deleted on the source{not_copied}"
+        assert parts[orders, p]["records"] == 0
+        assert not parts[orders, p]["reason"]
+    assert loss["records"] == LEFT
+    assert f"lost: {LEFT} records" in loss["statement"]
 
 
 @pytest.mark.wide
