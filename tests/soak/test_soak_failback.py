@@ -32,7 +32,7 @@ def pair(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[Pair]:
 
 def test_three_unplanned_failovers_and_returns_under_load(pair: Pair, tmp_path: Path) -> None:
     """Every record of each tail, every record and offset of both logs, every position."""
-    found = UnplannedRounds(pair, tmp_path, tick=0.05).run(ROUNDS)
+    found = UnplannedRounds(pair, tmp_path, tick=0.05).run(ROUNDS, loaded=1)
     for counts in found:
         assert counts.tail > 200
         assert counts.offsets > 1000

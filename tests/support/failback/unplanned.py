@@ -32,8 +32,6 @@ PARTITIONS = 2
 OLD_MS = 3 * 365 * 86_400_000
 _MORE = 60
 """Records that each client works on before its primary dies, before that is back, and after the return."""
-_UNCOMMITTED = 500
-"""Records that a reader may have processed and not committed when its cluster dies."""
 Tails = dict[str, Log]
 
 
@@ -89,17 +87,22 @@ class UnplannedRounds:
     def _clients(self) -> tuple[Writer | Transactor | Reader, ...]:
         return *self._writers, self._transactor, self.reader
 
-    def run(self, rounds: Sequence[Mapping[str, str]]) -> list[RoundCounts]:
+    def run(self, rounds: Sequence[Mapping[str, str]], *, loaded: int) -> list[RoundCounts]:
         """Let the primary of the moment die, once for each of these.
 
         :param rounds: topic, without the pair's tag → what becomes of its tail
+        :param loaded: the round in which the replicator is killed while clients write; before it is in the
+            others everything is copied
         """
         with ExitStack() as stack:
             for each in self._clients:
                 stack.enter_context(each)
             self.pair.now.replicate()
             self._works(_MORE)  # a group that has committed nothing has no position to be kept
-            found = [self._round({self.pair.now.name(t): d for t, d in each.items()}) for each in rounds]
+            found = [
+                self._round({self.pair.now.name(t): d for t, d in each.items()}, under_load=n == loaded)
+                for n, each in enumerate(rounds)
+            ]
             self._balance()
         assert not [t for each in self._clients for t in each.trouble]
         assert not [e for w in self._writers for e in w.failed]
@@ -107,17 +110,22 @@ class UnplannedRounds:
 
     # -- a round ------------------------------------------------------------------------------------
 
-    def _round(self, dispositions: Mapping[str, str]) -> RoundCounts:
+    def _round(self, dispositions: Mapping[str, str], *, under_load: bool) -> RoundCounts:
         side, back = self.pair.now, self.pair.other
-        self._at_rest(side)
+        if under_load:  # but for the reader: it processes again what its position on the standby lacks
+            self.reader.pause()
+            self._settle(side)
+        else:
+            self._at_rest(side)
         read = len(self.reader.processed)
         side.stop_replicating()
-        self._works(_MORE)
+        self._works(_MORE, reads=not under_load)
         side.brokers[0].kill()
+        committed = self.reader.committed
         with side.desk() as desk:
             report = desk.begin([], RunRequest(accept_data_loss="for the test"))
         assert report["state"] == "done", report
-        window = Counter(self.reader.processed[read:])
+        window, known = Counter(self.reader.processed[read:]), Counter(self.reader.processed[read:committed])
         self._standing.check(side, {t: side.records(side.target, t) for t in self.topics})
         self._works(_MORE)
         side.brokers[0].restart()
@@ -133,7 +141,11 @@ class UnplannedRounds:
         self._at_rest(back)
         offsets, places = self._compared(back)
         again = self._allow(tails, dispositions, window)
-        assert again <= named + _UNCOMMITTED, (again, named)
+        orders = Counter(v for records in tails[self.orders].values() for v in values(records))
+        assert (orders & known).total() <= named, "what it has committed is named beforehand"
+        assert again <= named + window.total() - known.total(), (
+            "and nothing else, but what it had not committed"
+        )
         self._resume()
         number = sum(len(records) for log in tails.values() for records in log.values())
         return RoundCounts(number, offsets, places, again)
@@ -144,6 +156,10 @@ class UnplannedRounds:
             each.pause()
         self._group(side)
         side.copied(self.topics)
+        self._settle(side)
+
+    def _settle(self, side: Side) -> None:
+        """Wait until every group's position is on the standby."""
         eventually(lambda: not self._behind(side), 60, lambda: f"positions: {self._behind(side)}")
 
     def _resume(self) -> None:
@@ -171,15 +187,20 @@ class UnplannedRounds:
         read = {TopicPartition(topic, p): self._chance.randint(0, len(s)) for p, s in log.items()}
         self._standing.put(side, side.name(f"idle{len(self._standing.read)}"), read)
 
-    def _works(self, number: int) -> None:
-        """Let every client work for this number of further records."""
-        self._resume()
+    def _works(self, number: int, *, reads: bool = True) -> None:
+        """Let every client work for this number of further records.
+
+        :param reads: the reader, too
+        """
+        for each in self._clients:
+            if reads or each is not self.reader:
+                each.resume()
         acked = [len(w.acked) for w in self._writers]
         committed, read = len(self._transactor.committed), len(self.reader.processed)
         eventually(
             lambda: all(len(w.acked) > n + number for w, n in zip(self._writers, acked, strict=True))
             and len(self._transactor.committed) > committed + number
-            and len(self.reader.processed) > read + number,
+            and (not reads or len(self.reader.processed) > read + number),
             90, lambda: f"clients at work: {[each.trouble for each in self._clients]}",
         )  # fmt: skip
 

@@ -195,6 +195,8 @@ class Reader(_Application):
     def __init__(self, group: str, topic: str, endpoint: Path, **config: Any) -> None:
         super().__init__()
         self.processed: list[bytes] = []
+        self.committed = 0
+        """How many of them, by the answers of the brokers."""
         self._in = FailoverConsumer(
             {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
             | _dotted(config),
@@ -224,6 +226,7 @@ class Reader(_Application):
                 if error.args[0].code() not in COORDINATOR_MOVES or self._stop.wait(self.tick):
                     raise
             else:
+                self.committed = len(self.processed)
                 return
 
     def _close(self) -> None:
