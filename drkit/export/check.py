@@ -30,13 +30,24 @@ def check_files(path: str, sha256: str | None = None) -> Manifest:
     :raises Refused: something is not what was written; names the file
     :raises Failed: the folder cannot be read
     """
+    manifest = listed_manifest(path, sha256)
+    hash_topic(path, manifest)
+    return manifest
+
+
+def listed_manifest(path: str, sha256: str | None) -> Manifest:
+    """Check a manifest by its hash, and that its files and no others are there. As :func:`check_files`."""
     place, name = parent(path)
-    storage = storage_at(place)
     manifest = read_manifest(path, sha256)
     with reading(path):
-        check_listing(storage, path, manifest, {name})
-        hash_files(storage, manifest)
+        check_listing(storage_at(place), path, manifest, {name})
     return manifest
+
+
+def hash_topic(path: str, manifest: Manifest, topic: str | None = None) -> None:
+    """Check the files of a topic by their hashes; those of all without one. Errors as :func:`check_files`."""
+    with reading(path):
+        hash_files(storage_at(parent(path)[0]), manifest, topic)
 
 
 def exported_records(
@@ -105,16 +116,17 @@ def check_listing(storage: Storage, path: str, manifest: Manifest, besides: set[
         raise altered(path, f"not in the manifest: {first_of(more)}")
 
 
-def hash_files(storage: Storage, manifest: Manifest) -> None:
+def hash_files(storage: Storage, manifest: Manifest, topic: str | None = None) -> None:
     """Compare the hash of every file, some at once.
 
+    :param topic: of this one alone
     :raises Altered: one is not what was written
     :raises OSError: one cannot be read
     """
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         checks = [
             pool.submit(check_file, storage, f"{folder}/{file.name}", file)
-            for folder, file in manifest.files()
+            for folder, file in manifest.files(topic)
         ]
         try:
             for each in checks:

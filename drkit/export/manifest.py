@@ -183,9 +183,10 @@ class Manifest(Body):
         """What was to be exported."""
         return tuple(each.range for each in self.partitions)
 
-    def files(self) -> Iterator[tuple[str, ExportedFile]]:
-        """The folder of each file, and the file."""
-        return ((each.folder, file) for each in self.partitions for part in each.parts for file in part.files)
+    def files(self, topic: str | None = None) -> Iterator[tuple[str, ExportedFile]]:
+        """The folder of each file, and the file; of all topics or of one."""
+        mine = (each for each in self.partitions if topic in (None, each.topic))
+        return ((each.folder, file) for each in mine for part in each.parts for file in part.files)
 
     def term_of(self, each: PartitionExport) -> int:
         """The term of the failover that left a partition's records out."""

@@ -9,7 +9,7 @@ from uuid import UUID
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
-from drkit.export.check import check_files
+from drkit.export.check import hash_topic, listed_manifest
 from drkit.export.manifest import Manifest
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
@@ -29,8 +29,6 @@ from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
 from drkit.status.lag.source import Ends
 
-_HASHED_SECONDS: Final = 60.0
-"""Seconds in which files whose hashes were right are not hashed again."""
 _ABORT: Final = f"begin again: {RETURN.command} --abort"
 
 
@@ -40,7 +38,7 @@ class LastLook:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._manifest: Manifest | None = None
-        self._hashed = float("-inf")
+        """Of the export; its files were all there when it was read."""
 
     def standing(self, topics: Collection[str]) -> None:
         """Refuse topics of the old primary that are not what COMPARE saw.
@@ -189,10 +187,11 @@ class LastLook:
             raise _unsaved(
                 context, f"{topic}: the journal has the export {path}, the state {record.manifest}"
             )
-        if self._manifest is None or context.clock() > self._hashed + _HASHED_SECONDS:
-            self._manifest = check_files(path, sha256)
-            self._hashed = context.clock()
+        if self._manifest is None:
+            self._manifest = listed_manifest(path, sha256)
             context.journal.renew()
+        hash_topic(path, self._manifest, topic)
+        context.journal.renew()
         if missing := not_covered(tails, self._manifest):
             raise _unsaved(context, first_of(missing))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 import random
 from typing import Any, NamedTuple
 
 from drkit.errors import Refused
-from drkit.export.check import check_files, exported_records
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.divergence import divergence
@@ -21,10 +20,10 @@ from drkit.model import TopicPartition
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile
 from tests.support.failback.pair import CUT, Pair, Side
-from tests.support.failback.rounds import Log, Standing
+from tests.support.failback.rounds import Standing
+from tests.support.failback.unplanned_tails import Tails, common, is_overtaken, is_the_truth
 from tests.support.failover.followers import Reader, Transactor, Writer
 from tests.support.failover.truth import values
-from tests.support.flows.compare import Seen
 from tests.support.flows.produce import aged, fill
 from tests.support.waiting import eventually
 
@@ -32,7 +31,6 @@ PARTITIONS = 2
 OLD_MS = 3 * 365 * 86_400_000
 _MORE = 60
 """Records that each client works on before its primary dies, before that is back, and after the return."""
-Tails = dict[str, Log]
 
 
 class RoundCounts(NamedTuple):
@@ -220,7 +218,7 @@ class UnplannedRounds:
         eventually(lambda: _is_held(side, request), 60, "the last consumers leave")
         tails = self._truth(side)
         exported = side.run_log().results[StepName.EXPORT]["evidence"]
-        _is_the_truth(tails, exported["manifest"], exported["sha256"])
+        is_the_truth(tails, exported["manifest"], exported["sha256"])
         with side.desk() as desk:
             report = desk.resume(request._replace(dispositions=dict(dispositions), reason="a test"))
         assert report["state"] == "done", report
@@ -232,7 +230,7 @@ class UnplannedRounds:
         for topic in self.topics:
             theirs, ours = (side.records(c, topic) for c in (side.source, side.target))
             for p, records in theirs.items():
-                tail = records[_common(records, ours[p]) :]
+                tail = records[common(records, ours[p]) :]
                 if tail:
                     found.setdefault(topic, {})[p] = tail
         assert set(found) == set(self.topics), "each topic has a tail"
@@ -268,7 +266,7 @@ class UnplannedRounds:
         there = Counter(v for topic in self.topics for r in log[topic].values() for v in values(r))
         written = Counter(v for w in self._writers for v in w.acked) + Counter(self._transactor.committed)
         lost = written - there - self._given_up
-        overtaken = {v for v in lost if v.startswith(b"keys ") and _is_overtaken(v, log[self.keys])}
+        overtaken = {v for v in lost if v.startswith(b"keys ") and is_overtaken(v, log[self.keys])}
         assert not {v: n for v, n in lost.items() if v not in overtaken}
         repeated = {v: n for v, n in there.items() if n > 1 and v in written}
         assert not repeated
@@ -289,33 +287,3 @@ def _is_held(side: Side, request: RunRequest) -> bool:
             if "members" not in error.what:
                 raise
     return False
-
-
-def _common(theirs: list[Seen], ours: list[Seen]) -> int:
-    """How many records both sides begin with."""
-    pairs = zip(theirs, ours, strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a.content != b.content), min(len(theirs), len(ours)))
-
-
-def _is_the_truth(tails: Tails, path: str, sha256: str) -> None:
-    manifest = check_files(path, sha256)
-    assert {(p.topic, p.partition) for p in manifest.partitions if p.records} == set(_partitions(tails))
-    for topic, p in _partitions(tails):
-        exported = [(r.offset, r.key, r.value, r.timestamp, r.headers)
-                    for r in exported_records(path, topic, p, manifest)]  # fmt: skip
-        assert exported == [
-            (s.offset, s.key, s.value, s.timestamp, tuple((k.encode(), v) for k, v in s.headers))
-            for s in tails[topic][p]
-        ], (topic, p)
-
-
-def _partitions(tails: Tails) -> Iterator[tuple[str, int]]:
-    return ((topic, p) for topic, log in tails.items() for p in log)
-
-
-def _is_overtaken(value: bytes, log: Log) -> bool:
-    """Whether its key has a newer value: on a compacted topic an older one is not replayed."""
-    number = int(value.split()[1])
-    key = b"keys%d" % (number % 7)
-    return any(s.key == key and s.value is not None and int(s.value.split()[1]) > number
-               for records in log.values() for s in records)  # fmt: skip
