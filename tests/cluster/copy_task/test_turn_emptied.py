@@ -31,9 +31,12 @@ from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 PLAIN, ATOMIC, OLD, OTHER, EMPTY = range(5)
-PATIENT: Final = {"broker.session.timeout.ms": "9000", "log.initial.task.delay.ms": "500"}
+PATIENT: Final = {
+    "broker.session.timeout.ms": "9000", "log.initial.task.delay.ms": "500",
+    "log.flush.start.offset.checkpoint.interval.ms": "60000",
+}  # fmt: skip
 """Brokers are killed in this file; a busy machine must not cast them out before. Where logs begin they write
-down half a second after their start, and then once a minute."""
+down half a second after their start, and then once a minute, which is Kafka's default."""
 _SAFE_SECONDS: Final = 45.0
 ROUNDS: Final = (
     {ATOMIC: Method.REBUILD, OLD: Method.REBUILD, OTHER: Method.TRIM, EMPTY: Method.REBUILD},
