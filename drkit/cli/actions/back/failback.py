@@ -184,7 +184,9 @@ class _WayHome:
         """Whether a replicator of the pair walks the stage, or has: nothing is to be decided in it."""
         if now.stage is not HomeStage.TURN or self._stop.is_set():
             return False
-        return isinstance(error, RunLocked) or situation(self._settings, self._ways) is None
+        if isinstance(error, RunLocked | NoRun):  # it works on the run, or has just ended it
+            return True
+        return situation(self._settings, self._ways) is None
 
     # -- a stage ------------------------------------------------------------------------------------
 
