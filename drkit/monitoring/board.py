@@ -80,6 +80,8 @@ class FlowWatch:
         self.history: deque[tuple[int, int | None, float | None, float | None]] = deque(maxlen=_HISTORY)
         """Time in ms, lag in records, RPO in seconds, delay of heartbeats in seconds."""
         self.figures: FlowFigures | None = None
+        self.newest: tuple[FlowStatus, float] | None = None
+        """The newest status, and when the look began, by a steady clock."""
         self._hanging: set[tuple[str, str, int, int, int]] = set()
         self._pair = PairEvents()
 
@@ -139,7 +141,9 @@ class FlowWatch:
                     collector.close()
                     collector, flow = self._collector(), self._job.flow
                 began = monotonic()
-                self._take(collector.look(), monotonic())
+                status = collector.look()
+                self.newest = status, began
+                self._take(status, monotonic())
                 self._remember(collector)
                 self._ended.wait(max(self._seconds, self._share * (monotonic() - began)))
         finally:

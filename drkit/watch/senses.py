@@ -154,14 +154,14 @@ class Senses:
 
         A later look replaces an earlier one: a copy may be emptied and filled again, and then has less.
         """
-        figures = self.watch.figures
-        if figures is None:
+        if self.watch.newest is None:
             return
-        status = figures.status
+        # It has not seen what is written while it goes on, as where its last requests wait for a dead link.
+        status, began = self.watch.newest
         if status.source_answers and status.target_answers:
             self._unprotected = not_protected(status, self._rpo_seconds)
             if status.copied_ms is not None and status.loss.seconds is not None:
-                self._copied = now - (monotonic() - figures.looked_at) - status.loss.seconds
+                self._copied = now - (monotonic() - began) - status.loss.seconds
 
     def _not_whole(self, status: FlowStatus | None) -> tuple[str, ...]:
         if self._unprotected is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -153,7 +154,13 @@ def test_a_later_look_replaces_an_earlier_one() -> None:
         looked = FlowStatus(
             found.flow, "s", "p", NOW, "replicating", (), loss, None, None, pair=found.pair, copied_ms=at
         )
-        made.watch = SimpleNamespace(figures=SimpleNamespace(status=looked, looked_at=monotonic()))
+        made.watch = SimpleNamespace(newest=(looked, monotonic()))
         made._take_look(100.0 if seconds is None or not seconds else 110.0)
         assert made._copied == pytest.approx(copied, abs=0.5)
         assert made._unprotected == ()
+    made.watch = SimpleNamespace(newest=(replace(looked, loss=replace(loss, seconds=0.0), copied_ms=NOW),
+                                         monotonic() - 20))  # fmt: skip
+    made._take_look(110.0)
+    assert made._copied == pytest.approx(90.0, abs=0.5), (
+        "as of its begin: its end waited for a link"
+    )
