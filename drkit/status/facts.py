@@ -148,6 +148,17 @@ def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
     return {at: ends for at, ends in ends_from(seen).items() if at.topic not in turned}
 
 
+def is_whole_note(state: FlowState) -> bool:
+    """Whether the last note of the source's ends names every partition that it had of the copied topics.
+
+    A topic that a return began to copy since has none in it that counts.
+    """
+    seen = state.get(SourceSeenRecord)
+    if seen is None or seen.copied_ms is None:
+        return False
+    return all(begun.at_ms < seen.at_ms for begun in state.readable(ReturnRecord).values())
+
+
 def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:
     """The ends in a record of :func:`seen_record`."""
     return {at: _ends(noted) for at, noted in seen.ends.items()}

@@ -23,6 +23,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
+from drkit.status.earlier_ends import EarlierEnds
 from drkit.status.facts import (
     copied_of,
     error_line,
@@ -50,6 +51,7 @@ from drkit.status.source_look import (
     left_out,
     look_at_source,
     noted_look,
+    partitions_of,
     transactions_of,
 )
 from drkit.status.sums import copied_ms, loss_of, topics_of
@@ -98,6 +100,7 @@ class StatusCollector:
         self.source_ends: dict[TopicPartition, Ends] | None = None
         """The source's ends at the last look; None when it did not answer."""
         self._last: FlowStatus | None = None
+        self._earlier = EarlierEnds()
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """Look now. A cluster that does not answer is part of the answer, never an error.
@@ -227,19 +230,17 @@ class StatusCollector:
         known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
         now, downstream = found.at_ms, self._flow.naming_policy.downstream
         frontiers: dict[TopicPartition, CopyPosition] = {}
-        for at in sorted({*source.ends, *(p for p in places if source.error and p.partition >= 0)}):
-            gone = places.get(TopicPartition(at.topic, -1))
-            place = gone or places.get(at) or CopyPosition(0, None)
+        for at in partitions_of(places, self._flow, source):
             nowhere = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
+            place = places.get(TopicPartition(at.topic, -1)) or places.get(at) or CopyPosition(0, None)
             frontiers[at] = place if at.topic in known else nowhere
         self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
-        found.unanswered = is_unanswered(known.keys(), places, source)
+        found.unanswered = is_unanswered(known.keys(), self._flow, source)
         gaps = gaps_of(frontiers, source.ends)
-        records: dict[TopicPartition, UncopiedRecords] = {}
-        if source.error:
-            records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
-        elif gaps:
-            records = self._loop.run(self._waiting, source.topics, gaps, left_out(state))
+        records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
+        if not source.error:
+            waits = self._loop.run(self._waiting, source.topics, gaps, left_out(state)) if gaps else {}
+            records = self._earlier.dated(now, source.ends, gaps, waits)
         return [
             status_of(now, at, downstream(at.topic), place, source.ends.get(at), records.get(at))
             for at, place in frontiers.items()
@@ -263,10 +264,9 @@ class StatusCollector:
         counted = [p for p in found.partitions if not flow.is_heartbeats(p.topic)]
         # Promoted topics are active on the target: the primary can lose nothing of them.
         loss = loss_of(found, [p for p in counted if p.topic not in found.promoted])
-        rpo = self._settings.failover.rpo_seconds
         faults = faults_of(
-            found, loss, rpo_seconds=rpo, interval_seconds=flow.heartbeats_interval_seconds,
-            open_seconds=flow.open_transaction_seconds,
+            found, loss, rpo_seconds=self._settings.failover.rpo_seconds,
+            interval_seconds=flow.heartbeats_interval_seconds, open_seconds=flow.open_transaction_seconds,
         )  # fmt: skip
         return FlowStatus(
             flow=flow.name, source=flow.source, target=flow.target, at_ms=found.at_ms, role=role_of(found),

@@ -13,7 +13,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.model import TopicPartition
-from drkit.status.facts import noted_ends
+from drkit.status.facts import is_whole_note, noted_ends
 from drkit.status.lag.hanging import OpenTransaction, open_transaction
 from drkit.status.lag.held_back import HeldInPartition, held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRange, ends_of
@@ -53,7 +53,8 @@ def noted_look(state: FlowState, error: str) -> SourceLook:
     seen = state.get(SourceSeenRecord)
     if seen is None:
         return SourceLook({}, {}, error)
-    return SourceLook({}, noted_ends(state), error, seen.at_ms, seen.copied_ms)
+    copied_ms = seen.copied_ms if is_whole_note(state) else None
+    return SourceLook({}, noted_ends(state), error, seen.at_ms, copied_ms)
 
 
 def left_out(state: FlowState) -> LeftOut:
@@ -76,10 +77,28 @@ def gaps_of(
     ]
 
 
-def is_unanswered(known: Collection[str], places: Iterable[TopicPartition], source: SourceLook) -> bool:
-    """Whether the source answered, but not for every partition that is copied: a leader is away."""
-    asked = source.topics.keys() & known
-    return any(at.topic in asked and at not in source.ends for at in places)
+def is_unanswered(known: Collection[str], flow: FlowSettings, source: SourceLook) -> bool:
+    """Whether the source answered, but not for every partition that is copied: a leader is away.
+
+    Not of topics that the flow copied once and leaves out now, nor of partitions that the copy alone has.
+    """
+    asked = {n: t for n, t in source.topics.items() if n in known and flow.copies(n)}
+    return any(
+        t.error or any(TopicPartition(n, number) not in source.ends for number in t.leaders)
+        for n, t in asked.items()
+    )
+
+
+def partitions_of(
+    places: Iterable[TopicPartition], flow: FlowSettings, source: SourceLook
+) -> list[TopicPartition]:
+    """The partitions of the source; of a silent one those that it may have had when its ends were noted.
+
+    A note that says until when all was copied names every one: what it lacks the copy alone had.
+    """
+    if not source.error or source.copied_ms is not None:
+        return sorted(source.ends)
+    return sorted({*source.ends, *(p for p in places if p.partition >= 0 and flow.copies(p.topic))})
 
 
 def transactions_of(

@@ -31,7 +31,7 @@ from drkit.failover.groups.look import (
     on_target,
 )
 from drkit.failover.loss.risk import held_total
-from drkit.failover.loss.silent import silent_risk, unprotected
+from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import (
@@ -162,7 +162,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
-    risk, unready = _risk(context, partitions, source), tuple(unready_topics(context, partitions))
+    risky = partitions if source is not None else noted_partitions(context, partitions)
+    risk, unready = _risk(context, risky, source), tuple(unready_topics(context, partitions))
     return Survey(
         now,
         *identities,
@@ -172,9 +173,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         positions_from=origin,
         positions_age_seconds=age if source is None else 0.0,
         target_groups=targets,
-        facts=facts_of(
-            context, notes, risk, unready, unprotected(context, partitions), silent=source is None
-        ),
+        facts=facts_of(context, notes, risk, unready, unprotected(context, risky), silent=source is None),
         replicator=_replicator(context, source, now),
         promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         outside=outside,

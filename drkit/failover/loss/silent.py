@@ -9,7 +9,7 @@ from drkit.detect.risk import Risk, Sighting, of_silent_source
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.flow_state.records import RoleRecord, SourceSeenRecord
-from drkit.status.facts import returned_topics
+from drkit.status.facts import is_whole_note, returned_topics
 from drkit.status.lag.source import HeldBack
 from drkit.status.model import PartitionStatus
 from drkit.status.protection import not_in_step
@@ -40,6 +40,15 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
         ahead_seconds=context.kept.beats_of(context).ahead_seconds,
     )
     return of_silent_source(sighting, records, held)
+
+
+def noted_partitions(context: Context, partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
+    """Without those that a silent source did not have when all of its ends were noted.
+
+    Their topic was deleted there, or the copy alone has them.
+    """
+    whole = is_whole_note(context.state.records)
+    return [p for p in partitions if p.source_end is not None or not whole]
 
 
 def unprotected(context: Context, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from drkit.clock import monotonic
+from drkit.config import FlowSettings
 from drkit.detect.risk import Sighting
 from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
+from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
+from drkit.status.earlier_ends import EarlierEnds
 from drkit.status.facts import ends_from, noted_ends, returned_topics, seen_record
-from drkit.status.lag.source import Ends
+from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.protection import not_protected
-from drkit.status.source_look import SourceLook, is_unanswered
+from drkit.status.source_look import SourceLook, is_unanswered, noted_look, partitions_of
 from drkit.status.sums import copied_ms
 from drkit.watch import senses
 from drkit.watch.loss import loss_known
@@ -127,13 +131,53 @@ def test_the_note_reads_back_with_the_age_of_what_was_missing() -> None:
 
 def test_a_look_without_some_leaders_shows_nothing() -> None:
     """The partitions whose leader is away are not among the ends, and may be far behind."""
-    look = SourceLook({"orders": None}, {AT: Ends(0, 9)})  # type: ignore[dict-item]
-    assert not is_unanswered({"orders", "gone"}, [AT, TopicPartition("gone", 0)], look)
-    assert is_unanswered({"orders"}, [AT, TopicPartition("orders", 1)], look)
+    flow = FlowSettings(source="p", target="s", topics_exclude="left", naming="identity")
+    leader = PartitionLeader(1, 0)
+    known = {n: TopicMetadata(0, UUID(int=1), {0: leader}) for n in ("orders", "left")}
+    look = SourceLook(known, {AT: Ends(0, 9)})
+    assert not is_unanswered({"orders", "gone", "left"}, flow, look), "one is deleted, one not selected now"
+    more = {"orders": TopicMetadata(0, UUID(int=1), {0: leader, 1: leader})}
+    assert is_unanswered({"orders"}, flow, look._replace(topics=more))
+    assert is_unanswered({"orders"}, flow, SourceLook({"orders": TopicMetadata(5, UUID(int=1), {})}, {}))
     loss = Loss(0, 0, 2.0, exact=True, source_seen_seconds=0.0)
     assert copied_ms(Findings(NOW), loss) == NOW - 2000
     assert copied_ms(Findings(NOW, unanswered=True), loss) is None
     assert copied_ms(Findings(NOW, source_error="gone", noted_copied_ms=7), loss) == 7
+
+
+def test_a_whole_note_names_all_that_a_silent_source_had() -> None:
+    """A topic that was deselected or deleted once, or a partition that the copy alone has, has no end in it.
+
+    Its loss counted as unknown, and no automatic failover followed for as long as the copy was there.
+    """
+    flow = FlowSettings(source="p", target="s", topics_exclude="left", naming="identity")
+    copies = [AT, TopicPartition("orders", 1), TopicPartition("left", 0), TopicPartition("deleted", -1)]
+    state = FlowState()
+    for copied, found in ((NOW - 5, [AT]), (None, [AT, TopicPartition("orders", 1)])):
+        note = seen_record({AT: Ends(0, 9)}, NOW, copied)
+        state.take(note.key().encode(), note.encode())
+        assert partitions_of(copies, flow, noted_look(state, "gone")) == found
+    note = seen_record({AT: Ends(0, 9)}, NOW, NOW - 5)
+    state.take(note.key().encode(), note.encode())
+    back = ReturnRecord("run1", "run2", NOW + 1)
+    state.take(back.key("orders").encode(), back.encode())
+    look = noted_look(state, "gone")
+    assert (look.copied_ms, partitions_of(copies, flow, look)) == (None, copies[:2]), "copied again since"
+
+
+def test_where_more_partitions_wait_than_are_read_earlier_looks_say_how_old_the_oldest_is() -> None:
+    """In a busy flow of many partitions nothing else says until when everything was copied."""
+    earlier, waits = EarlierEnds(), {AT: UncopiedRecords(7, None, None, exact=False)}
+    gap = [UncopiedRange(AT, 20, 27)]
+
+    def seen(at_ms: int, end: int, *, mark: int | None = None) -> int | None:
+        return earlier.dated(at_ms, {AT: Ends(0, end, mark)}, gap, waits)[AT].oldest_ms
+
+    assert seen(NOW, 12) is None, "there was no look before"
+    assert seen(NOW + 5000, 19, mark=22) == NOW, "an open transaction held records back, which are behind 20"
+    assert seen(NOW + 10_000, 27) == NOW
+    assert seen(NOW + 31_000, 27) is None, "that is too long ago"
+    assert seen(NOW - 1, 27) is None, "the clock has jumped back"
 
 
 def test_the_note_bounds_the_loss_of_a_watch() -> None:
@@ -161,6 +205,4 @@ def test_a_later_look_replaces_an_earlier_one() -> None:
     made.watch = SimpleNamespace(newest=(replace(looked, loss=replace(loss, seconds=0.0), copied_ms=NOW),
                                          monotonic() - 20))  # fmt: skip
     made._take_look(110.0)
-    assert made._copied == pytest.approx(90.0, abs=0.5), (
-        "as of its begin: its end waited for a link"
-    )
+    assert made._copied == pytest.approx(90.0, abs=0.5), "as of its begin: its end waited for a link"
