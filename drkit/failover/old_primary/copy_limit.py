@@ -7,9 +7,9 @@ is not copied of the topics before it. A topic that is larger than the limit goe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
-from typing import Final
+from typing import Final, NamedTuple
 
 from drkit.config import FlowSettings
 from drkit.counted import first_of, size_text
@@ -19,12 +19,27 @@ from drkit.failover.core.machine import RETURN, StepName
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.next_command import typed
+from drkit.status.lag.source import Ends, ends_of
 from drkit.status.look import StatusCollector
+from drkit.status.model import PartitionStatus
 from drkit.status.pair.reading import volumes
 
 _PAUSE_SECONDS: Final = 2.0
+_MOST_PAUSES: Final = 10
+"""Between two looks; there are more the longer a look takes."""
 STALLED_SECONDS: Final = 120.0
 """A replicator that was just started, or that replaces another one, begins to copy within this time."""
+
+
+class Size(NamedTuple):
+    """How large a partition is."""
+
+    bytes: int
+    offsets: int
+
+    def of(self, records: int) -> int:
+        """The bytes of some of its records, about; all where that is unknown."""
+        return min(self.bytes, -(-self.bytes * records // self.offsets)) if self.offsets else self.bytes
 
 
 def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Collection[str]) -> None:
@@ -41,12 +56,14 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
         return
     names = context.scope.topics
     sizes = _sizes(context, [names[t] for t in (topic, *before)])
+    mine = sum(size.bytes for at, size in sizes.items() if at.topic == names[topic])
     with closing(StatusCollector(context.settings, back, groups=False)) as collector:
         least, since = None, context.clock()
         while True:
-            left = _left(collector, [names[t] for t in before], sizes)
+            began = context.clock()
+            left = left_of(collector.look().partitions, [names[t] for t in before], sizes)
             total = sum(left.values())
-            if not total or total + sizes[names[topic]] <= limit:
+            if not total or total + mine <= limit:
                 return
             if least is None or total < least:
                 least, since = total, context.clock()
@@ -54,28 +71,34 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
                 raise _stalled(context, back, left)
             told = f"{topic} waits: {size_text(total)} of {first_of(left)} are on {back.source} alone"
             context.tell(StepProgress(StepName.BEGIN, told, {"bytes": total, "limit": limit}))
-            context.pause(_PAUSE_SECONDS)
+            # A look at many partitions takes of the link that copies. Each pause keeps the lock.
+            for _ in range(min(_MOST_PAUSES, 1 + round(context.clock() - began))):
+                context.pause(_PAUSE_SECONDS)
 
 
-def _sizes(context: Context, topics: Collection[str]) -> dict[str, int]:
-    """The bytes of topics of the new primary."""
-    found: dict[TopicPartition, int] = context.run(
-        volumes, context.target, context.run(metadata, context.target, sorted(topics))
-    )
-    return {name: sum(size for at, size in found.items() if at.topic == name) for name in topics}
+def _sizes(context: Context, topics: Collection[str]) -> dict[TopicPartition, Size]:
+    """The sizes of the partitions of topics of the new primary."""
+    known = context.run(metadata, context.target, sorted(topics))
+    found: dict[TopicPartition, int] = context.run(volumes, context.target, known)
+    ends: dict[TopicPartition, Ends] = context.run(ends_of, context.target, known, sorted(topics))
+    return {at: Size(size, e.end - e.start if (e := ends.get(at)) else 0) for at, size in found.items()}
 
 
-def _left(collector: StatusCollector, topics: Collection[str], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Bytes of topics that are not copied again; all of one of which that is unknown."""
-    known = {t.topic: t for t in collector.look().topics}
-    found = {}
-    for name in topics:
-        lag = known.get(name)
-        if lag is None or lag.records is None:
-            found[name] = sizes[name]
-        elif lag.records:
-            found[name] = sizes[name] if lag.bytes is None else lag.bytes
-    return found
+def left_of(
+    partitions: Iterable[PartitionStatus], topics: Collection[str], sizes: Mapping[TopicPartition, Size]
+) -> dict[str, int]:
+    """Bytes of topics that are not copied again; all of a partition of which that is unknown.
+
+    Where the records that wait are counted, but not read, the average of their partition stands for them.
+    """
+    found = {at: size.bytes for at, size in sizes.items() if at.topic in topics}
+    for p in partitions:
+        at = TopicPartition(p.topic, p.partition)
+        if p.topic in topics and p.records is not None:
+            size = sizes.get(at, Size(0, 0))
+            found[at] = p.bytes if p.bytes is not None else size.of(p.records)
+    by_topic = {name: sum(size for at, size in found.items() if at.topic == name) for name in topics}
+    return {name: size for name, size in by_topic.items() if size}
 
 
 def _stalled(context: Context, back: FlowSettings, left: Mapping[str, int]) -> Refused:
