@@ -16,7 +16,7 @@ from drkit.counted import first_of, size_text
 from drkit.errors import Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.next_command import typed
 from drkit.status.lag.source import Ends, ends_of
@@ -78,10 +78,24 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
 
 def _sizes(context: Context, topics: Collection[str]) -> dict[TopicPartition, Size]:
     """The sizes of the partitions of topics of the new primary."""
-    known = context.run(metadata, context.target, sorted(topics))
-    found: dict[TopicPartition, int] = context.run(volumes, context.target, known)
-    ends: dict[TopicPartition, Ends] = context.run(ends_of, context.target, known, sorted(topics))
-    return {at: Size(size, e.end - e.start if (e := ends.get(at)) else 0) for at, size in found.items()}
+    known: dict[str, TopicMetadata] = context.run(metadata, context.target, sorted(topics))
+    volume = context.run(volumes, context.target, known)
+    ends = context.run(ends_of, context.target, known, sorted(topics))
+    return {
+        at: size_of(ends.get(at), volume.get(at), context.request.copy_limit)
+        for at in (TopicPartition(name, number) for name, topic in known.items() for number in topic.leaders)
+    }
+
+
+def size_of(ends: Ends | None, volume: int | None, limit: int) -> Size:
+    """The size of a partition.
+
+    One that brokers do not tell, as without the right to DESCRIBE the cluster, counts as all that is allowed:
+    its topic goes alone.
+    """
+    if ends is not None and ends.start >= ends.end:
+        return Size(volume or 0, 0)
+    return Size(limit if volume is None else volume, 0 if ends is None else ends.end - ends.start)
 
 
 def left_of(

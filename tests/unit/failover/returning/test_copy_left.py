@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drkit.failover.old_primary.copy_limit import Size, left_of
+from drkit.failover.old_primary.copy_limit import Size, left_of, size_of
 from drkit.model import TopicPartition
+from drkit.status.lag.source import Ends
 from drkit.status.model import PartitionStatus
 
 MANY = 300
@@ -33,3 +34,14 @@ def test_what_is_unknown_counts_whole() -> None:
     assert left_of([seen(0, 3, None, "other")], ["other"], {TopicPartition("other", 0): Size(50, 0)}) == {
         "other": 50
     }
+
+
+def test_a_size_that_brokers_do_not_tell_is_too_large_for_the_limit() -> None:
+    """It was 0: a topic of any size was emptied beside others, and one of unknown lag counted as copied."""
+    assert size_of(Ends(2, 12), None, 500) == Size(500, 10)
+    assert size_of(None, None, 500) == Size(500, 0)
+    assert size_of(Ends(12, 12), None, 500) == Size(0, 0), "nothing is in it"
+    assert size_of(Ends(2, 12), 70, 500) == Size(70, 10)
+    untold = {TopicPartition("other", 0): size_of(Ends(2, 12), None, 500)}
+    assert left_of([seen(0, 1, None, "other")], ["other"], untold) == {"other": 50}
+    assert left_of([], ["other"], untold) == {"other": 500}
