@@ -16,6 +16,7 @@ from drkit.counted import first_of, size_text
 from drkit.errors import Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.old_primary.emptied import is_emptied
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.next_command import typed
@@ -43,7 +44,7 @@ class Size(NamedTuple):
 
 
 def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Collection[str]) -> None:
-    """Wait until a topic may be emptied.
+    """Wait until a topic may be emptied. One that is emptied already, in a run that is resumed, never waits.
 
     :param back: the reverse flow
     :param topic: by its name on the old primary
@@ -52,7 +53,7 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
     :raises DrkitError: the new primary does not answer
     """
     limit = context.request.copy_limit
-    if not limit or not before:
+    if not limit or not before or is_emptied(context, topic):
         return
     names = context.scope.topics
     sizes = _sizes(context, [names[t] for t in (topic, *before)])

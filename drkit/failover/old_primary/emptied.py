@@ -19,6 +19,11 @@ def effect_of(topic: str) -> str:
     return f"empty {topic}"
 
 
+def is_emptied(context: Context, topic: str) -> bool:
+    """Whether this run has begun to empty a topic."""
+    return effect_of(topic) in context.effects(StepName.BEGIN)
+
+
 def empty_topic(context: Context, topic: str, up_to: Mapping[int, int]) -> None:
     """Empty partitions of a topic of the old primary, and prove it. Repeated, it changes nothing more.
 

@@ -21,7 +21,7 @@ from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
 from drkit.failover.old_primary.copy_limit import wait_for_copy
-from drkit.failover.old_primary.emptied import empty_topic, note_incomplete, refuse_risen
+from drkit.failover.old_primary.emptied import empty_topic, is_emptied, note_incomplete, refuse_risen
 from drkit.failover.old_primary.guard import GUARD, fence_again, keep_guard, refuse_unguarded
 from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.old_primary.missing import create_missing
@@ -273,14 +273,19 @@ def _methods(context: Context) -> dict[TopicPartition, Method]:
 
 
 def _smallest_first(context: Context, topics: Collection[str]) -> list[str]:
-    """Topics of the old primary by how much of them is copied again, in offsets."""
+    """Topics of the old primary by how much of them is copied again, in offsets.
+
+    One that is emptied already is first: until it may be copied the new primary alone has it.
+    """
     if len(topics) < 2:  # noqa: PLR2004  one needs no order
         return list(topics)
     names = [context.scope.topics[t] for t in topics]
     sizes: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
 
-    def size(name: str) -> tuple[int, str]:
+    emptied = {name for name in topics if is_emptied(context, name)}
+
+    def size(name: str) -> tuple[bool, int, str]:
         mine = (e.end - e.start for at, e in sizes.items() if at.topic == context.scope.topics[name])
-        return sum(mine), name
+        return name not in emptied, sum(mine), name
 
     return sorted(topics, key=size)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
-from drkit.failover.old_primary.copy_limit import Size, left_of, size_of
+from drkit.failover.old_primary.copy_limit import Size, left_of, size_of, wait_for_copy
+from drkit.failover.returning.begin import _smallest_first
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends
 from drkit.status.model import PartitionStatus
@@ -45,3 +48,18 @@ def test_a_size_that_brokers_do_not_tell_is_too_large_for_the_limit() -> None:
     untold = {TopicPartition("other", 0): size_of(Ends(2, 12), None, 500)}
     assert left_of([seen(0, 1, None, "other")], ["other"], untold) == {"other": 50}
     assert left_of([], ["other"], untold) == {"other": 500}
+
+
+def test_what_is_emptied_already_goes_first_when_a_run_is_resumed() -> None:
+    """It was killed after it had emptied `large`: `small` was emptied beside it, which did not count."""
+    ends = {TopicPartition("large", 0): Ends(0, 900), TopicPartition("small", 0): Ends(0, 3)}
+    context: Any = SimpleNamespace(
+        scope=SimpleNamespace(topics={"large": "large", "small": "small"}),
+        run=lambda *_asked: (ends, {}), target=None,
+        effects=lambda _step: {"empty large": {}}, request=SimpleNamespace(copy_limit=1),
+    )  # fmt: skip
+    assert _smallest_first(context, ["small", "large"]) == ["large", "small"]
+    flow: Any = None
+    wait_for_copy(context, flow, "large", ["small"])
+    context.effects = lambda _step: {}
+    assert _smallest_first(context, ["small", "large"]) == ["small", "large"]
