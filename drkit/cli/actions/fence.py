@@ -9,7 +9,7 @@ from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
-from drkit.cli.waiting_flow import flow_that_waits
+from drkit.cli.waiting_flow import flow_that_owes
 from drkit.failover import pending_fences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
@@ -17,7 +17,7 @@ from drkit.flow_state.pending_fence import paid_with
 
 def show(flow: str | None) -> None:
     """Run ``drkit fence show``."""
-    with _service(flow, waits=True) as service:
+    with _service(flow, owes=True) as service:
         found = pending_fences.shown(service)
     if session().as_json:
         emit(found.to_json())
@@ -37,7 +37,7 @@ def show(flow: str | None) -> None:
 
 def pay(flow: str | None, *, dry_run: bool) -> None:
     """Run ``drkit fence pay``."""
-    with _service(flow, waits=True) as service:
+    with _service(flow, owes=True) as service:
         if dry_run:
             emit([e._asdict() for e in pending_fences.planned(service)] or {"owed": "nothing"})
             return
@@ -68,11 +68,11 @@ def lift(
         emit({"lifted": pending_fences.lift(service, topics, accept_divergence)})
 
 
-def _service(flow: str | None, *, waits: bool = False) -> FailoverService:
+def _service(flow: str | None, *, owes: bool = False) -> FailoverService:
     """The service of a flow.
 
-    :param waits: without a name, that of the only flow that waits for a return
+    :param owes: without a name, that of the only flow that owes a fence, or else waits for a return
     """
     settings = configuration().settings
-    chosen = flow_that_waits(settings, flow) if waits else settings.one_flow(flow)
+    chosen = flow_that_owes(settings, flow) if owes else settings.one_flow(flow)
     return FailoverService(settings, chosen)

@@ -10,7 +10,8 @@ from drkit.cli.loading import work
 
 _flow = click.option(
     "--flow",
-    help="The flow, as 'primary->standby'.  [default: the only one, or the one that waits for its return]",
+    help="The flow, as 'primary->standby'.  [default: the only one, or the one that owes a fence, or waits"
+    " for its return]",
 )
 
 

@@ -1,0 +1,56 @@
+"""Which flow a command about a return, or about a fence, is for where none is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from drkit.cli import waiting_flow
+from drkit.config import FlowSettings, Settings
+from drkit.errors import ClusterUnreachable, ConfigError
+from drkit.flow_state.records import PendingFence
+from drkit.flow_state.state import FlowState
+
+ALIASES = ("a", "b", "c", "d")
+FLOWS = (("a", "b"), ("b", "a"), ("c", "d"))
+DEBT = PendingFence("run7", 3, 1, "it was cut off", ("orders",))
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings.model_validate(
+        {
+            "clusters": {alias: {"bootstrap_servers": f"{alias}:9092"} for alias in ALIASES},
+            "flows": [{"source": s, "target": t} for s, t in FLOWS],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("owing", "found"),
+    [(("c->d",), "c->d"), ((), "a->b"), (("a->b", "c->d"), None), (("c->d", "a->b"), None)],
+)
+def test_the_flow_that_owes_a_fence_is_meant_before_one_that_waits(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, owing: tuple[str, ...], found: str | None
+) -> None:
+    """`drkit fence pay` said of another flow that nothing is owed, and the old primary stayed open."""
+
+    @contextmanager
+    def state_of(_settings: Settings, flow: FlowSettings) -> Iterator[FlowState | None]:
+        if flow.name == "b->a":
+            raise ClusterUnreachable("it is dead", where="a", evidence="", hint="")
+        state = FlowState()
+        if flow.name in owing:
+            state.take(DEBT.key().encode(), DEBT.encode())
+        yield state
+
+    monkeypatch.setattr(waiting_flow, "state_of", state_of)
+    monkeypatch.setattr(waiting_flow, "may_wait", lambda _settings, there, _back: there.name == "a->b")
+    if found is None:
+        with pytest.raises(ConfigError, match="2 flows owe a fence"):
+            waiting_flow.flow_that_owes(settings, None)
+        return
+    assert waiting_flow.flow_that_owes(settings, None).name == found
+    assert waiting_flow.flow_that_owes(settings, "b->a").name == "b->a"
