@@ -6,7 +6,8 @@ heartbeat on the target, the last look of an observer at both clusters.
 
 A heartbeat shows that its own partition is copied, and no other one. Other partitions may be far behind while
 heartbeats pass: they are rebuilt after a return, copied for the first time, throttled, or stopped. So a
-heartbeat counts only where all of the noted ends is copied, and only for a short time after the note. Where
+heartbeat counts only where all of the noted ends is copied, and only for a short time after the note: not at
+all beyond it where a look of this machine is newer, which sees a partition that has stopped since. Where
 records up to the noted ends are missing, the note says how old the oldest was; without that the loss is
 unknown.
 
@@ -54,6 +55,8 @@ class Sighting(NamedTuple):
     """Time from which the source provably took no record; None: its death is not proven."""
     copied_ms: int | None = None
     """Everything older was copied, by a look of this machine at both clusters."""
+    looked_ms: int | None = None
+    """When that look began; None: unknown, or there was none."""
     noted_copied_ms: int | None = None
     """Everything older was copied when the ends were noted, by the replicator's clock; None: not known."""
     margin_ms: int = 0
@@ -173,6 +176,8 @@ def _shown_by_the_note(seen: Sighting, records: int | None, beats: list[int]) ->
     if records == 0:
         # What the source had when its ends were noted last is copied, if no record up to them is missing.
         most = max(noted) + _BEYOND_THE_NOTE_MS if noted else None
+        if noted and seen.looked_ms is not None and seen.looked_ms > max(noted):
+            most = max(noted)  # of the time since, that look says more than a heartbeat
         return [*noted, *(t if most is None else min(t, most) for t in beats)], ""
     if records is None:
         return [], "what some partitions of the source had at the last look is not known"

@@ -63,6 +63,7 @@ class Moment(NamedTuple):
             else None,
             "dead_since_ms": self._dead_since_ms(),
             "copied_ms": self.sensed.loss.sighting.copied_ms,
+            "looked_ms": self.sensed.loss.sighting.looked_ms,
             "fence_owed": self.picture.fence_owed,
             "risk_seconds": self.picture.risk.seconds,
             "risk_if_dead_seconds": self.picture.risk.if_dead_seconds,

@@ -88,6 +88,8 @@ class Senses:
         self._grew: tuple[float, str] | None = None
         self._copied: float | None = None
         """Everything older was copied, by a look at both clusters; on the clock since boot."""
+        self._looked: float | None = None
+        """When that look began."""
         self._unprotected: tuple[str, ...] | None = None
         """What the target has not wholly, by a look at both clusters; None: there was none."""
         self._rpo_seconds = settings.failover.rpo_seconds
@@ -144,9 +146,11 @@ class Senses:
         self._take_look(now)
         copied = None if self._copied is None else wall - round((now - self._copied) * 1000)
         last_seen = None if gone_for is None else wall - round(gone_for * 1000)
+        looked = None if self._looked is None else wall - round((now - self._looked) * 1000)
         sighting = Sighting(
-            wall, beats.newest_ms, None, last_seen, copied_ms=copied, margin_ms=round(self._margin * 1000)
-        )
+            wall, beats.newest_ms, None, last_seen, copied_ms=copied, looked_ms=looked,
+            margin_ms=round(self._margin * 1000),
+        )  # fmt: skip
         return loss_known(self.status, sighting, silent=gone_for is not None)
 
     def _take_look(self, now: float) -> None:
@@ -161,7 +165,8 @@ class Senses:
         if status.source_answers and status.target_answers:
             self._unprotected = not_protected(status, self._rpo_seconds)
             if status.copied_ms is not None and status.loss.seconds is not None:
-                self._copied = now - (monotonic() - began) - status.loss.seconds
+                self._looked = now - (monotonic() - began)
+                self._copied = self._looked - status.loss.seconds
 
     def _not_whole(self, status: FlowStatus | None) -> tuple[str, ...]:
         if self._unprotected is not None:

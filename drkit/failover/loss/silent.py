@@ -35,6 +35,7 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
         last_seen_ms=context.decision.get("source_last_seen_ms"),
         dead_since_ms=stopped if stopped is not None else context.decision.get("dead_since_ms"),
         copied_ms=context.decision.get("copied_ms"),
+        looked_ms=context.decision.get("looked_ms"),
         noted_copied_ms=source_seen.copied_ms if source_seen is not None else None,
         margin_ms=round(1000 * context.settings.watch.clock_margin_seconds),
         ahead_seconds=context.kept.beats_of(context).ahead_seconds,

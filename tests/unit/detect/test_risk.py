@@ -38,6 +38,20 @@ def test_a_heartbeat_counts_for_a_short_time_beyond_the_note() -> None:
     assert of_silent_source(seen._replace(ends_seen_ms=NOW - 600_000), 0).seconds == 580.0
 
 
+def test_a_newer_look_at_both_clusters_says_more_than_a_heartbeat() -> None:
+    """A partition stopped right after the note, 12 s before the end: a look saw it, and mode auto lost 32 s
+    with rpo_seconds = 30, for heartbeats passed: 23 s."""
+    died = NOW - 21_000
+    seen = Sighting(
+        NOW, died - 1000, died - 12_000, died, NOW - 1000, copied_ms=died - 12_000, margin_ms=2000
+    )
+    assert of_silent_source(seen, 0).seconds == 23.0, "the note is newer, or no look has said anything"
+    assert of_silent_source(seen._replace(looked_ms=died - 13_000), 0).seconds == 23.0
+    assert of_silent_source(seen._replace(looked_ms=died - 2000), 0).seconds == 32.0
+    whole = seen._replace(looked_ms=died - 2000, copied_ms=died - 2000)
+    assert of_silent_source(whole, 0).seconds == 22.0
+
+
 def test_without_a_heartbeat_it_is_not_known() -> None:
     assert of_silent_source(Sighting(NOW, None, NOW - 5), 0).seconds is None
 
