@@ -23,7 +23,6 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
-from drkit.status.earlier_ends import EarlierEnds
 from drkit.status.facts import (
     copied_of,
     error_line,
@@ -39,6 +38,7 @@ from drkit.status.facts import (
 from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
+from drkit.status.lag.earlier_ends import EarlierEnds
 from drkit.status.lag.held_back import HeldInPartition, held_by_others
 from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords, waiting
 from drkit.status.lag.target import Copied, CopyLocator, CopyPosition

@@ -16,8 +16,8 @@ from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
-from drkit.status.earlier_ends import EarlierEnds
 from drkit.status.facts import ends_from, noted_ends, returned_topics, seen_record
+from drkit.status.lag.earlier_ends import EarlierEnds
 from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
