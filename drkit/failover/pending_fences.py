@@ -258,8 +258,9 @@ def _asked(context: Context, topics: list[str]) -> dict[str, str]:
     except DrkitError as error:
         return dict.fromkeys(topics, f"the canary cannot connect: {error.what}")
     out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}
-    for at, why in sorted(proof.open.items()):
+    for at, why in sorted(proof.open.items(), key=lambda each: (each[0] in proof.silent, each[0])):
+        said = "unknown" if at in proof.silent else "yes"
         before = out.get(at.topic, "no")
         told = str(at.partition) if why == code_name(WRITABLE) else f"{at.partition} ({why})"
-        out[at.topic] = f"yes: partitions {told}" if before == "no" else f"{before}, {told}"
+        out[at.topic] = f"{said}: partitions {told}" if before == "no" else f"{before}, {told}"
     return out

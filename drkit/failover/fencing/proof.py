@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
-from drkit.counted import first_of
-from drkit.errors import Refused
+from drkit.counted import counted, first_of
+from drkit.errors import ClusterUnreachable, DrkitError, Refused
 from drkit.failover.fencing.acls import may_write
 from drkit.failover.fencing.writable import WRITABLE, code_name, write_codes
 from drkit.kafka.codes import LEADER_MOVES, MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
@@ -54,6 +54,18 @@ class Proof(NamedTuple):
     def is_unknown(self) -> bool:
         """Whether partitions did not answer, and none that did would take a record."""
         return bool(self.open) and self.open.keys() <= self.silent
+
+    @property
+    def taking(self) -> frozenset[TopicPartition]:
+        """Partitions that would take a record."""
+        return frozenset(self.open) - self.silent
+
+    @property
+    def in_words(self) -> str:
+        """What the cluster does in the open partitions. One that is silent is not said to take writes."""
+        if self.is_unknown:
+            return f"does not answer in {counted(len(self.open), 'partition')}"
+        return f"still takes writes in {counted(len(self.taking), 'partition')}"
 
     @property
     def places(self) -> str:
@@ -169,6 +181,26 @@ def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str], refusa
     rest = {at: code_name(c) for at, c in codes.items() if at not in refused and at not in alone}
     unknown = frozenset(at for at in rest if codes[at] == _NO_ANSWER or codes[at] in LEADER_MOVES)
     return Proof(refused, alone, rest, unknown)
+
+
+def unproven(proof: Proof, where: str, then: str) -> DrkitError:
+    """The error of a fence that is up and not proven.
+
+    :param then: what a person types once that is mended
+    """
+    if proof.is_unknown:
+        return ClusterUnreachable(
+            f"the old primary {proof.in_words}",
+            where=where,
+            evidence=proof.places,
+            hint=f"bring these brokers back, or stop them, so that others lead, then: {then}",
+        )
+    return Refused(
+        f"the old primary still takes writes in {counted(len(proof.taking), 'partition')}",
+        where=where,
+        evidence=proof.places,
+        hint=f"see means and canary in [failover.fence] (super users pass every ACL), then: {then}",
+    )
 
 
 async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPartition, int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from drkit.counted import counted, first_of
+from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepResult
 from drkit.failover.fencing.choosing import Wish
 from drkit.failover.fencing.methods import ACL, SIZE, FenceMethod, SizeFence, recorded_sizes
-from drkit.failover.fencing.proof import BY_ACL, Proof, prove
+from drkit.failover.fencing.proof import BY_ACL, Proof, prove, unproven
 from drkit.failover.steps.fence import FenceStep
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 
@@ -90,13 +90,7 @@ class LateFence(FenceStep):
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
         if proof.is_unknown:
             raise not_answering(context, self._command, proof.places)
-        raise Refused(
-            f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
-            where=context.flow.source,
-            evidence=proof.places,
-            hint="see means and canary in [failover.fence] (super users pass every ACL), then:"
-            f" {self._command}",
-        )
+        raise unproven(proof, context.flow.source, self._command)
 
 
 def fenced_sizes(context: Context) -> dict[str, str | None]:

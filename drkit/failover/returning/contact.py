@@ -231,10 +231,10 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
     if proof.is_unknown:
         raise not_answering(context, again(context), proof.places)
     if not proof.is_whole:
-        late = unplanned(context).keys() & {at.topic for at in proof.open}
+        late = unplanned(context).keys() & {at.topic for at in proof.taking}
         fences = f", then: {again(context)}, which fences it again and looks at all of it" if late else ""
         raise Refused(
-            f"the old primary cannot be a standby: {counted(len(proof.open), 'partition', 'takes')} writes",
+            f"the old primary cannot be a standby: {counted(len(proof.taking), 'partition', 'takes')} writes",
             where=context.flow.source,
             evidence=proof.places,
             hint=f"find out who lifted its fence{fences}; what it took since: drkit divergence --flow"

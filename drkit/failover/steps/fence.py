@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drkit.counted import counted, verb
-from drkit.errors import DrkitError, Failed, Refused
+from drkit.counted import counted
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FenceEvidence
 from drkit.failover.core.machine import StepName
@@ -21,7 +21,7 @@ from drkit.failover.fencing.choosing import Wish, choose
 from drkit.failover.fencing.lift import fenced, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
-from drkit.failover.fencing.proof import Proof, canary_name, prove
+from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
 from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.failover.steps.reverse_hold import reverse_hold
@@ -104,7 +104,8 @@ class FenceStep:
             raise Failed("the old primary answers: it can be fenced now", where=alias, hint=_LATER)
         proof = self._proof(context, 0.0)
         if not proof.is_whole:
-            raise Failed("the old primary takes writes", where=alias, evidence=proof.places, hint=_LATER)
+            error = ClusterUnreachable if proof.is_unknown else Failed
+            raise error(f"the old primary {proof.in_words}", where=alias, evidence=proof.places, hint=_LATER)
         return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
 
     def undo(self, context: Context) -> StepResult:
@@ -209,17 +210,11 @@ class FenceStep:
         """Record the fence as pending, if the request accepts data loss.
 
         :raises Refused: the request does not, or the failover is planned
+        :raises ClusterUnreachable: likewise, and whether it takes writes is unknown
         """
         if context.request.planned or not context.request.accept_data_loss:
-            raise Refused(
-                f"the old primary still takes writes in {counted(len(proof.open), 'partition')}",
-                where=context.flow.source,
-                evidence=proof.places,
-                hint=f"see means and canary in [failover.fence] (super users pass every ACL), then: {_AGAIN}"
-                + _UNFENCED,
-            )
-        some = counted(len(proof.open), "partition")
-        why = f"{some} still {verb(len(proof.open), 'takes')} writes: {proof.places}"
+            raise unproven(proof, context.flow.source, _AGAIN + _UNFENCED)
+        why = f"it {proof.in_words}: {proof.places}"
         return self._owed(context, why, answered=True)
 
     def _proof(self, context: Context, seconds: float) -> Proof:
