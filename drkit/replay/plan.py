@@ -185,9 +185,14 @@ async def plan_partition(
 
 
 def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) -> ReplayProgress | None:
-    """What a tail's run has done in a partition; None: nothing, or it was rolled back."""
+    """What a tail's run has done in a partition; None: nothing, or it was rolled back.
+
+    What it has put into a quarantine that was deleted since is not there.
+    """
     found = seen.get(progress_key(tail.origin.run_id, to.at))
-    return None if found is None or found.rolled_back_ms is not None else found
+    if found is None or found.rolled_back_ms is not None:
+        return None
+    return None if to.cut is None and found.topic_id != to.topic_id else found
 
 
 def quarantined_before(tail: Tail, to: Destination, seen: Iterable[ReplayProgress]) -> bool:

@@ -5,7 +5,7 @@ Such a topic is an ordinary one of the new primary: whether the reverse flow cop
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -101,17 +101,32 @@ class Quarantine:
         partitions = [TopicPartition(topic.name, number) for number in topic.partitions]
         return not any(list_offsets(self._log.cluster, partitions, "latest").values())
 
-    def create(self, name: str, source: str) -> Topic:
-        """Create a topic in quarantine where it is missing; the intent is on record.
+    def create(
+        self, name: str, source: str, known: QuarantineRecord | None,
+        put: Callable[[QuarantineRecord], None],
+    ) -> Topic:  # fmt: skip
+        """Create a topic in quarantine where it is missing, as after its owner has deleted it.
 
         :param source: the export's topic
+        :param known: what is on record for it
+        :param put: puts on record what is about to be created, then its id
+        :raises Refused: a topic of this name is there since, and is not drkit's
         :raises DrkitError: it cannot be created
         """
+        there = describe_topics(self._log.cluster, [name]).get(name)
+        if there is not None and (known is None or not self._is_own(known, there)):
+            raise self._not_own(name, "no run of drkit" if known is None else f"run {known.run_id}")
+        if there is None:
+            known = QuarantineRecord(self._export.run_id, name)
+            put(known)
         like = self._topics[source]
         most = 1 + max(t.source.partition for t in self._export.tails if t.source.topic == source)
         configs = {**_SETTINGS, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
         create_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
-        return appeared(self._log.cluster, name)
+        topic = appeared(self._log.cluster, name)
+        if known is not None and known.topic_id is None:
+            put(QuarantineRecord(known.run_id, name, topic.topic_id))
+        return topic
 
     def destinations(self, there: Mapping[str, Topic]) -> dict[TopicPartition, Destination]:
         """Partition of the old primary → where its records go; a topic that is missing has the id 0.

@@ -20,7 +20,7 @@ from drkit.replay.log import ReplayLog
 from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, plan_partition
 from drkit.replay.producers import TailProducers, fenced
 from drkit.replay.progress import QuarantineRecord, ReplayBook
-from drkit.replay.quarantine import Quarantine
+from drkit.replay.quarantine import MISSING, Quarantine
 from drkit.replay.refusals import AGAIN
 from drkit.replay.side import ActiveSide
 from drkit.replay.tail import Export, Tail
@@ -192,14 +192,8 @@ class Replayer:
         created: dict[str, UUID] = {}
         for source, name in sorted({(p.tail.source.topic, p.to.at.topic) for p in plans}):
             known = self._book(log_id, decided=True).quarantines.get(name)
-            run = self._request.export.run_id if known is None else known.run_id
-            if known is None:
-                self._put(QuarantineRecord(run, name), log_id)
-            topic = self._place.create(name, source)
-            if known is None or known.topic_id is None:
-                self._put(QuarantineRecord(run, name, topic.topic_id), log_id)
-            created[name] = topic.topic_id
-        return [p._replace(to=p.to._replace(topic_id=created[p.to.at.topic])) for p in plans]
+            created[name] = self._place.create(name, source, known, lambda r: self._put(r, log_id)).topic_id
+        return [_moved(p, created[p.to.at.topic]) for p in plans]
 
     def _put(self, record: QuarantineRecord, log_id: UUID) -> None:
         self._asked(self._put_record, record, log_id)
@@ -278,6 +272,12 @@ class _Work(NamedTuple):
             producers,
             manifest=self.manifest, told=self.told, stopped=self.stopped,
         )  # fmt: skip
+
+
+def _moved(plan: PartitionPlan, topic_id: UUID) -> PartitionPlan:
+    """The plan with its topic as it is now. In a new one nothing is as it was seen: it is planned again."""
+    seen = plan.seen if plan.to.topic_id in {topic_id, MISSING} else {}
+    return plan._replace(to=plan.to._replace(topic_id=topic_id), seen=seen)
 
 
 def _result_of(plan: PartitionPlan) -> ReplayResult:
