@@ -18,7 +18,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.groups.eviction import evict_members
-from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED
+from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.requests import DEAD, EMPTY, Groups, failure
 from drkit.kafka.groups.share import SHARE, describe_share_groups
 from drkit.kafka.raw import RawCluster
@@ -26,6 +26,10 @@ from drkit.kafka.raw import RawCluster
 _IDLE: Final = frozenset({"", EMPTY, DEAD})
 _STREAMS: Final = "streams"
 """The protocol type of KIP-1071: such a group is known by what it has committed alone."""
+_UNTOLD: Final = frozenset({SHARE, _STREAMS})
+"""Protocol types of groups that brokers may not describe to drkit."""
+_HIDDEN: Final = frozenset({GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED})
+"""The second one, where a member of a group of KIP-848 or KIP-932 has a topic that drkit may not describe."""
 _SETTLED_SECONDS: Final = 5.0
 """For a group that rebalances, until what its members read is known."""
 _REJOINS_SECONDS: Final = 6.0
@@ -42,7 +46,8 @@ class Readers(NamedTuple):
     unsettled: frozenset[str]
     """Those of them of which it is unknown what they read: they rebalance."""
     hidden: tuple[str, ...]
-    """Groups that the flow's filter leaves out and drkit's principal may not describe."""
+    """Groups of which drkit cannot see what they read: the flow leaves one out and drkit may not describe it,
+    or no request describes one of this protocol."""
 
 
 def refuse_readers(
@@ -77,9 +82,8 @@ def refuse_readers(
         )
     if not found.hidden:
         return []
-    some = counted(len(found.hidden), "group")
-    note = f"drkit's principal may not describe {some}, which may read there: {first_of(found.hidden)}"
-    return [note]
+    some = counted(len(found.hidden), "group", "reads")
+    return [f"drkit cannot see whether {some} there: {first_of(found.hidden)}"]
 
 
 def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
@@ -116,18 +120,18 @@ async def _readers(context: Context, source: RawCluster, topics: Collection[str]
     with_offsets = [g for g, x in living.items() if is_consumer(x) or x.protocol == _STREAMS]
     committed = await asked.committed(with_offsets)
     members, unsettled, hidden = dict[str, str](), set[str](), list[str]()
-    for group in living:
+    for group, listed in living.items():
         answers = [a for a in (described.get(group), committed.get(group)) if a is not None]
-        if code := next((a.error for a in answers if a.value is None), 0):
-            if code != GROUP_AUTHORIZATION_FAILED or accepts(group):
-                raise failure(code, f"ask about the group {group}", source.alias)
-            hidden.append(group)
-            continue
+        code = next((a.error for a in answers if a.value is None), 0)
         has_read = group in committed and any(at.topic in topics for at in committed[group].value or ())
+        if code and (code not in _HIDDEN or (accepts(group) and not has_read)):
+            raise failure(code, f"ask about the group {group}", source.alias)
         found = described[group].value if group in described else None
-        if found is None:
+        if found is None or code:
             if has_read:
-                members[group] = "members of a streams group"
+                members[group] = f"members of a {listed.protocol or 'consumer'} group"
+            elif code or listed.protocol in _UNTOLD:
+                hidden.append(group)
             continue
         reads = [m.reads for m in found.members]
         is_reader = has_read or any(r is not None and r.some_of(topics) for r in reads)

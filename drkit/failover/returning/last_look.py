@@ -11,10 +11,12 @@ from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.check import hash_topic, listed_manifest
 from drkit.export.manifest import Manifest
+from drkit.failover.core.again import again
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.old_primary.late_fence import not_answering
 from drkit.failover.old_primary.readers import refuse_readers
 from drkit.failover.returning.compare import forgotten_deletions, refuse_other_topics
 from drkit.failover.returning.contact import ends_now, refuse_open, refuse_unselected
@@ -121,11 +123,13 @@ class LastLook:
         """Refuse topics that a consumer reads on the old primary: it may have come since CONTACT.
 
         :raises Refused: there is one
+        :raises ClusterUnreachable: the old primary does not answer
         """
         context, source = self._context, self._context.source()
-        if source is not None:
-            evict = context.request.evict_readers
-            refuse_readers(context, source, topics, evict=evict, step=StepName.BEGIN)
+        if source is None:
+            raise not_answering(context, again(context))
+        evict = context.request.evict_readers
+        refuse_readers(context, source, topics, evict=evict, step=StepName.BEGIN)
 
     def tombstones(self, topics: Collection[str], methods: Mapping[TopicPartition, Method]) -> None:
         """Refuse topics that are copied on behind what they have, and whose tombstones may be gone by now.
@@ -155,10 +159,8 @@ class LastLook:
         """
         context = self._context
         context.state.load()
-        source = context.source()
-        if source is not None:
-            self.unread((topic,))
-            context.run(_refuse_commits, context, source, topic)
+        self.unread((topic,))
+        context.run(_refuse_commits, context, context.source(), topic)
         self._exported(topic)
         refuse_lagging_replicas(context, (topic,))
         refuse_lost_history(context, tails_of(context), methods)

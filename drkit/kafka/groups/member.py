@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 
 _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
+_OTHER_CLASS: Final = "[:"
+"""Begins a class of the broker's dialect, as in ``[[:alpha:]]``; Python takes it for these two characters."""
 
 
 class Reads(NamedTuple):
@@ -24,9 +26,11 @@ class Reads(NamedTuple):
             return True
         if not self.pattern:
             return False
+        if _OTHER_CLASS in self.pattern:
+            return True
         try:
             pattern = re.compile(self.pattern)
-        except re.error:  # the broker's dialect is another one
+        except re.error:  # the broker's dialect is another one (RE2)
             return True
         return any(pattern.fullmatch(topic) for topic in topics)
 

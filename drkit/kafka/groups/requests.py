@@ -17,7 +17,11 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, Of
 
 from drkit.clock import boottime
 from drkit.errors import ClusterUnreachable, Failed, NotAuthorized
-from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND
+from drkit.kafka.codes import (
+    GROUP_AUTHORIZATION_FAILED,
+    GROUP_ID_NOT_FOUND,
+    TOPIC_AUTHORIZATION_FAILED,
+)
 from drkit.kafka.groups.asking import (
     CALL_MS,
     NO_ANSWER,
@@ -46,6 +50,11 @@ _BY_NAME: Final = 9
 """The last version of OffsetFetch and OffsetCommit that names topics; later ones have ids."""
 _DESCRIBED: Final = 200
 _FETCHED: Final = 100
+_GRANTS: Final = {
+    GROUP_AUTHORIZATION_FAILED: "allow drkit's principal DESCRIBE and READ on groups",
+    TOPIC_AUTHORIZATION_FAILED: "allow drkit's principal DESCRIBE on every topic that the group reads",
+}
+"""What helps against an error. The second one is the answer about a group whose member has such a topic."""
 
 
 class ListedGroup(NamedTuple):
@@ -236,13 +245,11 @@ def failure(code: int, what: str, where: str) -> Failed:
     """An error code of a group call as one of drkit's errors."""
     if code == NO_ANSWER:
         return ClusterUnreachable(f"cannot {what}", where=where, evidence="no answer")
-    return (NotAuthorized if code == GROUP_AUTHORIZATION_FAILED else Failed)(
+    return (NotAuthorized if code in _GRANTS else Failed)(
         f"cannot {what}",
         where=where,
         evidence=f"{for_code(code).__name__} ({code})",
-        hint="allow drkit's principal DESCRIBE and READ on groups"
-        if code == GROUP_AUTHORIZATION_FAILED
-        else "",
+        hint=_GRANTS.get(code, ""),
     )
 
 

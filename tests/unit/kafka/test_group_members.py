@@ -51,6 +51,7 @@ def test_what_cannot_be_read_is_unknown(topics: list[str], kept: int) -> None:
         (Reads(pattern="ord.*"), True),
         (Reads(pattern="rders"), False),
         (Reads(pattern="\\Q("), True),
+        (Reads(pattern="[[:alpha:]]+"), True),
     ],
 )
 def test_who_reads_a_topic(reads: Reads, *, is_reader: bool) -> None:
