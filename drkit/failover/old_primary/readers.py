@@ -17,6 +17,7 @@ from drkit.failover.core.again import again
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.core.step import StepEffect
 from drkit.failover.groups.eviction import evict_members
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.requests import DEAD, EMPTY, Groups, failure
@@ -36,6 +37,7 @@ _REJOINS_SECONDS: Final = 6.0
 """For a client that was removed, until it joins again: with its next heartbeat, by default after 3 s (classic
 protocol) or 5 s (consumer protocol)."""
 _PAUSE_SECONDS: Final = 0.3
+_SHOWN: Final = 5
 
 
 class Readers(NamedTuple):
@@ -49,6 +51,11 @@ class Readers(NamedTuple):
     """Groups of which drkit cannot see what they read: the flow leaves one out and drkit may not describe it,
     or no request describes one of this protocol."""
 
+    @property
+    def settled(self) -> dict[str, str]:
+        """Those of them of which it is known that they read some of the topics."""
+        return {group: told for group, told in self.members.items() if group not in self.unsettled}
+
 
 def refuse_readers(
     context: Context, source: RawCluster, topics: Collection[str], *, evict: bool,
@@ -59,13 +66,14 @@ def refuse_readers(
     :param topics: by their names there
     :param evict: remove them first; those that come back are refused
     :param step: which does that
-    :returns: notes, of what could not be seen
+    :returns: notes, of what was removed, and of what could not be seen
     :raises Refused: a group has members
     :raises DrkitError: the old primary does not tell, or does not remove them
     """
-    found = _settled(context, source, topics)
-    if evict and (known := sorted(found.members.keys() - found.unsettled)):
+    found, notes = _settled(context, source, topics), list[str]()
+    if evict and (known := found.settled):
         evict_members(context, step, source, known, again(context))
+        notes.append(f"removed from groups on {context.flow.source}: {_in_words(known)}")
         found = _rejoined(context, source, topics)
     if members := found.members:
         raise Refused(
@@ -81,9 +89,25 @@ def refuse_readers(
             f" {again(context, '--evict-readers')}",
         )
     if not found.hidden:
-        return []
+        return notes
     some = counted(len(found.hidden), "group", "reads")
-    return [f"drkit cannot see whether {some} there: {first_of(found.hidden)}"]
+    return [*notes, f"drkit cannot see whether {some} there: {first_of(found.hidden)}"]
+
+
+def planned_eviction(context: Context, source: RawCluster, topics: Collection[str]) -> list[StepEffect]:
+    """Whom :func:`refuse_readers` would remove from groups; these may be groups that the flow leaves out.
+
+    :raises DrkitError: the old primary does not tell
+    """
+    known = _settled(context, source, topics).settled
+    if not known:
+        return []
+    what = f"remove the members of {counted(len(known), 'group')}"
+    return [StepEffect(what, context.flow.source, _in_words(known, most=len(known)))]
+
+
+def _in_words(members: Mapping[str, str], most: int = _SHOWN) -> str:
+    return first_of((f"{group} ({told})" for group, told in sorted(members.items())), most)
 
 
 def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:

@@ -27,7 +27,7 @@ from drkit.failover.old_primary.late_fence import (
     not_answering,
     nothing_keeps_off,
 )
-from drkit.failover.old_primary.readers import refuse_readers
+from drkit.failover.old_primary.readers import planned_eviction, refuse_readers
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
 from drkit.failover.returning.tails import of_json
 from drkit.kafka.raw import RawCluster
@@ -66,7 +66,9 @@ class ContactStep:
         if switched := context.scope.topics.keys() - lost.keys():
             refuse_open(context, switched)
         clients_cut(context, fenced_by_size(context))
-        if not context.request.evict_readers:
+        if context.request.evict_readers:
+            lines += planned_eviction(context, source, context.scope.topics)
+        else:
             refuse_readers(context, source, context.scope.topics, evict=False)
         some = counted(len(context.scope.topics), "topic")
         return [*lines, StepEffect(f"look at {some}", alias, "fenced, and no group has a member")]

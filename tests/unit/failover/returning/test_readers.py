@@ -10,7 +10,7 @@ import pytest
 
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
 from drkit.failover.old_primary import readers as module
-from drkit.failover.old_primary.readers import refuse_readers
+from drkit.failover.old_primary.readers import Readers, planned_eviction, refuse_readers
 from drkit.failover.returning.last_look import LastLook
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.asking import NO_ANSWER, Answered
@@ -102,6 +102,25 @@ def test_others_are_not(
     monkeypatch: pytest.MonkeyPatch, protocol: str, told: Answered[GroupDescription] | None
 ) -> None:
     assert Brokers(monkeypatch, "shop-app", protocol, told).notes() == []
+
+
+def test_a_plan_names_whom_it_removes_also_from_groups_that_the_flow_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Brokers(monkeypatch, "billing", "consumer", reading("orders"))
+    [effect] = planned_eviction(found.context, found.source, {"orders"})
+    assert effect == ("remove the members of 1 group", "a", "billing (app on host)")
+    assert not planned_eviction(found.context, found.source, {"others"})
+
+
+def test_who_was_removed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, removed = Brokers(monkeypatch, "billing", "consumer", reading("orders")), list[str]()
+    looks = iter([Readers({"billing": "app on host"}, frozenset(), ()), Readers({}, frozenset(), ())])
+    monkeypatch.setattr(module, "_settled", lambda *_: next(looks))
+    monkeypatch.setattr(module, "_rejoined", lambda *_: next(looks))
+    monkeypatch.setattr(module, "evict_members", lambda *given: removed.extend(given[3]))
+    notes = refuse_readers(found.context, found.source, {"orders"}, evict=True)
+    assert (removed, notes) == (["billing"], ["removed from groups on a: billing (app on host)"])
 
 
 def test_an_old_primary_that_is_away_has_not_been_looked_at() -> None:
