@@ -20,6 +20,7 @@ from drkit.model import TopicPartition
 
 EARLIEST = -2
 LATEST = -1
+ALL = -1
 _NO_EPOCH = -1
 _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
@@ -260,9 +261,10 @@ class Append(NamedTuple):
 
 
 def produce_request(
-    appends: Iterable[Append], *, transactional_id: str | None = None, timeout_ms: int = 30_000
-) -> ProduceRequest:
-    """A Produce request with acks=all: one batch per partition, many partitions."""
+    appends: Iterable[Append], *, transactional_id: str | None = None, timeout_ms: int = 30_000,
+    acks: int = ALL,
+) -> ProduceRequest:  # fmt: skip
+    """A Produce request: one batch per partition, many partitions."""
     topic_of = ProduceRequest.TopicProduceData
     by_topic: dict[tuple[str, UUID], list[Any]] = {}
     for a in appends:
@@ -271,7 +273,7 @@ def produce_request(
         )
     return ProduceRequest(
         transactional_id=transactional_id,
-        acks=-1,
+        acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[
             topic_of(name=name, topic_id=topic_id, partition_data=data)
@@ -281,14 +283,14 @@ def produce_request(
 
 
 async def produced(
-    cluster: RawCluster, node: int, appends: Iterable[Append], *, timeout_ms: int
+    cluster: RawCluster, node: int, appends: Iterable[Append], *, timeout_ms: int, acks: int = ALL
 ) -> dict[TopicPartition, int]:
     """Send batches for partitions of one leader in one request; return the error code of each.
 
     :raises RawError: no answer
     """
     some = list(appends)
-    answer = await cluster.send(produce_request(some), node, timeout_ms=timeout_ms)
+    answer = await cluster.send(produce_request(some, acks=acks), node, timeout_ms=timeout_ms)
     # Since version 13 a topic is named by its id alone (KIP-516).
     names = {a.topic_id: a.topic for a in some}
     return {

@@ -28,6 +28,8 @@ BY_ACL: Final = frozenset({TOPIC_AUTHORIZATION_FAILED})
 """The answer under a fence by ACL, also where the size refuses the record: the authorizer comes first."""
 _LET_IN: Final = frozenset({MESSAGE_TOO_LARGE, WRITABLE})
 """Answers of a broker whose authorizer has let the canary pass."""
+_LEADER: Final = 1
+"""acks: with all of them a leader that lacks replicas in sync refuses before it comes to a fence by size."""
 _PAUSE_SECONDS: Final = 0.05
 _CONNECT_MS: Final = 5000
 _NO_ANSWER: Final = -1
@@ -205,7 +207,7 @@ def unproven(proof: Proof, where: str, then: str) -> DrkitError:
 
 async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPartition, int]:
     """Return each leader's error code; a topic hidden from the canary has one code, for partition −1."""
-    codes = await write_codes(cluster, topics)
+    codes = await write_codes(cluster, topics, _LEADER)
     unseen = set(topics) - {at.topic for at in codes}
     known = await metadata(cluster, sorted(unseen)) if unseen else {}
     return codes | {

@@ -14,7 +14,7 @@ from typing import Final
 from drkit.clock import wall_ms
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import Append, metadata, produced
+from drkit.kafka.requests import ALL, Append, metadata, produced
 from drkit.model import TopicPartition
 from drkit.wire import Record, encode, stamp
 
@@ -27,8 +27,13 @@ _AGAIN: Final = codes.LEADER_MOVES | {-1}
 """Codes after which a partition is asked again: a leader change, or no answer."""
 
 
-async def write_codes(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, int]:
-    """Return the error code of each partition's leader for the batch; −1: no answer."""
+async def write_codes(
+    cluster: RawCluster, topics: Iterable[str], acks: int = ALL
+) -> dict[TopicPartition, int]:
+    """Return the error code of each partition's leader for the batch; −1: no answer.
+
+    :param acks: with 1 too few replicas in sync are no error, as for a producer that does not wait for them
+    """
     out: dict[TopicPartition, int] = {}
     wanted = sorted(topics)
     for _ in range(2):
@@ -39,21 +44,21 @@ async def write_codes(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicP
                 if out.get(TopicPartition(name, number), -1) in _AGAIN:
                     append = Append(name, topic.topic_id, number, _impossible())
                     by_node.setdefault(leader.node, []).append(append)
-        for codes_of_node in await cluster.loop.together(partial(_ask, cluster), by_node.items()):
+        for codes_of_node in await cluster.loop.together(partial(_ask, cluster, acks), by_node.items()):
             out |= codes_of_node
         if not any(code in _AGAIN for code in out.values()):
             break
     return out
 
 
-async def _ask(cluster: RawCluster, asked: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
+async def _ask(cluster: RawCluster, acks: int, asked: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
     """The codes of one leader's partitions, in one request."""
     node, appends = asked
     silent = {TopicPartition(a.topic, a.partition): -1 for a in appends}
     if node < 0:
         return silent
     try:
-        return silent | await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS)
+        return silent | await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS, acks=acks)
     except RawError:
         return silent
 
