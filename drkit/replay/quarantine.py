@@ -12,7 +12,14 @@ from uuid import UUID
 from drkit.errors import Refused
 from drkit.flow_state.names import quarantine_topic
 from drkit.kafka.own_topics import appeared, create_own_topic
-from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs, topic_names
+from drkit.kafka.topics import (
+    Topic,
+    create_partitions,
+    describe_topics,
+    list_offsets,
+    topic_configs,
+    topic_names,
+)
 from drkit.model import TopicPartition
 from drkit.replay.destination import CLEANUP_POLICY, MAX_MESSAGE_BYTES, Destination, TopicCopy, setting
 from drkit.replay.log import ReplayLog
@@ -124,6 +131,9 @@ class Quarantine:
         configs = {**_SETTINGS, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
         create_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
         topic = appeared(self._log.cluster, name)
+        if len(topic.partitions) < most:  # an earlier export was of fewer
+            for error in create_partitions(self._log.cluster, {name: most}).values():
+                raise error
         if known is not None and known.topic_id is None:
             put(QuarantineRecord(known.run_id, name, topic.topic_id))
         return topic

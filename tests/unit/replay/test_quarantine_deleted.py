@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import pytest
@@ -60,6 +60,7 @@ class Kafka:
         monkeypatch.setattr(module, "describe_topics", lambda *_: self.topics())
         monkeypatch.setattr(module, "create_own_topic", lambda *_: self.create())
         monkeypatch.setattr(module, "appeared", lambda *_: self.topics()[NAME])
+        monkeypatch.setattr(module, "create_partitions", lambda _, totals: self.grow(totals))
         monkeypatch.setattr(module, "list_offsets", lambda *_: {AT: end})
 
     def topics(self) -> dict[str, Topic]:
@@ -68,6 +69,15 @@ class Kafka:
     def create(self) -> None:
         self.there = self.there or NEW
         self.did.append("create")
+
+    def grow(self, totals: dict[str, int]) -> dict[str, Exception]:
+        self.did.append(totals)
+        return {}
+
+    def of_partition(self, number: int) -> Self:
+        tail = SimpleNamespace(source=TopicPartition("orders", number), term=7)
+        self.quarantine._export = SimpleNamespace(run_id="r2", tails=(tail,))  # type: ignore[assignment]
+        return self
 
     def made(self, known: QuarantineRecord | None) -> UUID:
         return self.quarantine.create(NAME, "orders", known, self.did.append).topic_id
@@ -84,6 +94,12 @@ def test_one_that_is_there_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> No
     kafka = Kafka(monkeypatch, OLD, end=9)
     assert kafka.made(QuarantineRecord("r1", NAME, OLD)) == OLD
     assert kafka.did == ["create"]
+
+
+def test_one_with_fewer_partitions_than_an_export_gets_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = Kafka(monkeypatch, OLD, end=9).of_partition(3)
+    assert kafka.made(QuarantineRecord("r1", NAME, OLD)) == OLD
+    assert kafka.did == ["create", {NAME: 4}]
 
 
 def test_one_that_died_before_its_id_was_known_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
