@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import ListGroupsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from drkit.clock import monotonic
 from drkit.kafka import codes
@@ -130,11 +130,26 @@ class Coordinators:
 async def list_everywhere(cluster: RawCluster, patience: float = _PATIENCE_SECONDS) -> tuple[list[Any], int]:
     """The groups of all brokers, as they answer, and the last error where one did not answer."""
     out, error = [], 0
-    answers = await cluster.loop.together(lambda node: _list_at(cluster, node, patience), cluster.nodes())
+    nodes = await _brokers(cluster)
+    answers = await cluster.loop.together(lambda node: _list_at(cluster, node, patience), nodes)
     for groups, failed in answers:
         out += groups
         error = failed or error
     return out, error
+
+
+async def _brokers(cluster: RawCluster) -> list[int]:
+    """The brokers as the cluster tells now: what the connections know of them may be minutes old.
+
+    One that came back since, or was added, has groups, too; those of one that is gone have moved.
+    """
+    try:
+        answer = await cluster.send(
+            MetadataRequest(topics=[], allow_auto_topic_creation=False), timeout_ms=CALL_MS
+        )
+    except RawError:
+        return cluster.nodes()
+    return sorted(b.node_id for b in answer.brokers)
 
 
 async def _list_at(cluster: RawCluster, node: int, patience: float) -> tuple[list[Any], int]:
