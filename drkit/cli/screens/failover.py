@@ -114,8 +114,9 @@ def _outcome(report: Mapping[str, Any]) -> dict[str, Any]:
         out["fence"] = "proven" if fence.get("proven") else f"pending: {fence.get('debt')}"
     if remaining := _not_moved(report):
         out["not moved"] = remaining
-    if held := report.get("held"):
-        out["held"] = " ".join(filter(None, [held.get("step"), held.get("error")]))
+    held = report.get("held") or {}
+    if why := " ".join(filter(None, [held.get("step"), held.get("error")])):
+        out["held"] = why
     return out
 
 

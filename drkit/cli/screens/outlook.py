@@ -101,7 +101,7 @@ def next_of(found: Sequence[TopicOutlook], flow: FlowSettings) -> list[str]:
         t.bound is not None and t.bound.until_ms is not None for t in found
     )
     if any(t.unknown for t in found):
-        return [f"when {flow.source} answers: {command} --plan", *keep]
+        return [f"when {flow.source} answers, and can be read: {command} --plan", *keep]
     tails = [t.topic for t in found if t.only_old]
     words = [f"--disposition {t}={'|'.join(Disposition)}" for t in tails[:_SHOWN]]
     if len(tails) > _SHOWN:

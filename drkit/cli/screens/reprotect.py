@@ -56,8 +56,9 @@ def shown_return(report: Mapping[str, Any]) -> dict[str, Any]:
     for step in report["steps"]:
         if (name := _NAMES.get(step["step"])) and step["notes"]:
             out[name] = to_type("; ".join(step["notes"]))
-    if held := report.get("held"):
-        out["held"] = " ".join(filter(None, [held.get("step"), held.get("error")]))
+    held = report.get("held") or {}
+    if why := " ".join(filter(None, [held.get("step"), held.get("error")])):
+        out["held"] = why
     return out
 
 

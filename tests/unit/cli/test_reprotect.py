@@ -143,6 +143,11 @@ def test_a_return_ends_in_a_few_lines_and_says_nothing_of_a_failover(capsys: pyt
     assert "groups moved" not in verbose
 
 
+def test_one_that_was_killed_and_rolled_back_is_held_by_nothing(capsys: pytest.CaptureFixture[str]):
+    for shown_ in (shown(report() | {"held": {"step": ""}}), shown(report() | {"held": {}})):
+        assert not any(line.startswith("held") for line in lines(shown_, capsys))
+
+
 def test_one_that_is_held_names_its_own_command(capsys: pytest.CaptureFixture[str]):
     said = lines(shown(report(held=True)), capsys)
     assert "held      DEMOTE it takes writes" in said

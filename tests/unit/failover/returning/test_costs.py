@@ -73,7 +73,7 @@ def test_a_plan_while_the_old_primary_is_away(capsys: pytest.CaptureFixture[str]
     )
     assert row["delta whole until"] == "2023-11-14T23:13:20Z"
     assert next_of([TOPIC], FLOW) == [
-        "when a answers: drkit reprotect --flow 'a->b' --plan",
+        "when a answers, and can be read: drkit reprotect --flow 'a->b' --plan",
         "to keep the delta whole until a has it: drkit reprotect --flow 'a->b' --hold",
     ]
     show_outlook(Outlook([TOPIC], RATE), FLOW)
