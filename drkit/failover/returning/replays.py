@@ -21,6 +21,7 @@ from drkit.failover.returning.exporting import EXPORT, tails_of
 from drkit.failover.returning.keep_gates import refuse_copied_back
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
+from drkit.flow_state.unreplayed import UnreplayedEnd
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
@@ -132,12 +133,26 @@ def is_left(context: Context, topic: str, known: TailRecord) -> bool:
 
 
 def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
-    """Where the records are that an aborted return has deleted, and what appends them."""
-    notes = []
+    """Where the records are that an aborted return has deleted, and what appends them.
+
+    Of those that were given up it says so: a disposition of this return does not bring them back.
+    """
+    notes, ended = [], context.state.all(UnreplayedRecord)
+    given_up = {
+        (name.rpartition("/")[0], record.manifest): record.reason
+        for name, record in ended.items()
+        if record.ended == UnreplayedEnd.GIVEN_UP
+    }
     for topic in sorted(topics):
         known = context.state.get(TailRecord, topic)
-        if known is not None and is_left(context, topic, known):
-            notes.append(to_replay(str(known.manifest), [topic]))
+        if known is None or not is_left(context, topic, known):
+            continue
+        manifest = str(known.manifest)
+        command = to_replay(manifest, [topic])
+        if (topic, manifest) in given_up:
+            why = given_up[topic, manifest]
+            command = f"given up ({why}), no disposition of this return appends it: {command}"
+        notes.append(command)
     return notes
 
 

@@ -76,6 +76,7 @@ def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary,
         done = desk.resume(home.request(tmp_path / "again", [emptied]))
     [notes] = [s["notes"] for s in done["steps"] if s["step"] == StepName.DECIDE]
     assert any(f"drkit replay --from {saved['manifest']}" in note for note in notes), notes
+    assert any(note.startswith("given up (ticket 4711), no disposition") for note in notes), notes
     tail, incomplete = _on_record(home, emptied)
     assert incomplete is None
     assert (tail.manifest, tail.sha256) == (saved["manifest"], saved["sha256"])
