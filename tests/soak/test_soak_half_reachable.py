@@ -15,8 +15,7 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.violations import violations
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.flapping import Flapping
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.compare import read
 from tests.support.shared_clusters import ModuleClusters
@@ -40,11 +39,8 @@ def primary(module_cluster: ModuleClusters) -> LocalCluster:
 
 @pytest.fixture
 def home(module_cluster: ModuleClusters, primary: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
-    pair = Pair(primary, module_cluster("standby"), tmp_path / "journal")
-    found = DeadPrimary(pair, primary, CASES)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, module_cluster("standby"), tmp_path, CASES) as found:
+        yield found
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -15,8 +15,8 @@ from drkit.failover.journal.violations import violations
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import Pair, Side
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.pair import Side
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
@@ -40,10 +40,8 @@ def clusters(module_cluster: ModuleClusters) -> list[LocalCluster]:
 @pytest.fixture
 def home(clusters: list[LocalCluster], tmp_path: Path) -> Iterator[DeadPrimary]:
     primary, standby = clusters
-    found = DeadPrimary(Pair(primary, standby, tmp_path / "journal"), primary, CASES)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, standby, tmp_path, CASES) as found:
+        yield found
 
 
 def test_a_broker_of_the_old_primary_dies_when_it_is_emptied(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from drkit.cli.screens.reprotect import shown_return, steps_of
+from drkit.cli.screens.reprotect import held_in_words, shown_return, steps_of
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.counted import counted, first_of
@@ -114,8 +114,7 @@ def _outcome(report: Mapping[str, Any]) -> dict[str, Any]:
         out["fence"] = "proven" if fence.get("proven") else f"pending: {fence.get('debt')}"
     if remaining := _not_moved(report):
         out["not moved"] = remaining
-    held = report.get("held") or {}
-    if why := " ".join(filter(None, [held.get("step"), held.get("error")])):
+    if why := held_in_words(report):
         out["held"] = why
     return out
 

@@ -56,10 +56,15 @@ def shown_return(report: Mapping[str, Any]) -> dict[str, Any]:
     for step in report["steps"]:
         if (name := _NAMES.get(step["step"])) and step["notes"]:
             out[name] = to_type("; ".join(step["notes"]))
-    held = report.get("held") or {}
-    if why := " ".join(filter(None, [held.get("step"), held.get("error")])):
+    if why := held_in_words(report):
         out["held"] = why
     return out
+
+
+def held_in_words(report: Mapping[str, Any]) -> str:
+    """At which step a run is held, and why; empty: it is not, or was rolled back."""
+    held = report.get("held") or {}
+    return " ".join(filter(None, [held.get("step"), held.get("error")]))
 
 
 def steps_of(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,9 +91,10 @@ class BeginStep:
             alone = _smallest_first(context, [t for t in left if t in emptied])
             for topic in [*(t for t in left if t in keeps), *alone]:
                 if topic in emptied:
-                    wait_for_copy(context, back.flow, topic, emptied - set(not_returned(context)))
+                    wait_for_copy(context, back.flow, topic, emptied.difference(left))
                 context.tell(StepProgress(self.name, f"{topic} begins"))
                 others += self._begin(context, back, look, [topic], methods, f" {topic}")
+                left.remove(topic)
         some = counted(len(pairs(context)), "partition")
         back_flow = f"{context.flow.target}->{context.flow.source}"
         notes = [f"{back_flow} begins at the end of {some}", *self._fence_notes(context), *others]

@@ -6,7 +6,7 @@ After a switchover there is nothing to decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted, first_of
@@ -28,7 +28,7 @@ from drkit.failover.returning.exporting import EXPORT
 from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_methods
 from drkit.failover.returning.replays import is_left, left_notes, refuse_recreated, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
-from drkit.failover.returning.seeds import refuse_removed
+from drkit.failover.returning.seeds import Methods, refuse_removed
 from drkit.failover.returning.tails import Unsound, method_of, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.model import TopicPartition
@@ -74,13 +74,7 @@ class DecideStep:
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`: what is not decided yet is named, not refused."""
         found = unsound_of(context)
-        _refuse_unknown(context)
-        methods = methods_of(context, found)
-        refuse_methods(context, found, methods)
-        refuse_recreated(context, found)
-        refuse_removed(context, context.scope.topics)
-        lost = gone_of(context, (u.tail for u in found))
-        refuse_keep_of_gone(context, lost, methods)
+        methods, lost = _allowed(context, found)
         open_ = undecided(context, found, methods)
         context.journal.found[self.name] = {"topics": _chosen(context, found, methods, lost)}
         lines = [
@@ -102,13 +96,7 @@ class DecideStep:
         """
         context.state.load()
         found = unsound_of(context)
-        _refuse_unknown(context)
-        methods = methods_of(context, found)
-        refuse_methods(context, found, methods)
-        refuse_recreated(context, found)
-        refuse_removed(context, context.scope.topics)
-        lost = gone_of(context, (u.tail for u in found))
-        refuse_keep_of_gone(context, lost, methods)
+        methods, lost = _allowed(context, found)
         if (error := undecided(context, found, methods)) is not None:
             raise error
         chosen = _chosen(context, found, methods, lost)
@@ -189,6 +177,18 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
         chosen = choice_for(context.request.methods, at.topic)
         methods[at] = Method.DELTA if chosen == Method.DELTA else Method.REBUILD
     return methods
+
+
+def _allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[str, Gone]]:
+    """The method of each partition, and what the old primary has lost by topic; unsound ones are refused."""
+    _refuse_unknown(context)
+    methods = methods_of(context, found)
+    refuse_methods(context, found, methods)
+    refuse_recreated(context, found)
+    refuse_removed(context, context.scope.topics)
+    lost = gone_of(context, (u.tail for u in found))
+    refuse_keep_of_gone(context, lost, methods)
+    return methods, lost
 
 
 def undecided(

@@ -6,7 +6,7 @@ call. Classic groups and those of KIP-848; a group's error stays its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 import math
 from typing import Any, Final, NamedTuple
@@ -48,7 +48,8 @@ _OUTSIDE: Final = -1
 """As the generation of a commit: from outside of the group."""
 _BY_NAME: Final = 9
 """The last version of OffsetFetch and OffsetCommit that names topics; later ones have ids."""
-_DESCRIBED: Final = 200
+DESCRIBED: Final = 200
+"""Groups of one request."""
 _FETCHED: Final = 100
 _GRANTS: Final = {
     GROUP_AUTHORIZATION_FAILED: "allow drkit's principal DESCRIBE and READ on groups",
@@ -119,10 +120,10 @@ class Groups:
     async def describe(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
         """State and members; a group that does not exist is dead and has none."""
         names = list(groups)
-        out = await self._coordinators.ask(names, self._describe_classic, per_request=_DESCRIBED)
+        out = await self._coordinators.ask(names, self._describe_classic, per_request=DESCRIBED)
         others = [g for g, a in out.items() if a.value is not None and a.value.state == DEAD]
         try:
-            out |= await self._coordinators.ask(others, self._describe_consumer, per_request=_DESCRIBED)
+            out |= await self._coordinators.ask(others, self._describe_consumer, per_request=DESCRIBED)
         except IncompatibleBrokerVersion:
             return out  # a cluster without KIP-848
         return out
@@ -130,12 +131,12 @@ class Groups:
     async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
         request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
-        return {g.group_id: _described(g, g.members, CLASSIC) for g in answer.groups}
+        return {g.group_id: described(g, CLASSIC, classic_member) for g in answer.groups}
 
     async def _describe_consumer(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
         request = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
-        return {g.group_id: _described(g, g.members, CONSUMER) for g in answer.groups}
+        return {g.group_id: described(g, CONSUMER, consumer_member) for g in answer.groups}
 
     async def committed(self, groups: Iterable[str], *, stable: bool = False) -> dict[str, Answered[Offsets]]:
         """All committed offsets of some groups; a group that does not exist has none.
@@ -207,7 +208,7 @@ class Groups:
         :param until: as for :meth:`alter`
         """
         ask = partial(self._delete, until)
-        found = await self._coordinators.ask(groups, ask, per_request=_DESCRIBED)
+        found = await self._coordinators.ask(groups, ask, per_request=DESCRIBED)
         return {g: 0 if a.error == NOT_FOUND else a.error for g, a in found.items()}
 
     async def _delete(self, until: float, node: int, groups: list[str]) -> dict[str, Answered[None]]:
@@ -253,13 +254,13 @@ def failure(code: int, what: str, where: str) -> Failed:
     )
 
 
-def _described(group: Any, members: Any, kind: str) -> Answered[GroupDescription]:
+def described(group: Any, kind: str, member: Callable[[Any], Member]) -> Answered[GroupDescription]:
+    """A group as a broker describes it."""
     if group.error_code == NOT_FOUND or (not group.error_code and group.group_state == DEAD):
         return Answered(0, GroupDescription(DEAD, "", ()))
     if group.error_code:
         return Answered(group.error_code)
-    member = classic_member if kind == CLASSIC else consumer_member
-    return Answered(0, GroupDescription(group.group_state, kind, tuple(map(member, members))))
+    return Answered(0, GroupDescription(group.group_state, kind, tuple(map(member, group.members))))
 
 
 def _offsets(group: Any) -> Answered[Offsets]:

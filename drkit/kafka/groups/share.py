@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from kafka.errors import IncompatibleBrokerVersion
 
 from drkit.kafka.groups.asking import CALL_MS, Answered, Coordinators
 from drkit.kafka.groups.member import share_member
 from drkit.kafka.groups.messages import ShareGroupDescribeRequest
-from drkit.kafka.groups.requests import DEAD, NOT_FOUND, GroupDescription
+from drkit.kafka.groups.requests import DESCRIBED, GroupDescription, described
 from drkit.kafka.raw import RawCluster
 
 SHARE: Final = "share"
 """Their protocol type in a list of groups."""
-_DESCRIBED: Final = 200
 
 
 async def describe_share_groups(
@@ -26,17 +25,9 @@ async def describe_share_groups(
     async def ask(node: int, names: list[str]) -> dict[str, Answered[GroupDescription]]:
         request = ShareGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
         answer = await cluster.send(request, node, timeout_ms=CALL_MS)
-        return {g.group_id: _described(g) for g in answer.groups}
+        return {g.group_id: described(g, SHARE, share_member) for g in answer.groups}
 
     try:
-        return await Coordinators(cluster).ask(groups, ask, per_request=_DESCRIBED)
+        return await Coordinators(cluster).ask(groups, ask, per_request=DESCRIBED)
     except IncompatibleBrokerVersion:
         return {}
-
-
-def _described(group: Any) -> Answered[GroupDescription]:
-    if group.error_code == NOT_FOUND:
-        return Answered(0, GroupDescription(DEAD, SHARE, ()))
-    if group.error_code:
-        return Answered(group.error_code)
-    return Answered(0, GroupDescription(group.group_state, SHARE, tuple(map(share_member, group.members))))

@@ -9,8 +9,7 @@ import pytest
 
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import StepProgress
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import PARTITIONS, Case, DeadPrimary
+from tests.support.failback.tail import PARTITIONS, Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
@@ -32,10 +31,8 @@ CASES = {
 @pytest.fixture
 def home(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DeadPrimary]:
     primary = module_cluster("primary")
-    found = DeadPrimary(Pair(primary, module_cluster("standby"), tmp_path / "journal"), primary, CASES)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, module_cluster("standby"), tmp_path, CASES) as found:
+        yield found
 
 
 def test_what_changed_on_the_new_primary_is_not_copied_over_the_only_copy(

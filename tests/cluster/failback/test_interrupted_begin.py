@@ -18,8 +18,7 @@ from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.broken_off import RELEASE, SEED, broken_off
 from tests.support.failback.crossed import contents
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import written
 from tests.support.shared_clusters import ModuleClusters
@@ -39,10 +38,8 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
         "thrown": Case("discard", tail=6, settings=KEPT_A_DAY),
         "appended": Case("replay", tail=6, settings=KEPT_A_DAY),
     }
-    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, cases)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, cases) as found:
+        yield found
 
 
 @pytest.mark.wide

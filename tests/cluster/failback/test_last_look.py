@@ -19,8 +19,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
@@ -32,15 +31,12 @@ FENCE = "max.message.bytes"
 @pytest.fixture
 def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
     primary = module_cluster("primary")
-    pair = Pair(primary, target, tmp_path / "journal")
     cases = {
         n: Case("discard", tail=6, settings={"retention.ms": DAY})
         for n in ("grows", "commits", "altered", "late")
     }
-    found = DeadPrimary(pair, primary, cases)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, cases) as found:
+        yield found
 
 
 @pytest.mark.wide

@@ -10,8 +10,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import DELTA, PARTITIONS, Case, DeadPrimary
+from tests.support.failback.tail import DELTA, PARTITIONS, Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import producer, put
 from tests.support.shared_clusters import ModuleClusters
@@ -25,10 +24,8 @@ GONE = 3
 def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
     primary = module_cluster("primary")
     cases = {"wider": Case("replay", tail=0), "shorter": Case("discard", tail=6)}
-    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, cases)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, cases) as found:
+        yield found
 
 
 @pytest.mark.wide

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -278,3 +278,16 @@ class DeadPrimary:
         """Stop what runs."""
         with suppress(Exception):
             self.pair.close()
+
+
+@contextmanager
+def dead_primary(
+    primary: LocalCluster, standby: LocalCluster, folder: Path, cases: Mapping[str, Case]
+) -> Iterator[DeadPrimary]:
+    """With a pair whose primary has died and is back."""
+    found = DeadPrimary(Pair(primary, standby, folder / "journal"), primary, cases)
+    try:
+        found.die()
+        yield found
+    finally:
+        found.close()

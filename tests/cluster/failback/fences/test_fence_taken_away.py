@@ -14,8 +14,7 @@ from drkit.failover.fencing.methods import SIZE
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
 
@@ -23,11 +22,8 @@ from tests.support.shared_clusters import ModuleClusters
 @pytest.fixture
 def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
     primary = module_cluster("primary")
-    pair = Pair(primary, target, tmp_path / "journal")
-    found = DeadPrimary(pair, primary, {"orders": Case("discard", tail=6)})
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, {"orders": Case("discard", tail=6)}) as found:
+        yield found
 
 
 @pytest.mark.wide

@@ -14,9 +14,8 @@ from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.kafka.groups.members import listed_groups
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import Pair
 from tests.support.failback.staying import Staying
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
@@ -28,12 +27,8 @@ EVICT = "--evict-readers"
 @pytest.fixture
 def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
     primary = module_cluster("primary")
-    found = DeadPrimary(
-        Pair(primary, target, tmp_path / "journal"), primary, {n: Case(tail=0) for n in ("left", "comes")}
-    )
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, {n: Case(tail=0) for n in ("left", "comes")}) as found:
+        yield found
 
 
 @pytest.mark.wide

@@ -20,8 +20,7 @@ from drkit.kafka.codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from drkit.kafka.requests import EARLIEST
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill, producer, put
 from tests.support.shared_clusters import ModuleClusters
@@ -68,10 +67,8 @@ def home(
         "denied": Case("discard", tail=TAIL, write=leaves.tail),
         "late": Case("discard", tail=TAIL),
     }
-    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, cases)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, cases) as found:
+        yield found
 
 
 @pytest.mark.wide

@@ -12,8 +12,8 @@ from drkit.errors import Refused
 from drkit.kafka.requests import EARLIEST
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from tests.support.failback.pair import CUT, Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.pair import CUT
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import written
 from tests.support.shared_clusters import ModuleClusters
@@ -27,10 +27,8 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
         "table": Case("discard", "trim", tail=6, settings={"cleanup.policy": "compact"}),
         "late": Case("replay", "keep", tail=6),
     }
-    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, cases)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, cases) as found:
+        yield found
 
 
 @pytest.mark.wide

@@ -17,8 +17,8 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.requests import EARLIEST
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from tests.support.failback.pair import CUT, Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.pair import CUT
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.shared_clusters import ModuleClusters
 
 CASES = {"thrown": Case("discard"), "keys": Case("discard", settings={"cleanup.policy": "compact"})}
@@ -32,10 +32,8 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
     """A primary that died and is back, and writes to disk only every half minute where its logs begin."""
     late = {"log.flush.start.offset.checkpoint.interval.ms": ON_DISK_MS}
     primary = module_cluster("primary", properties=late)
-    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, CASES)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, CASES) as found:
+        yield found
 
 
 @pytest.mark.wide

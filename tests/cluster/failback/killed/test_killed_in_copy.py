@@ -9,8 +9,7 @@ import pytest
 
 from drkit.kafka.requests import EARLIEST
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
@@ -35,10 +34,8 @@ def standby(module_cluster: ModuleClusters) -> LocalCluster:
 @pytest.fixture
 def home(module_cluster: ModuleClusters, standby: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
     primary = module_cluster("primary")
-    found = DeadPrimary(Pair(primary, standby, tmp_path / "journal"), primary, CASES)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, standby, tmp_path, CASES) as found:
+        yield found
 
 
 @pytest.mark.wide

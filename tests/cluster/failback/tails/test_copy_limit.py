@@ -12,8 +12,7 @@ from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.old_primary import copy_limit
 from drkit.local.cluster import LocalCluster
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary, Log
+from tests.support.failback.tail import Case, DeadPrimary, Log, dead_primary
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
 
@@ -24,10 +23,8 @@ NAMES = ("first", "second", "third")
 def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
     primary = module_cluster("primary")
     cases = {name: Case("discard", "rebuild", tail=6) for name in NAMES}
-    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, cases)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, cases) as found:
+        yield found
 
 
 @pytest.mark.wide

@@ -14,8 +14,7 @@ from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.limited import full_disk
-from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
 
@@ -56,10 +55,8 @@ def _a_file(saved: Path) -> Path:
 @pytest.fixture
 def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -> Iterator[DeadPrimary]:
     primary = module_cluster("primary")
-    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, CASES)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, CASES) as found:
+        yield found
 
 
 @pytest.mark.wide

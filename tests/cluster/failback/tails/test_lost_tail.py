@@ -25,7 +25,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failback.killed import KilledReturns
 from tests.support.failback.pair import Pair
-from tests.support.failback.tail import Case, DeadPrimary
+from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.truth import values
 from tests.support.flows.compare import Seen
@@ -42,10 +42,8 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
         "aborted": REPLAYED, "held": REPLAYED, "partly": REPLAYED, "apart": Case("quarantine", "rebuild"),
         "never": Case("discard", "rebuild"), "some": REPLAYED,
     }  # fmt: skip
-    found = DeadPrimary(Pair(primary, target, tmp_path / "journal"), primary, cases)
-    found.die()
-    yield found
-    found.close()
+    with dead_primary(primary, target, tmp_path, cases) as found:
+        yield found
 
 
 @pytest.mark.wide
