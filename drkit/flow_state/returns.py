@@ -11,7 +11,13 @@ from collections.abc import Iterable, Mapping
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import cuts_of
-from drkit.flow_state.records import GenerationRecord, HeldSettingsRecord, ReturnRecord, RoleRecord
+from drkit.flow_state.records import (
+    GenerationRecord,
+    HeldSettingsRecord,
+    ReturnRecord,
+    RoleRecord,
+    SourceSeenRecord,
+)
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.next_command import typed
 
@@ -98,6 +104,20 @@ def held_settings(opposite: FlowState, now_ms: int) -> dict[str, Mapping[str, st
         for name, record in opposite.readable(HeldSettingsRecord).items()
         if name in copies
     }
+
+
+def not_noted_since(state: FlowState) -> frozenset[str]:
+    """Source topics that a turn began to copy since the source's ends were noted last.
+
+    What the note says of those is of an earlier life: their copies may have been emptied. The note names the
+    turns that its writer knew. Only that of an earlier release is compared by time, which two clocks tell.
+    """
+    seen, returns = state.get(SourceSeenRecord), state.readable(ReturnRecord)
+    if seen is None:
+        return frozenset(returns)
+    if seen.returns is None:
+        return frozenset(topic for topic, begun in returns.items() if begun.at_ms >= seen.at_ms)
+    return frozenset(topic for topic, begun in returns.items() if seen.returns.get(topic) != begun.run_id)
 
 
 def begun_by_turn(state: FlowState) -> frozenset[str]:

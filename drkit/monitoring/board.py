@@ -198,7 +198,9 @@ class FlowWatch:
     def _remember(self, collector: PairedCollector) -> None:
         """Record the source's ends on the target for a failover; only the lease holder does so."""
         now = monotonic()
-        if self._job.progress is None or now - self._remembered < _REMEMBER_SECONDS:
+        if self._job.progress is None:
+            return
+        if now - self._remembered < _REMEMBER_SECONDS and not collector.is_note_due:
             return
         self._remembered = now
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple
+from types import MappingProxyType
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, error_text
@@ -19,6 +20,7 @@ from drkit.flow_state.records import (
     RoleRecord,
     SourceSeenRecord,
 )
+from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
@@ -117,13 +119,18 @@ def _age(now_ms: int, oldest_ms: int | None) -> float | None:
 
 
 def seen_record(
-    ends: Mapping[TopicPartition, Ends], now_ms: int, copied_ms: int | None = None
+    ends: Mapping[TopicPartition, Ends],
+    now_ms: int,
+    copied_ms: int | None = None,
+    returns: Mapping[str, ReturnRecord] = MappingProxyType({}),
 ) -> SourceSeenRecord:
     """The record of the source's ends for the flow's state.
 
     :param copied_ms: everything older was copied then; None: not known
+    :param returns: the turns that were known before the ends were read
     """
-    return SourceSeenRecord(now_ms, {at: _noted(e) for at, e in ends.items()}, copied_ms)
+    noted = {at: _noted(e) for at, e in ends.items()}
+    return SourceSeenRecord(now_ms, noted, copied_ms, {t: begun.run_id for t, begun in returns.items()})
 
 
 def _noted(ends: Ends) -> NotedEnds:
@@ -137,14 +144,11 @@ def returned_topics(state: FlowState) -> tuple[str, ...]:
 
 
 def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
-    """The source's ends at its last answer; not of topics that a return began to copy since.
-
-    What the note says of those is of an earlier life: their copies may have been emptied.
-    """
+    """The source's ends at its last answer; not of topics that a return began to copy since."""
     seen = state.get(SourceSeenRecord)
     if seen is None:
         return {}
-    turned = {name for name, begun in state.readable(ReturnRecord).items() if begun.at_ms >= seen.at_ms}
+    turned = not_noted_since(state)
     return {at: ends for at, ends in ends_from(seen).items() if at.topic not in turned}
 
 
@@ -154,9 +158,7 @@ def is_whole_note(state: FlowState) -> bool:
     A topic that a return began to copy since has none in it that counts.
     """
     seen = state.get(SourceSeenRecord)
-    if seen is None or seen.copied_ms is None:
-        return False
-    return all(begun.at_ms < seen.at_ms for begun in state.readable(ReturnRecord).values())
+    return seen is not None and seen.copied_ms is not None and not not_noted_since(state)
 
 
 def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:

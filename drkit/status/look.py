@@ -29,7 +29,6 @@ from drkit.status.facts import (
     is_taken_over,
     returned_topics,
     same_topic,
-    seen_record,
     status_of,
     term_of,
     why_not_copied,
@@ -96,10 +95,8 @@ class StatusCollector:
         self._sides = {c.alias: c for c in settings.sides(flow)}
         self.beats = HeartbeatTail(self._sides[flow.target], flow)
         self.groups = GroupLook(settings.sides(flow), flow, clock, steady)
-        self._remembered: dict[TopicPartition, Ends] | None = None
         self.source_ends: dict[TopicPartition, Ends] | None = None
         """The source's ends at the last look; None when it did not answer."""
-        self._last: FlowStatus | None = None
         self._earlier = EarlierEnds()
 
     def look(self, *, measure: bool = False) -> FlowStatus:
@@ -125,19 +122,7 @@ class StatusCollector:
         except (DrkitError, RawError) as error:
             found.target_error = error_line(error)
             self._drop(self._flow.target)
-        self._last = self._judged(found)
-        return self._last
-
-    def remember_source(self) -> None:
-        """Record the source's ends of the last look on the target.
-
-        :raises DrkitError: the target did not accept the record
-        """
-        ends, last = self.source_ends, self._last
-        if self._state is None or last is None or ends is None or ends == self._remembered:
-            return
-        self._state.put(seen_record(ends, last.at_ms, last.copied_ms))
-        self._remembered = ends
+        return self._judged(found)
 
     def close(self) -> None:
         """Close all connections."""

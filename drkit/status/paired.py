@@ -10,15 +10,18 @@ from typing import Any, Final
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
-from drkit.flow_state.records import ClustersRecord, RoleRecord
+from drkit.flow_state.records import ClustersRecord, ReturnRecord, RoleRecord
+from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.source_fence.entries import FenceLog
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import metadata
-from drkit.status.facts import error_line
+from drkit.model import TopicPartition
+from drkit.status.facts import error_line, seen_record
 from drkit.status.faults import with_pair, with_source_record
+from drkit.status.lag.source import Ends
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
 from drkit.status.pair.delta import RETENTION_BYTES, PartitionDelta, bound_of
@@ -45,15 +48,36 @@ class PairedCollector(StatusCollector):
         self._reverse_state: StateTopic | None = None
         self._reverse_look: StatusCollector | None = None
         self._delta = DeltaLook()
+        self._last: FlowStatus | None = None
+        self._remembered: dict[TopicPartition, Ends] | None = None
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """See :class:`StatusCollector`; with the state of the pair."""
-        status = super().look(measure=measure)
+        self._last = status = super().look(measure=measure)
         first = self._first(status)
         second = self._second(status, first)
         found = judge(first, second, self._settings.failover.rpo_seconds)
         paired = with_pair(status, self._with_deltas(found, (first, second), status.at_ms))
         return with_source_record(paired, self._source_record(status, first), first.run)
+
+    @property
+    def is_note_due(self) -> bool:
+        """Whether what the source has was not noted since a turn: a failover would not trust the copy."""
+        return self._state is not None and bool(not_noted_since(self._state.records))
+
+    def remember_source(self) -> None:
+        """Record the source's ends of the last look on the target, if they changed or a turn came since.
+
+        :raises DrkitError: the target did not accept the record
+        """
+        ends, last = self.source_ends, self._last
+        if self._state is None or last is None or ends is None:
+            return
+        if ends == self._remembered and not self.is_note_due:
+            return
+        known = self._state.records.readable(ReturnRecord)
+        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known))
+        self._remembered = ends
 
     def close(self) -> None:
         """See :class:`StatusCollector`."""

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from drkit.flow_state.codec.fields import LONG, Fields, digits, mapping_of, optional, row, topic_name, whole
+from drkit.flow_state.codec.fields import (
+    LONG,
+    Fields,
+    digits,
+    mapping_of,
+    name,
+    optional,
+    row,
+    topic_name,
+    whole,
+)
 from drkit.flow_state.codec.record import StateRecord
 from drkit.model import TopicPartition
 
@@ -57,6 +67,8 @@ class SourceSeenRecord(StateRecord):
     ends: Mapping[TopicPartition, NotedEnds]
     copied_ms: int | None = None
     """Everything older was copied then; None: not known, or written by a release that did not note it."""
+    returns: Mapping[str, str] | None = None
+    """Source topic → the turn since which it was copied; None: written by a release that did not note it."""
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -68,7 +80,8 @@ class SourceSeenRecord(StateRecord):
             for number, values in partitions.items()
         }
         copied_ms = fields.get("copied_ms", optional(_TIMESTAMP), None)
-        return cls(fields.get("at_ms", whole()), ends, copied_ms)
+        returns = fields.get("returns", optional(mapping_of(topic_name, name)), None)
+        return cls(fields.get("at_ms", whole()), ends, copied_ms, returns)
 
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`."""
@@ -76,7 +89,8 @@ class SourceSeenRecord(StateRecord):
         for at, ends in self.ends.items():
             topics.setdefault(at.topic, {})[str(at.partition)] = ends.to_json()
         copied = {} if self.copied_ms is None else {"copied_ms": self.copied_ms}
-        return {"at_ms": self.at_ms, "topics": topics, **copied}
+        returns = {} if self.returns is None else {"returns": dict(self.returns)}
+        return {"at_ms": self.at_ms, "topics": topics, **copied, **returns}
 
 
 def _noted(

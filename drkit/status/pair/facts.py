@@ -20,6 +20,7 @@ from drkit.flow_state.records import (
     ReturnRecord,
     RoleRecord,
 )
+from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
@@ -101,6 +102,8 @@ class DirectionFacts:
     """Source topic → how a person has its copy keep everything."""
     selects: Callable[[str], bool] = lambda _topic: True
     """Whether the flow is to copy a source topic, by its configuration."""
+    not_noted: frozenset[str] = frozenset()
+    """Source topics whose ends were not noted on the target since a turn."""
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
     """Source topic → what a return was to append to its copy, and has not."""
 
@@ -132,15 +135,14 @@ class DirectionFacts:
         :param selects: whether the flow is to copy a source topic; what it copied before counts where one
             of both sides was promoted
         """
-        roles, returns = state.all(RoleRecord), state.all(ReturnRecord)
-        lease = state.get(LeaseRecord)
+        roles, returns, lease = state.all(RoleRecord), state.all(ReturnRecord), state.get(LeaseRecord)
         fences = dict.fromkeys(fenced_topics(state), FenceSeen.STANDS) | dict.fromkeys(gone, FenceSeen.GONE)
         pending = state.get(PendingFence)
         fences |= dict.fromkeys(pending.topics if pending is not None else (), FenceSeen.PENDING)
         return cls(
             *aliases,
             silent=silent,
-            running=lease is not None and lease.is_fresh(now_ms),
+            running=bool(lease and lease.is_fresh(now_ms)),
             copies={
                 topic: entry.target
                 for topic, entry in state.all(GenerationRecord).items()
@@ -158,6 +160,7 @@ class DirectionFacts:
             fenced_by={} if isinstance(runs, str) else dict(runs.fences),
             incomplete=state.all(IncompleteRecord),
             held=state.all(HeldSettingsRecord),
+            not_noted=not_noted_since(state),
             unreplayed=_unreplayed(state),
         )
 

@@ -41,7 +41,7 @@ from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.replicate.frame import task_frame
 from drkit.replicate.planner import placed_of
-from drkit.status.look import StatusCollector
+from drkit.status.paired import PairedCollector
 from drkit.topic_sync.acl_sync import AclSync
 from drkit.topic_sync.sync import TopicSync
 
@@ -134,7 +134,7 @@ class Replicator:
         return once
 
     def _ends(self) -> Callable[[], None]:
-        collector = StatusCollector(self.settings, self.flow, scan_up_to=0, groups=False)
+        collector = PairedCollector(self.settings, self.flow, scan_up_to=0, groups=False)
 
         def once() -> None:
             collector.look()

@@ -29,6 +29,7 @@ facts = st.builds(
     lags=st.sampled_from(
         [None, {}, {TOPIC: COPIED}, {TOPIC: TopicLag(None, None)}, {TOPIC: TopicLag(1, 99.0)},
          {TOPIC: TopicLag(1, 99.0, "", 7, (0.0, 99.0))}]),
+    not_noted=st.sampled_from([frozenset(), frozenset({TOPIC})]),
     incomplete=st.sampled_from([{}, {TOPIC: IncompleteRecord("r1", 1, {0: 5})}]),
     unreplayed=st.sampled_from([{}, {TOPIC: (LEFT,)}]),
     run=st.sampled_from([None, RUN, RUN._replace(table=RETURN)]),
@@ -68,6 +69,7 @@ def test_protected_is_said_only_of_a_running_copy_in_step(first: DirectionFacts,
             assert not flow.silent
             assert not flow.unread
             assert topic.topic in flow.copies
+            assert topic.topic not in flow.not_noted
             lag = (flow.lags or {}).get(topic.topic)
             assert lag is None or (lag.seconds is not None and lag.seconds <= RPO)
         if topic.since_ms is not None:

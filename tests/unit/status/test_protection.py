@@ -13,10 +13,11 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.detect.risk import Sighting
 from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
+from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
-from drkit.status.facts import ends_from, noted_ends, returned_topics, seen_record
+from drkit.status.facts import ends_from, is_whole_note, noted_ends, returned_topics, seen_record
 from drkit.status.lag.earlier_ends import EarlierEnds
 from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
@@ -118,6 +119,37 @@ def test_a_note_from_before_a_return_says_nothing_of_its_topics() -> None:
     state.take(back.key("orders").encode(), back.encode())
     assert returned_topics(state) == ("orders",)
     assert noted_ends(state).keys() == {TopicPartition("other", 0)}
+
+
+def test_a_note_counts_for_the_turns_that_its_writer_knew() -> None:
+    """The run of a turn and the replicator have clocks of their own: no time says which of both was first."""
+    state = FlowState()
+    back = ReturnRecord("run1", "run2", NOW)
+    state.take(back.key("orders").encode(), back.encode())
+    assert not_noted_since(state) == {"orders"}, "there is no note"
+    knowing = state.readable(ReturnRecord)
+    for note, late in (
+        (seen_record({AT: Ends(0, 9)}, NOW + 60_000, NOW), True),
+        (seen_record({AT: Ends(0, 9)}, NOW - 60_000, NOW, knowing), False),
+    ):
+        assert SourceSeenRecord.decode(note.encode()) == note
+        state.take(note.key().encode(), note.encode())
+        assert bool(not_noted_since(state)) == late
+        assert (bool(noted_ends(state)), is_whole_note(state)) == (not late, not late)
+    again = ReturnRecord("run1", "run3", NOW)
+    state.take(again.key("orders").encode(), again.encode())
+    assert not_noted_since(state) == {"orders"}, "another turn since"
+
+
+def test_the_note_of_an_earlier_release_is_compared_by_time() -> None:
+    state = FlowState()
+    back = ReturnRecord("run1", "run2", NOW)
+    state.take(back.key("orders").encode(), back.encode())
+    for at_ms, late in ((NOW, {"orders"}), (NOW + 1, set())):
+        note = SourceSeenRecord(at_ms, {}, NOW)
+        assert b"returns" not in note.encode()
+        state.take(note.key().encode(), note.encode())
+        assert not_noted_since(state) == late
 
 
 def test_the_note_reads_back_with_the_age_of_what_was_missing() -> None:
