@@ -1,5 +1,7 @@
 """Fences outside a run: shows active and pending fences, applies pending ones at first contact, lifts them.
 
+A fence that somebody else has lifted is put up again when a person asks for it.
+
 A run that can still be aborted owns its fence. This module then changes nothing: resume or abort the run.
 """
 
@@ -10,13 +12,13 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from drkit import observe
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.choosing import canary_rights
-from drkit.failover.fencing.lift import lift_fences
+from drkit.failover.fencing.lift import lift_fences, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import Proof, prove, worth_of
 from drkit.failover.fencing.writable import WRITABLE, code_name
@@ -29,6 +31,7 @@ from drkit.flow_state.records import PendingFence, PendingLift
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
+_TAKEN_AWAY: Final = "taken away"
 _BOTH: Final = f"{ACL}, {SIZE}"
 
 
@@ -37,7 +40,8 @@ class TopicFence(NamedTuple):
 
     topic: str
     fence: str
-    """``acl``, ``max.message.bytes``, both, ``owed`` for a pending fence, or empty: drkit knows of none."""
+    """``acl``, ``max.message.bytes``, both, ``owed`` for a pending fence, ``taken away`` for one that is on
+    record and not there, or empty: drkit knows of none."""
     takes_writes: str
     """The canary's latest result: ``no``, ``yes`` with the partitions, or why it is unknown."""
     promoted: bool
@@ -92,6 +96,9 @@ def shown(service: FailoverService) -> Fences:
     kinds |= {name: _BOTH if name in sizes else ACL for name in {a.name for a in acls}}
     kinds |= dict.fromkeys(owed, _OWED)
     unanswered = "" if context.source() is not None else context.source_error
+    if not unanswered:
+        with suppress(DrkitError):  # it hides its ACLs: what the canary gets is shown
+            kinds |= dict.fromkeys(set(taken_away(context)) - owed, _TAKEN_AWAY)
     answers = {} if unanswered else _asked(context, sorted(kinds))
     rows = (
         TopicFence(t, kind, answers.get(t, unanswered or "not asked"), t in promoted)
@@ -102,12 +109,13 @@ def shown(service: FailoverService) -> Fences:
 
 
 def planned(service: FailoverService) -> list[StepEffect]:
-    """Return what :func:`apply_pending` would do now. Changes nothing.
+    """Return what :func:`apply_pending` would do now, on request of a person. Changes nothing.
 
     :raises DrkitError: as :func:`apply_pending`
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
+    gone = _gone(context)
     if (pending is not None or lift is not None) and context.source() is None:
         raise not_answering(context, BY_COMMAND)
     effects = []
@@ -117,12 +125,12 @@ def planned(service: FailoverService) -> list[StepEffect]:
                 f"lift the fences of {counted(len(lift.topics), 'topic')}", context.flow.source, lift.why
             )
         )
-    if pending is not None:
-        effects += LateFence().plan(_for(service, context, pending.topics))
+    if due := _due(pending, gone):
+        effects += LateFence().plan(_for(service, context, due))
     return effects
 
 
-def apply_pending(service: FailoverService) -> StepResult | None:
+def apply_pending(service: FailoverService, *, again: bool = False) -> StepResult | None:
     """Apply what was postponed while the old primary was silent; return None when nothing is pending.
 
     Lifts the fences of aborted failovers. Applies the pending fence, proves it and resolves open
@@ -130,25 +138,38 @@ def apply_pending(service: FailoverService) -> StepResult | None:
 
     The call is idempotent, also when two processes make it at once.
 
+    :param again: put fences up again that somebody else has lifted; only a person knows whether they may be
     :raises ClusterUnreachable: the old primary does not answer
     :raises Refused: it still takes writes; or a failover that can be aborted is under way
     :raises DrkitError: the old primary refuses a request
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    if pending is None and lift is None:
+    gone = _gone(context) if again else []
+    if pending is None and lift is None and not gone:
         return None
     if context.source() is None:
         raise not_answering(context, BY_COMMAND)
     done = StepResult()
     if lift is not None:
         done = StepResult({}, (_lifted(context, lift),))
-    if pending is not None:
-        paid = LateFence().run(_for(service, context, pending.topics))
-        observe.event("fence_paid", flow=context.flow.name, run=pending.run_id, topics=list(pending.topics),
+    if due := _due(pending, gone):
+        paid = LateFence().run(_for(service, context, due))
+        run_id = "" if pending is None else pending.run_id
+        observe.event("fence_paid", flow=context.flow.name, run=run_id, topics=list(due), taken_away=gone,
                       evidence=list(paid.notes))  # fmt: skip
-        done = StepResult(paid.evidence, (*done.notes, *paid.notes))
+        notes = [f"somebody had lifted the fence of {first_of(gone)}: it is up again"] if gone else []
+        done = StepResult(paid.evidence, (*done.notes, *notes, *paid.notes))
     return done
+
+
+def _gone(context: Context) -> list[str]:
+    """The promoted topics whose fence somebody else has lifted; none where the source is silent."""
+    return [] if context.source() is None else taken_away(context)
+
+
+def _due(pending: PendingFence | None, gone: Collection[str]) -> list[str]:
+    return sorted({*gone, *(pending.topics if pending is not None else ())})
 
 
 def _lifted(context: Context, lift: PendingLift) -> str:
@@ -237,8 +258,8 @@ def _pending_work(
             "a failover that is under way owns the fence",
             where=f"run {run.run_id}",
             evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
-            hint="drkit failover --resume fences the old primary if it answers; drkit failover --abort"
-            " lifts its fences",
+            hint=f"{run.table.command} --resume, or {run.table.command} --abort"
+            + ("" if run.table is RETURN else ", which lifts its fences"),
         )
     return context.state.get(PendingFence), context.state.get(PendingLift)
 

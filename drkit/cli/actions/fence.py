@@ -1,4 +1,4 @@
-"""``drkit fence``: how the old primary is fenced; apply a pending fence, or lift it."""
+"""``drkit fence``: how the old primary is fenced; apply a pending fence, put one up again, or lift it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pay(flow: str | None, *, dry_run: bool) -> None:
         if dry_run:
             emit([e._asdict() for e in pending_fences.planned(service)] or {"owed": "nothing"})
             return
-        done = pending_fences.apply_pending(service)
+        done = pending_fences.apply_pending(service, again=True)
     if done is None:
         emit({"paid": False, "owed": "nothing"})
         return

@@ -34,10 +34,11 @@ def show(**given: Any) -> None:
 @_flow
 @_dry
 def pay(**given: Any) -> None:
-    """Do what a failover, or its abort, could not do on a primary that did not answer then.
+    """Put up the fences that are missing on the old primary, and lift those that an abort left there.
 
     A fence is put up as in the failover: proven by a canary on every partition, open transactions resolved.
-    The fence of a failover that was rolled back is lifted.
+    The fence of a failover that was rolled back is lifted. Where the new primary owns a topic, a fence that
+    somebody else has lifted is put up again.
 
     Exit code: 0 applied, or nothing is pending; 1 the primary does not answer; 3 it still takes writes.
     """

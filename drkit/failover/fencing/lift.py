@@ -1,4 +1,4 @@
-"""Lifts fences by their record in the flow's state.
+"""Lifts fences by their record in the flow's state, and finds those that somebody else has lifted.
 
 A fence is recorded before it is applied, so the record has every fence that may exist, also that of a process
 that died while applying it.
@@ -13,8 +13,10 @@ from drkit.errors import ClusterUnreachable
 from drkit.failover.core.context import Context
 from drkit.failover.fencing.methods import ACL, SIZE, by_name, recorded_acls, recorded_sizes
 from drkit.failover.fencing.source_record import note_lifted
+from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingLift
+from drkit.status.pair.reading import fences_gone
 from drkit.topology.acls import to_json
 
 
@@ -22,6 +24,15 @@ def fenced(context: Context, topics: Collection[str]) -> list[str]:
     """Return the given source topics that have a fence on record, sorted."""
     on_record = {*recorded_sizes(context.state), *(a.name for a in recorded_acls(context.state))}
     return sorted(on_record & set(topics))
+
+
+def taken_away(context: Context) -> list[str]:
+    """Return the promoted source topics whose fence is on record and not on the source, sorted.
+
+    :raises DrkitError: the source does not tell
+    """
+    topics = promoted_of(context.state.records)
+    return sorted(fences_gone(context.source_settings, context.state.records, topics))
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:

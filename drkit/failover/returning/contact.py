@@ -30,6 +30,7 @@ from drkit.failover.old_primary.late_fence import (
 from drkit.failover.old_primary.readers import planned_eviction, refuse_readers
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
 from drkit.failover.returning.tails import of_json
+from drkit.flow_state.pending_fence import paid_with
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
@@ -234,13 +235,14 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
         raise not_answering(context, again(context), proof.places)
     if not proof.is_whole:
         late = unplanned(context).keys() & {at.topic for at in proof.taking}
-        fences = f", then: {again(context)}, which fences it again and looks at all of it" if late else ""
+        itself = f"{again(context)}, which fences it again and looks at all of it"
+        paid = f"{RETURN.command} --abort, then: " * bool(context.run_id) + paid_with(context.flow.name)
         raise Refused(
             f"the old primary cannot be a standby: {counted(len(proof.taking), 'partition', 'takes')} writes",
             where=context.flow.source,
             evidence=proof.places,
-            hint=f"find out who lifted its fence{fences}; what it took since: drkit divergence --flow"
-            f" '{context.flow.name}'",
+            hint=f"find out who lifted its fence, then: {itself if late else paid}; what it took since:"
+            f" drkit divergence --flow '{context.flow.name}'",
         )
     return len(proof.refused)
 

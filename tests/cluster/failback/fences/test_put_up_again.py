@@ -1,0 +1,69 @@
+"""Somebody lifts the fence of a switchover: `drkit fence pay` puts it up again, and the return is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover import pending_fences
+from drkit.failover.fencing.methods import SIZE
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.local.cluster import LocalCluster
+from drkit.status.pair.model import PairAlarm
+from drkit.status.paired import PairedCollector
+from tests.support.failback.pair import Pair
+from tests.support.flows.produce import fill
+
+
+@pytest.fixture
+def lifted(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterator[tuple[Pair, str]]:
+    """A pair after a switchover without a turn, whose old primary takes writes again."""
+    with closing(Pair(source, target, tmp_path / "journal")) as pair:
+        side, topic = pair.now, pair.now.name("orders")
+        side.create(side.source, topic, 2, {"retention.ms": "-1"})
+        fill(side.source, topic, 20)
+        side.replicate()
+        side.copied([topic])
+        assert pair.switch()["state"] == "done"
+        assert not alter_topic_configs(Cluster.connect(side.source), {topic: {SIZE: None}})
+        yield pair, topic
+
+
+def _alarms(pair: Pair) -> tuple[PairAlarm, ...]:
+    settings = pair.now.settings
+    with closing(PairedCollector(settings, settings.flows[0], groups=False)) as collector:
+        found = collector.look().pair
+    assert found is not None
+    return found.alarms
+
+
+def test_a_person_puts_it_up_again_and_the_old_primary_becomes_the_standby(lifted: tuple[Pair, str]) -> None:
+    pair, topic = lifted
+    side, admin = pair.now, Cluster.connect(pair.now.source)
+    assert _alarms(pair) == (PairAlarm.BOTH_OPEN,)
+    with side.desk() as desk, pytest.raises(Refused, match="cannot be a standby: 2 partitions take writes"):
+        pair.reprotect()
+    with side.desk() as desk:
+        [shown] = pending_fences.shown(desk).topics
+        assert (shown.topic, shown.fence, shown.promoted) == (topic, "taken away", True)
+        assert shown.takes_writes.startswith("yes: partitions 0")
+        assert pending_fences.apply_pending(desk) is None, "drkit watch leaves it to a person"
+        assert any(e.what == f"fence 1 topic by {SIZE}" for e in pending_fences.planned(desk))
+        assert topic_configs(admin, [topic])[topic][SIZE].value != "0"
+        done = pending_fences.apply_pending(desk, again=True)
+        assert done is not None
+        assert done.notes[0] == f"somebody had lifted the fence of {topic}: it is up again"
+        assert done.evidence["proven"]
+        [shown] = pending_fences.shown(desk).topics
+        assert (shown.fence, shown.takes_writes) == (SIZE, "no")
+        assert pending_fences.apply_pending(desk, again=True) is None
+    assert _alarms(pair) == ()
+    assert pair.reprotect()["state"] == "done"
+    found = topic_configs(admin, [topic])[topic][SIZE]
+    assert found.value != "0", "the return lifts it by its record of what was set before"
+    assert not found.is_set_on_topic
