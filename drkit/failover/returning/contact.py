@@ -31,6 +31,7 @@ from drkit.failover.old_primary.readers import planned_eviction, refuse_readers
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
 from drkit.failover.returning.tails import of_json
 from drkit.flow_state.pending_fence import paid_with
+from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
@@ -173,8 +174,11 @@ def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
 
     :param topics: those that are no longer held
     """
-    compared = context.result(StepName.COMPARE)
-    tails = {u.at.topic for u in of_json(compared.get("unsound", ())) if u.has_tail}
+    compared, gone = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
+    found = (u for u in of_json(compared.get("unsound", ())) if u.has_tail)
+    tails = {
+        u.at.topic for u in found if u.at.topic not in gone or u.at.partition not in gone[u.at.topic].emptied
+    }
     wrong = sorted(set(topics) & tails if compared else topics)
     if not wrong:
         return []

@@ -20,7 +20,7 @@ from drkit.failover.returning.contact import _runs_again
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.last_look import not_whole
 from drkit.failover.returning.tails import Unsound, to_json
-from drkit.flow_state.records import RoleRecord, SavedTailRecord, UnreplayedRecord
+from drkit.flow_state.records import IncompleteRecord, RoleRecord, SavedTailRecord, UnreplayedRecord
 from drkit.model import TopicPartition
 
 ID, OTHER = UUID(int=1), UUID(int=2)
@@ -142,6 +142,7 @@ def context_of(tail: PartitionDivergence, *exports: Saved, **request: Any) -> An
         RoleRecord: {"t": SimpleNamespace(term=3, planned=False)},
         SavedTailRecord: {s.name: s.record for s in exports},
         UnreplayedRecord: {},
+        IncompleteRecord: {},
     }
     compared = {"unsound": to_json([Unsound(tail, "diverged")]), "ids": {"t": str(ID)}}
     return SimpleNamespace(
@@ -196,6 +197,11 @@ def test_an_abort_says_whose_retention_runs_again() -> None:
     [note] = _runs_again(context, ["t", "u"])
     assert "may remove what only it has of t: drkit reprotect --flow 'p->s'" in note
     assert _runs_again(context, ["u"]) == []
+    records = {IncompleteRecord: {"t": IncompleteRecord("r1", 1, {7: 5})}}
+    context.state.all = records.__getitem__
+    assert _runs_again(context, ["t"]) == [note], "another partition was emptied"
+    records[IncompleteRecord] = {"t": IncompleteRecord("r1", 1, {TAIL.partition: 5})}
+    assert _runs_again(context, ["t"]) == [], "what only it had is in the export alone"
     context.result = lambda _step: {}
     assert _runs_again(context, ["u"]), "nobody has compared it"
 
