@@ -32,8 +32,8 @@ from tests.bench.waiting import until
 TOPICS: Final = 20
 PARTITIONS: Final = 12
 METHODS: Final = ("delta", "rebuild", "trim", "keep")
-RECORDS: Final = 3000
-"""Of each partition before the primary dies: three times as many as the return compares."""
+RECORDS: Final = 12_000
+"""Of each partition before the primary dies: twelve times as many as the return compares."""
 DELTA: Final = RECORDS // 20
 """Written to each partition of the new primary."""
 TAIL: Final = 5

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_soak
 from tests.support.failback.pair import CUT, Pair, Side
+from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill, fill_transactions
@@ -80,3 +82,35 @@ def _has_begun(side: Side, topic: str) -> bool:
     with StateTopic(side.target, side.source.alias) as state:
         state.load()
         return topic in state.all(ReturnRecord)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("times", [1, in_soak(4)])
+def test_clients_go_home_beside_it(
+    pair: Pair, replicator: subprocess.Popen[bytes], tmp_path: Path, times: int
+) -> None:
+    """`drkit failback` and the replicator both begin the turn: the later one found no run to resume."""
+    side, back = pair.now, pair.other
+    topic = side.name("orders")
+    side.create(side.source, topic, 3, {"retention.ms": "-1"})
+    fill(side.source, topic, 60)
+
+    def said() -> str:
+        return (tmp_path / "log").read_text()[-3000:]
+
+    for number in range(1, times + 1):
+        eventually(lambda: _is_copied(side, topic), 90, said)
+        with side.desk() as desk:
+            assert desk.begin([], RunRequest(planned=True, clients_cut=CUT))["state"] == "done"
+        fill(side.target, topic, 30, first=1000 * number)
+        eventually(lambda: _has_begun(back, topic) and _is_copied(back, topic), 90, said)
+        assert replicator.poll() is None, said()
+        flow = ("--flow", side.settings.flows[0].name)
+        home = drkit(tmp_path / "drkit.toml", "failback", *flow, "--yes", "--clients-cut", CUT)
+        assert (home.code, home.data["home"]) == (0, True), (home.err, said())
+        assert {s["report"]["state"] for s in home.data["stages"]} == {"done"}
+        fill(side.source, topic, 20, first=1000 * number + 500)
+    eventually(lambda: _is_copied(side, topic), 90, said)
+    theirs, ours = (side.records(c, topic) for c in (side.source, side.target))
+    assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
+    assert sum(map(len, ours.values())) == 60 + 50 * times
