@@ -48,7 +48,7 @@ def show_proposal(proposal: Proposal) -> None:
     lines = [
         f"flow      {proposal.flow}",
         f"topics    {first_of(scope.topics, _SHOWN)}",
-        f"groups    {first_of(scope.groups, _SHOWN)}",
+        f"groups    {first_of(scope.groups, _SHOWN) or 'none'}",
     ]
     lines += [f"          {note}" for note in (*chosen.notes(), *seen.outside.notes())]
     lines += [f"{'clients' if not n else '':<10}{way.in_words()}" for n, way in enumerate(seen.reach)]
