@@ -14,7 +14,7 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import PartitionDivergence
 from drkit.failover.old_primary.gone import Gone, Saved, gone
 from drkit.flow_state.records import RoleRecord, SavedTailRecord, UnreplayedRecord
-from drkit.flow_state.unreplayed import UnreplayedEnd, unreplayed
+from drkit.flow_state.unreplayed import Unreplayed, UnreplayedEnd, unreplayed
 
 _APPENDED = frozenset({UnreplayedEnd.REPLAYED.value, UnreplayedEnd.QUARANTINED.value})
 
@@ -97,6 +97,20 @@ def is_given_up(request: RunRequest, topic: str) -> bool:
     """Whether a person has given up by name what is gone of a topic and in no export."""
     named = request.dispositions.get(topic) == Disposition.DISCARD
     return named or topic in request.give_up_history
+
+
+def given_up_of(context: Context, topic: str) -> list[Unreplayed]:
+    """What an earlier return or ``drkit replay --give-up`` has given up of a topic, export by export.
+
+    Exports of an earlier failover are left out: that topic came home since.
+    """
+    role, ended = context.state.all(RoleRecord)[topic], context.state.all(UnreplayedRecord)
+    mine = [s for s in _saved(context) if (s.topic, s.record.term) == (topic, role.term) and s.name in ended]
+    found = [Unreplayed(topic, s.run, ended[s.name]) for s in mine]
+    return [
+        each for each in found
+        if each.record.ended == UnreplayedEnd.GIVEN_UP and each.record.run_id != context.run_id
+    ]  # fmt: skip
 
 
 def note_decided(

@@ -26,7 +26,7 @@ from drkit.failover.old_primary.lost_tail import (
 )
 from drkit.failover.returning.exporting import EXPORT
 from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_methods
-from drkit.failover.returning.replays import is_left, left_notes, refuse_recreated, refuse_replays
+from drkit.failover.returning.replays import is_left, left_notes, refuse_dispositions, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import Methods, refuse_removed
 from drkit.failover.returning.tails import Unsound, method_of, of_json
@@ -184,9 +184,9 @@ def _allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[
     _refuse_unknown(context)
     methods = methods_of(context, found)
     refuse_methods(context, found, methods)
-    refuse_recreated(context, found)
     refuse_removed(context, context.scope.topics)
     lost = gone_of(context, (u.tail for u in found))
+    refuse_dispositions(context, found, lost)
     refuse_keep_of_gone(context, lost, methods)
     return methods, lost
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from shlex import quote
 from typing import Any, Final
 
-from drkit.counted import first_of
+from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.core.again import again
 from drkit.failover.core.choices import Disposition, Method, choice_for
@@ -16,16 +16,16 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.emptied import effect_of
 from drkit.failover.old_primary.gone import Gone, Saved
-from drkit.failover.old_primary.lost_tail import decided_earlier
+from drkit.failover.old_primary.lost_tail import decided_earlier, given_up_of
 from drkit.failover.returning.exporting import EXPORT, tails_of
 from drkit.failover.returning.keep_gates import refuse_copied_back
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
-from drkit.flow_state.unreplayed import UnreplayedEnd
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
+from drkit.status.pair.text import utc
 
 OPTION: Final = {Disposition.REPLAY: "", Disposition.QUARANTINE: " --to-quarantine"}
 """Of ``drkit replay``, for what appends records."""
@@ -80,7 +80,17 @@ def planned_replay(
         yield replayer, plan
 
 
-def refuse_recreated(context: Context, found: Iterable[Unsound]) -> None:
+def refuse_dispositions(context: Context, found: Sequence[Unsound], lost: Mapping[str, Gone]) -> None:
+    """Refuse to append what cannot be appended, or was given up.
+
+    :param lost: what the old primary has no more, by topic
+    :raises Refused: such records are to be appended
+    """
+    _refuse_recreated(context, found)
+    _refuse_given_up(context, found, lost)
+
+
+def _refuse_recreated(context: Context, found: Iterable[Unsound]) -> None:
     """Refuse to replay records of a topic that the old primary has under the name of one that was copied.
 
     They may be anybody's, and no copy of theirs is there to be compared with: a replay refuses their export.
@@ -100,6 +110,36 @@ def refuse_recreated(context: Context, found: Iterable[Unsound]) -> None:
             evidence=first_of(wrong),
             hint=f"keep them apart: {again(context, f'--disposition {wrong[0]}=quarantine')}",
         )
+
+
+def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[str, Gone]) -> None:
+    """Refuse to append records of a topic all of which were given up: the choice would do nothing.
+
+    A choice for every topic is for those that have other records.
+
+    :raises Refused: they are to be appended
+    """
+    asked = {t: said for t, said in context.request.dispositions.items() if said in OPTION}
+    others = {u.at.topic for u in found if u.has_tail} | {t for t, g in lost.items() if g.exported}
+    for topic in sorted((asked.keys() & context.scope.topics.keys()) - others):
+        if not (ended := given_up_of(context, topic)):
+            continue
+        option = OPTION[Disposition(asked[topic])]
+        commands = "; ".join(_command(each.record.manifest, [topic], option) for each in ended)
+        raise Refused(
+            "the records of a topic were given up, and a return does not append them",
+            where=context.flow.source,
+            evidence=first_of(f"{topic}: {_given_up(each.record)}" for each in ended),
+            hint=f"leave out --disposition {quote(topic)}: {again(context)}; to append the records all the"
+            f" same, from their export: {commands}",
+        )
+
+
+def _given_up(record: UnreplayedRecord) -> str:
+    """Who has given up records, when, and why."""
+    when = "" if record.ended_ms is None else f" at {utc(record.ended_ms)}"
+    by, why = record.by or "an unknown person", record.reason or "no reason is on record"
+    return f"{counted(record.records, 'record')} of {record.manifest} given up by {by}{when}: {why}"
 
 
 def refuse_replays(
@@ -137,22 +177,20 @@ def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
 
     Of those that were given up it says so: a disposition of this return does not bring them back.
     """
-    notes, ended = [], context.state.all(UnreplayedRecord)
-    given_up = {
-        (name.rpartition("/")[0], record.manifest): record.reason
-        for name, record in ended.items()
-        if record.ended == UnreplayedEnd.GIVEN_UP
-    }
+    notes: list[str] = []
+    own = context.result(StepName.EXPORT).get("manifest")
     for topic in sorted(topics):
+        ended = given_up_of(context, topic)
+        notes += [
+            f"given up ({each.record.reason}), no disposition of this return appends it:"
+            f" {to_replay(each.record.manifest, [topic])}"
+            for each in ended
+        ]
         known = context.state.get(TailRecord, topic)
         if known is None or not is_left(context, topic, known):
             continue
-        manifest = str(known.manifest)
-        command = to_replay(manifest, [topic])
-        if (topic, manifest) in given_up:
-            why = given_up[topic, manifest]
-            command = f"given up ({why}), no disposition of this return appends it: {command}"
-        notes.append(command)
+        if known.manifest not in {own, *(each.record.manifest for each in ended)}:
+            notes.append(to_replay(str(known.manifest), [topic]))
     return notes
 
 
@@ -202,8 +240,13 @@ def to_replay(manifest: str, topics: Collection[str], option: str = "") -> str:
 
     :param option: of the command
     """
-    some = "".join(f" --topic {quote(t)}" for t in sorted(topics))
     return (
         f"what only the old primary had of {first_of(sorted(topics))} is in the export alone, not replayed:"
-        f" drkit replay --from {quote(manifest)}{some}{option}"
+        f" {_command(manifest, topics, option)}"
     )
+
+
+def _command(manifest: str, topics: Collection[str], option: str) -> str:
+    """What appends the records of some topics from an export."""
+    some = "".join(f" --topic {quote(t)}" for t in sorted(topics))
+    return f"drkit replay --from {quote(manifest)}{some}{option}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from drkit.errors import Refused
 from drkit.failover.core.machine import StepName
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.returning.deciding import Undecided
@@ -68,6 +69,8 @@ def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary,
     assert f"not replayed: drkit replay --from {saved['manifest']} --topic {emptied}" in report["next"][0]
     _says_who_deleted(home, emptied)
     _is_given_up(home, tmp_path, emptied, saved["manifest"])
+    _is_not_replayed_by_a_return(home, tmp_path, emptied, saved["manifest"])
+    home.cases[emptied] = Case(tail=6, settings=KEPT_A_DAY)
     broken_off(home, tmp_path / "again", emptied, RELEASE)
     with home.side.desk() as desk:
         done = desk.resume(home.request(tmp_path / "again", [emptied]))
@@ -135,6 +138,24 @@ def _is_given_up(home: DeadPrimary, folder: Path, topic: str, manifest: str) -> 
         [record] = state.all(UnreplayedRecord).values()
     assert (record.ended, record.reason, record.disposition) == ("given up", "ticket 4711", "replay")
     assert record.records == sum(map(len, home.tails[topic].values()))
+
+
+def _is_not_replayed_by_a_return(home: DeadPrimary, folder: Path, topic: str, manifest: str) -> None:
+    """A disposition of records that were given up is refused before the return begins."""
+    for said in ("replay", "quarantine"):
+        request = home.request(folder, [topic])._replace(dispositions={topic: said})
+        with home.side.desk() as desk, pytest.raises(Refused, match="were given up") as caught:
+            desk.begin_return(request, topics=[topic])
+        number = sum(map(len, home.tails[topic].values()))
+        assert f"{topic}: {number} records of" in caught.value.evidence
+        assert caught.value.evidence.endswith(": ticket 4711")
+        with home.side.desk() as desk:
+            assert desk.under_way is None
+    assert f"drkit replay --from {manifest} --topic {topic} --to-quarantine" in caught.value.hint
+    file = written(home.side, folder)
+    flow = home.side.settings.flows[0].name
+    possible = drkit(file, "replay", "--from", manifest, "--topic", topic, "--flow", flow, "--dry-run")
+    assert possible.code == 0, possible
 
 
 def _aborted(home: DeadPrimary) -> dict[str, Any]:
