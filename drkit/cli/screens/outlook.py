@@ -6,13 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from drkit.cli.render import emit
+from drkit.cli.screens.said import NOTHING_SAID, begin_words, decision_words
 from drkit.cli.session import session, to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text
 from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.machine import RETURN
+from drkit.failover.core.request import RunRequest
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
-from drkit.failover.returning.outlook import Outlook, TopicOutlook
+from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
+from drkit.next_command import typed
 from drkit.status.pair.model import DeltaBound
 from drkit.status.pair.text import utc
 
@@ -22,19 +25,24 @@ _MINUTE: Final = 60
 _HOUR: Final = 3600
 
 
-def show_outlook(outlook: Outlook, flow: FlowSettings) -> None:
+def show_outlook(
+    outlook: Outlook, flow: FlowSettings, request: RunRequest = NOTHING_SAID, topics: Sequence[str] = ()
+) -> None:
     """Print the plan of a return.
 
     :param flow: the flow that was failed over
+    :param request: what was said of the return
+    :param topics: those that were named
     """
-    found, rate = outlook
-    next_ = [to_type(line) for line in next_of(found, flow)]
+    found = outlook.topics
+    next_ = [to_type(line) for line in next_of(outlook, flow, request, topics)]
+    asked = [to_type(line) for line in asked_of(outlook)]
     if session().as_json:
-        topics = [t.to_json() for t in found]
-        emit({"flow": flow.name, "topics": topics, "rate": rate.to_json(), "next": next_})
+        body = {"flow": flow.name, "topics": [t.to_json() for t in found], "rate": outlook.rate.to_json()}
+        emit(body | {"asked": asked, "next": next_})
         return
     emit([row_of(t) for t in found])
-    notes = (*notes_of(found, flow), *whole_until(found), rate_note(rate))
+    notes = (*map(to_type, notes_of(found, flow)), *asked, *whole_until(found), rate_note(outlook.rate))
     for line in (*notes, *(f"{n}. {line}" for n, line in enumerate(next_, start=1))):
         emit(line)
 
@@ -59,6 +67,7 @@ def notes_of(found: Iterable[TopicOutlook], flow: FlowSettings) -> Iterator[str]
     for t in found:
         if t.removed:
             yield f"{t.topic}: retention on {flow.source} has removed up to {t.removed:,} more already"
+        yield from (f"{t.topic}: {line}" for line in (t.gone, *t.left) if line)
         if t.emptied and t.gives_up:
             some = counted(t.emptied, "partition", "is")
             yield f"{t.topic}: {some} emptied; {flow.source} gives up {t.gives_up}"
@@ -72,6 +81,16 @@ def notes_of(found: Iterable[TopicOutlook], flow: FlowSettings) -> Iterator[str]
             yield f"{t.topic}: keep holds the way home until these have read what is appended: {groups}"
     if why := next((t.unknown for t in found if t.unknown), ""):
         yield f"unknown until contact: {why}"
+
+
+def asked_of(outlook: Outlook) -> Iterator[str]:
+    """With what the return would be refused as it was asked for."""
+    missing = outlook.missing
+    if missing.clients_cut:
+        yield f"how clients are kept off is to be said: {missing.clients_cut}"
+    if missing.undecided:
+        yield f"to be decided: {missing.undecided}"
+    yield from (f"would not begin: {why}" for why in outlook.refused)
 
 
 def whole_until(found: Iterable[TopicOutlook]) -> Iterator[str]:
@@ -94,26 +113,44 @@ def rate_note(rate: CopyRate) -> str:
     return f"seconds by {speed}, which {rate.measured_by} has copied{when}, in its fastest epoch"
 
 
-def next_of(found: Sequence[TopicOutlook], flow: FlowSettings) -> list[str]:
-    """What to type: one way through; the choices are named."""
+def next_of(
+    outlook: Outlook, flow: FlowSettings, request: RunRequest = NOTHING_SAID, topics: Sequence[str] = ()
+) -> list[str]:
+    """What to type: one way through, with what was said; the choices that are missing are named.
+
+    :param request: what was said of the return
+    :param topics: those that were named
+    """
     command = f"{RETURN.command} --flow '{flow.name}'"
-    keep = [f"to keep the delta whole until {flow.source} has it: {command} --hold"] * any(
-        t.bound is not None and t.bound.until_ms is not None for t in found
-    )
+    found, missing = outlook.topics, outlook.missing
+    of_topics = [typed("--topic", topic) for topic in topics]
+    keep = [
+        f"to keep the delta whole until {flow.source} has it: {' '.join((command, *of_topics, '--hold'))}"
+    ] * any(t.bound is not None and t.bound.until_ms is not None for t in found)
+    before, decided = begin_words(request), decision_words(request)
     if any(t.unknown for t in found):
-        return [f"when {flow.source} answers, and can be read: {command} --plan", *keep]
-    tails = [t.topic for t in found if t.only_old]
-    words = [f"--disposition {t}={'|'.join(Disposition)}" for t in tails[:_SHOWN]]
-    if len(tails) > _SHOWN:
-        words = [f"--disposition '*={'|'.join(Disposition)}'"]
-    words += ["--export-to PLACE"] if tails else []
-    words += ['--reason "WHY"'] if any(t.emptied for t in found) else []
-    lines = [" ".join((command, *words))]
-    if tails:
-        lines.append(
-            f"to keep and export them now, and decide later: {command} --export-to PLACE --until-export"
-        )
+        line = " ".join((command, *of_topics, *before, *decided, "--plan"))
+        return [f"when {flow.source} answers, and can be read: {line}", *keep]
+    if missing.clients_cut:
+        before.append('--clients-cut "HOW"')
+    if missing.export_to:
+        before.append("--export-to PLACE")
+    begin = " ".join((command, *of_topics, *before))
+    lines = [" ".join((begin, *decided, *_missing_words(missing)))]
+    if missing.dispositions and any(t.only_old for t in found):
+        lines.append(f"to keep and export them now, and decide later: {begin} --until-export")
     return [*lines, *keep]
+
+
+def _missing_words(missing: Missing) -> Iterator[str]:
+    """The choices that are missing, with what can be chosen."""
+    if len(missing.dispositions) > _SHOWN:
+        yield f"--disposition '*={'|'.join(Disposition)}'"
+    else:
+        yield from (f"--disposition {t}={'|'.join(Disposition)}" for t in missing.dispositions)
+    yield from (typed("--give-up-history", t) for t in missing.histories)
+    if missing.reason:
+        yield '--reason "WHY"'
 
 
 def _sent(offsets: int, cost: MethodCost | None) -> str:
@@ -141,7 +178,10 @@ def _until(bound: DeltaBound | None) -> str:
 
 
 def _records(t: TopicOutlook) -> str:
-    return _UNKNOWN if t.only_old is None else f"{t.only_old:,} ({t.only_old_bytes or 0:,} B)"
+    if t.only_old is None:
+        return _UNKNOWN
+    exported = f", {t.exported:,} in an export alone" if t.exported else ""
+    return f"{t.only_old:,} ({t.only_old_bytes or 0:,} B){exported}"
 
 
 def _kinds(found: Any, partitions: int) -> str:

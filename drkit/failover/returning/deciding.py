@@ -74,7 +74,7 @@ class DecideStep:
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`: what is not decided yet is named, not refused."""
         found = unsound_of(context)
-        methods, lost = _allowed(context, found)
+        methods, lost = allowed(context, found)
         open_ = undecided(context, found, methods)
         context.journal.found[self.name] = {"topics": _chosen(context, found, methods, lost)}
         lines = [
@@ -96,7 +96,7 @@ class DecideStep:
         """
         context.state.load()
         found = unsound_of(context)
-        methods, lost = _allowed(context, found)
+        methods, lost = allowed(context, found)
         if (error := undecided(context, found, methods)) is not None:
             raise error
         chosen = _chosen(context, found, methods, lost)
@@ -179,8 +179,8 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
     return methods
 
 
-def _allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[str, Gone]]:
-    """The method of each partition, and what the old primary has lost by topic; unsound ones are refused."""
+def allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[str, Gone]]:
+    """The method of each partition, and what the old primary has lost by topic; refuses unsound choices."""
     _refuse_unknown(context)
     methods = methods_of(context, found)
     refuse_methods(context, found, methods)

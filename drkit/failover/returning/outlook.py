@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Refused
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
 from drkit.failover.new_primary.costs import (
@@ -19,10 +20,13 @@ from drkit.failover.new_primary.costs import (
     costs_of,
     rate_of,
 )
-from drkit.failover.returning.compare import compared, cuts_of, unsound
-from drkit.failover.returning.contact import ends_now
-from drkit.failover.returning.deciding import methods_of
+from drkit.failover.old_primary.gone import Gone
+from drkit.failover.old_primary.lost_tail import gone_of, is_given_up
+from drkit.failover.returning.compare import CompareStep, cuts_of
+from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
+from drkit.failover.returning.deciding import allowed, methods_of, undecided, unsound_of
 from drkit.failover.returning.gates import early_groups, late_groups
+from drkit.failover.returning.replays import left_notes
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.kafka.raw import RawError
@@ -53,6 +57,12 @@ class TopicOutlook:
     only_old_bytes: int | None = None
     removed: int | None = None
     """Offsets of such records that its retention has removed."""
+    exported: int = 0
+    """Such records that it has no more and an earlier export has: nothing is decided about them."""
+    gone: str = ""
+    """What it has no more, and where that is; empty: nothing."""
+    left: tuple[str, ...] = ()
+    """What earlier returns have left in exports, and what was given up of it."""
     methods: Mapping[str, int] = field(default_factory=dict)
     """Method → partitions, as chosen or by default."""
     copies: int | None = None
@@ -85,12 +95,31 @@ class TopicOutlook:
         return found
 
 
+class Missing(NamedTuple):
+    """What a person has to say, besides what was said, before the return is taken."""
+
+    dispositions: tuple[str, ...] = ()
+    """Topics whose records need one."""
+    histories: tuple[str, ...] = ()
+    """Topics of which records are gone, and in no export: they are given up by name."""
+    export_to: bool = False
+    """There are records to export, and no place for them."""
+    reason: bool = False
+    clients_cut: str = ""
+    """Why it has to be said how clients are kept off the old primary; empty: it need not."""
+    undecided: str = ""
+    """The evidence with which the return would be refused; empty: nothing is undecided."""
+
+
 class Outlook(NamedTuple):
     """What a return would do."""
 
     topics: list[TopicOutlook]
     rate: CopyRate
     """By which seconds are computed."""
+    missing: Missing = Missing()
+    refused: tuple[str, ...] = ()
+    """Why the return would not begin as it was asked for."""
 
 
 def outlook(context: Context) -> Outlook:
@@ -103,16 +132,57 @@ def outlook(context: Context) -> Outlook:
     ends: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
     sizes, bounds, rate = _sizes(context, ends), _bounds(context), rate_of(context)
     wrong, why = _looked_at(context)
+    lost = gone_of(context, (u.tail for u in wrong)) if wrong is not None else {}
     found = []
     for name in sorted(context.scope.topics):
-        topic = _of(context, name, ends, wrong, why)
+        topic = _of(context, name, ends, wrong, why, lost.get(name))
         mine = {at.partition: size for at, size in sizes.items() if at.topic == name}
         topic = replace(topic, costs=costs_of(mine.values(), rate), bound=bounds.get(name))
         if wrong is not None:
             methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
             topic = replace(topic, chosen=chosen_cost(mine, methods, rate))
         found.append(topic)
-    return Outlook(found, rate)
+    if wrong is None:
+        return Outlook(found, rate)
+    return Outlook(found, rate, *_asked(context, wrong, lost))
+
+
+def _asked(
+    context: Context, wrong: Sequence[Unsound], lost: Mapping[str, Gone]
+) -> tuple[Missing, tuple[str, ...]]:
+    """What is missing of what the return needs, and why it would be refused besides."""
+    refused: list[str] = []
+    by_size: list[str] = []
+    cut = ""
+    with _noted(context, refused):
+        by_size = fenced_by_size(context)
+    try:
+        clients_cut(context, by_size)
+    except Refused as error:
+        cut = f"{error.what}: {error.evidence}"
+    with _noted(context, refused):
+        allowed(context, wrong)
+    said, open_ = context.request, undecided(context, wrong, methods_of(context, wrong))
+    missing = Missing(
+        tuple(sorted(open_.topics)) if open_ is not None else (),
+        tuple(t for t, g in sorted(lost.items()) if g.lost and not is_given_up(said, t)),
+        export_to=any(u.has_tail for u in wrong) and not said.export_to,
+        reason=open_ is not None and open_.needs_reason,
+        clients_cut=cut,
+        undecided=open_.evidence if open_ is not None else "",
+    )
+    return missing, tuple(refused)
+
+
+@contextmanager
+def _noted(context: Context, refused: list[str]) -> Iterator[None]:
+    """Add the error that a look raises to a list: the plan shows what it can."""
+    try:
+        yield
+    except RawError as error:
+        refused.append(f"{context.flow.source} stopped answering: {error!r}")
+    except DrkitError as error:
+        refused.append("; ".join(filter(None, (f"{error.what}: {error.evidence}", error.hint))))
 
 
 def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicPartition, PartitionSize]:
@@ -147,7 +217,8 @@ def _looked_at(context: Context) -> tuple[list[Unsound] | None, str]:
     if context.source() is None:
         return None, f"{context.flow.source} does not answer: {context.source_error}"
     try:
-        return unsound(context, compared(context, undecided=True)), ""
+        CompareStep().plan(context)
+        return unsound_of(context), ""
     except RawError as error:
         return None, f"{context.flow.source} stopped answering: {error!r}"
     except DrkitError as error:
@@ -155,8 +226,9 @@ def _looked_at(context: Context) -> tuple[list[Unsound] | None, str]:
 
 
 def _of(
-    context: Context, name: str, ends: Mapping[TopicPartition, Ends], wrong: list[Unsound] | None, why: str
-) -> TopicOutlook:
+    context: Context, name: str, ends: Mapping[TopicPartition, Ends], wrong: list[Unsound] | None, why: str,
+    lost: Gone | None,
+) -> TopicOutlook:  # fmt: skip
     role, cuts = context.state.all(RoleRecord)[name], cuts_of(context)
     target = context.scope.topics[name]
     mine = {at.partition: e for at, e in ends.items() if at.topic == target}
@@ -180,22 +252,25 @@ def _of(
         only_old=sum(u.tail.records for u in tails),
         only_old_bytes=sum(u.tail.bytes for u in tails),
         removed=sum(u.tail.removed for u in tails),
+        exported=lost.records if lost is not None else 0,
+        gone=lost.in_words if lost is not None else "",
+        left=tuple(left_notes(context, [name])) if lost is None or not lost.exported else (),
         methods=dict(by_method),
         copies=copies,
         emptied=sum(m.empties for m in methods.values()),
-        gives_up=_given_up([u for u in tails if u.at not in kept], trimmed),
+        gives_up=_given_up([u for u in tails if u.at not in kept], lost, trimmed),
         early_groups=tuple(early_groups(context, trimmed)) if trimmed else (),
         appended=sum(u.tail.records for u in tails if u.at in kept),
         late_groups=tuple(late_groups(context, kept)) if kept else (),
     )
 
 
-def _given_up(tails: Collection[Unsound], trimmed: Iterable[TopicPartition]) -> str:
+def _given_up(tails: Iterable[Unsound], lost: Gone | None, trimmed: Iterable[TopicPartition]) -> str:
     said = []
     if sum(u.tail.records for u in tails):
         said.append("the records that only it has, unless they are replayed; they are exported first")
-    if removed := sum(u.tail.removed for u in tails):
-        said.append(f"up to {removed} more that its retention has removed, unless an export has them")
+    if lost is not None and lost.lost:
+        said.append(f"up to {lost.offsets_lost} more that it has no more, and that no export has")
     if any(True for _ in trimmed):
         said.append("what is older than the failover, in trimmed partitions")
     return "; ".join(said)

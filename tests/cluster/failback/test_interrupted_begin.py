@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+import shlex
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.broken_off import RELEASE, SEED, broken_off
 from tests.support.failback.crossed import contents
+from tests.support.failback.pair import CUT
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import written
@@ -44,6 +46,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 
 
 @pytest.mark.wide
+@pytest.mark.timeout(900)
 def test_what_began_has_its_settings_and_what_is_left_is_said(home: DeadPrimary, tmp_path: Path) -> None:
     resumed, aborted, asked, emptied, thrown, appended = home.topics
     broken_off(home, tmp_path, resumed, RELEASE)
@@ -95,6 +98,7 @@ def _is_decided_again(home: DeadPrimary, folder: Path, topic: str) -> None:
     assert f"the export stays: {saved}; the next return decides" in " ".join(_aborted(home)["next"])
     broken_off(home, folder / "twice", topic, SEED)  # it decides about the export of the first one
     _aborted(home)
+    _is_planned(home, folder, topic)
     request = home.request(folder / "again", [topic])
     with home.side.desk() as desk:
         with pytest.raises(Undecided) as caught:
@@ -110,6 +114,23 @@ def _is_decided_again(home: DeadPrimary, folder: Path, topic: str) -> None:
     assert {p: contents(r) for p, r in apart.items() if r} == {
         p: contents(records) for p, records in home.tails[topic].items()
     }
+
+
+def _is_planned(home: DeadPrimary, folder: Path, topic: str) -> None:
+    """The plan counts what an export alone has; its command has what was said, and names what is missing."""
+    file, flow = written(home.side, folder), home.side.settings.flows[0].name
+    number = sum(map(len, home.tails[topic].values()))
+    plan = drkit(file, "reprotect", "--flow", flow, "--plan", "--topic", topic).data
+    assert (
+        f'--topic {topic} --clients-cut "HOW" --disposition {topic}=discard|replay|quarantine --reason "WHY"'
+        in plan["next"][0]
+    )
+    assert [(t["only_old"], t["exported"]) for t in plan["topics"]] == [(0, number)]
+    assert any("in an export alone" in line for line in plan["asked"]), plan["asked"]
+    said = ("--topic", topic, "--clients-cut", CUT, "--disposition", f"{topic}=quarantine", "--reason", "why")
+    plan = drkit(file, "reprotect", "--flow", flow, "--plan", *said).data
+    assert shlex.split(plan["next"][0])[-len(said) :] == list(said)
+    assert plan["asked"] == []
 
 
 def _says_who_deleted(home: DeadPrimary, topic: str) -> None:
@@ -156,6 +177,9 @@ def _is_not_replayed_by_a_return(home: DeadPrimary, folder: Path, topic: str, ma
     flow = home.side.settings.flows[0].name
     possible = drkit(file, "replay", "--from", manifest, "--topic", topic, "--flow", flow, "--dry-run")
     assert possible.code == 0, possible
+    choice = ("--clients-cut", CUT, "--disposition", f"{topic}=replay")
+    plan = drkit(file, "reprotect", "--flow", flow, "--plan", "--topic", topic, *choice).data
+    assert any("would not begin: the records of a topic were given up" in a for a in plan["asked"]), plan
 
 
 def _aborted(home: DeadPrimary) -> dict[str, Any]:

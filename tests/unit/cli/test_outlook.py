@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
 
-from drkit.cli.screens.outlook import notes_of, row_of
+from drkit.cli.screens.outlook import asked_of, next_of, notes_of, row_of
 from drkit.config import FlowSettings
-from drkit.failover.returning.outlook import TopicOutlook
+from drkit.failover.core.request import RunRequest
+from drkit.failover.new_primary.costs import CopyRate
+from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
 
 FLOW = FlowSettings(source="primary", target="standby", topics=[".*"])
 
@@ -39,3 +42,67 @@ def test_what_a_method_asks_of_groups_is_named(more: dict[str, Any], said: list[
 def test_a_kept_tail_is_no_volume_to_copy_back() -> None:
     row = row_of(outlook(methods={"keep": 2}, copies=30, appended=4))
     assert (row["method"], row["copies"], row["delta"]) == ("keep", "30", "30")
+
+
+MISSING = Missing(
+    dispositions=("t",), histories=("old t",), export_to=True, reason=True, clients_cut="no ACL: it is so",
+    undecided="t: what becomes of 4 records",
+)  # fmt: skip
+SAID = RunRequest(
+    clients_cut="the listener is closed", dispositions={"t": "replay", "*": "discard"}, methods={"t": "trim"},
+    reason="ticket 4711", export_to="/to here", export_format="jsonl", same="content", copy_limit=7,
+    give_up_history=("t",), new_primary="abc", evict_readers=True,
+)  # fmt: skip
+COMMAND = "drkit reprotect --flow 'primary->standby'"
+
+
+def plan(missing: Missing = MISSING, refused: tuple[str, ...] = (), **more: Any) -> Outlook:
+    return Outlook([outlook(**more)], CopyRate(1 << 20), missing, refused)
+
+
+def test_the_command_names_what_is_missing() -> None:
+    [line, later] = next_of(plan(), FLOW)
+    assert line == (
+        f'{COMMAND} --clients-cut "HOW" --export-to PLACE --disposition t=discard|replay|quarantine'
+        " --give-up-history 'old t' --reason \"WHY\""
+    )
+    assert later == (
+        "to keep and export them now, and decide later:"
+        f' {COMMAND} --clients-cut "HOW" --export-to PLACE --until-export'
+    )
+
+
+def test_records_that_an_export_alone_has_need_a_disposition_and_no_place() -> None:
+    found = plan(Missing(dispositions=("t",), undecided="x"), exported=24)
+    found.topics[0] = TopicOutlook(
+        "t", 0, planned=False, partitions=2, delta=30, whole=100, only_old=0, exported=24
+    )
+    assert row_of(found.topics[0])["only on the old"] == "0 (0 B), 24 in an export alone"
+    assert next_of(found, FLOW) == [f"{COMMAND} --disposition t=discard|replay|quarantine"]
+
+
+def test_the_command_says_again_what_was_said() -> None:
+    [line] = next_of(plan(Missing()), FLOW, SAID, ["t", "two words"])
+    assert shlex.split(line)[4:] == [
+        "--topic", "t", "--topic", "two words", "--clients-cut", "the listener is closed",
+        "--new-primary", "abc", "--export-to", "/to here", "--format", "jsonl", "--evict-readers",
+        "--disposition", "t=replay", "--disposition", "*=discard", "--method", "t=trim",
+        "--give-up-history", "t", "--same", "content", "--copy-limit", "7", "--reason", "ticket 4711",
+    ]  # fmt: skip
+    [away] = next_of(plan(Missing(), unknown="no answer"), FLOW, SAID, ["t"])
+    assert shlex.split(away)[-1] == "--plan"
+    assert "--clients-cut 'the listener is closed'" in away
+
+
+def test_the_plan_says_why_the_return_would_not_begin() -> None:
+    assert list(asked_of(plan(refused=("the method trim: g at 3; take another",)))) == [
+        "how clients are kept off is to be said: no ACL: it is so",
+        "to be decided: t: what becomes of 4 records",
+        "would not begin: the method trim: g at 3; take another",
+    ]
+    assert list(asked_of(plan(Missing()))) == []
+
+
+def test_what_is_gone_and_what_was_left_is_named() -> None:
+    more = {"gone": "24 records are in an export alone (/m.json)", "left": ("given up (why), …",)}
+    assert list(notes_of([outlook(**more)], FLOW)) == [f"t: {more['gone']}", f"t: {more['left'][0]}"]

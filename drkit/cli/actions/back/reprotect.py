@@ -72,7 +72,7 @@ def reprotect(**given: Unpack[_Given]) -> None:
         elif given["forget"]:
             forget_topics(service, given["forget"], dry_run=given["dry_run"], yes=given["yes"])
         elif given["plan"]:
-            show_outlook(service.outlook(request, given["topics"]), chosen)
+            show_outlook(service.outlook(request, given["topics"]), chosen, request, given["topics"])
         elif given["dry_run"]:
             show_rehearsal(service.rehearse_return(request, given["topics"]))
         else:

@@ -72,7 +72,7 @@ def test_a_plan_while_the_old_primary_is_away(capsys: pytest.CaptureFixture[str]
         "unknown",
     )
     assert row["delta whole until"] == "2023-11-14T23:13:20Z"
-    assert next_of([TOPIC], FLOW) == [
+    assert next_of(Outlook([TOPIC], RATE), FLOW) == [
         "when a answers, and can be read: drkit reprotect --flow 'a->b' --plan",
         "to keep the delta whole until a has it: drkit reprotect --flow 'a->b' --hold",
     ]
