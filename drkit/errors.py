@@ -82,6 +82,10 @@ class Refused(DrkitError):
     heading: ClassVar[str] = "refused"
 
 
+class ExportAltered(Refused):
+    """The files of an export, or its manifest, are not what was written."""
+
+
 class ClusterUnreachable(Failed):
     """No broker of a cluster answered."""
 

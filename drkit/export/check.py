@@ -9,7 +9,7 @@ import os
 from typing import Final
 
 from drkit.counted import first_of
-from drkit.errors import ConfigError, DrkitError, Failed, Refused, error_text
+from drkit.errors import ConfigError, DrkitError, ExportAltered, Failed, error_text
 from drkit.export.hole import Hole
 from drkit.export.manifest import MOST_BYTES, Manifest
 from drkit.export.parts import Altered, check_file, read_part
@@ -18,6 +18,8 @@ from drkit.export.record import ExportedRecord
 from drkit.export.storage import Storage
 from drkit.flow_state.codec.fields import Malformed
 
+PUT_BACK: Final = "put back what was changed, from a copy of the export, and check it"
+"""What helps whether or not the records can be exported again."""
 _THREADS: Final = 4
 
 
@@ -146,13 +148,19 @@ def reading(path: str) -> Iterator[None]:
         raise _no_reading(path, error) from error
 
 
-def altered(path: str, evidence: str) -> Refused:
-    """The refusal of an export that is not what was written."""
-    return Refused(
+def altered(path: str, evidence: str) -> ExportAltered:
+    """The refusal of an export that is not what was written.
+
+    Whether the old primary still has its records is unknown here; who knows it says so instead.
+    """
+    return ExportAltered(
         "the export is not what was written",
         where=path,
         evidence=evidence,
-        hint="destroy nothing that only it holds, and export again: drkit divergence export --to DIR",
+        hint=f"destroy nothing that only it holds; {PUT_BACK}: drkit divergence verify MANIFEST; or, while"
+        " the old primary has the records, export again: drkit divergence export --to DIR; where it was"
+        " emptied, or has lost them, the export is the only copy: without another one give them up by name,"
+        " drkit status says how",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted
-from drkit.errors import Refused
+from drkit.errors import ExportAltered, Refused
 from drkit.export.check import check_listing, read_manifest, reading
 from drkit.export.folder import ExportRun, absolute, kept, new_folder, publish, run_of
 from drkit.export.manifest import (
@@ -131,7 +131,13 @@ def _written(
             partition_export(tail, by_partition.get((tail.topic, tail.partition), ()), terms.get(tail.topic))
             for tail in tails
         )
-        return partitions, max(peak, _read_back(run, workshop, partitions))
+        try:
+            return partitions, max(peak, _read_back(run, workshop, partitions))
+        except ExportAltered as error:  # its files are removed
+            error.hint = (
+                "nothing of it is left: check the disk, and export again: drkit divergence export --to DIR"
+            )
+            raise
 
 
 def _write(

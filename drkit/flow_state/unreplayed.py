@@ -50,7 +50,7 @@ class Unreplayed(NamedTuple):
     @property
     def to_give_up(self) -> str:
         """What gives them up."""
-        return f'{typed("drkit", "replay", *self._words)} --give-up "WHY"'
+        return to_give_up(self.record.manifest, self.topic)
 
     @property
     def _words(self) -> tuple[str, ...]:
@@ -65,6 +65,12 @@ class Unreplayed(NamedTuple):
     def ended(self, how: UnreplayedEnd, at_ms: int, by: str, reason: str = "") -> UnreplayedRecord:
         """The record of its end."""
         return replace(self.record, ended=how.value, ended_ms=at_ms, by=by, reason=reason or None)
+
+
+def to_give_up(manifest: str, *topics: str) -> str:
+    """What gives up the records that an export has of some topics."""
+    named = [word for topic in topics for word in ("--topic", topic)]
+    return f'{typed("drkit", "replay", "--from", manifest, *named)} --give-up "WHY"'
 
 
 def unreplayed(state: FlowState, topics: Collection[str] | None = None) -> list[Unreplayed]:

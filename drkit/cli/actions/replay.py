@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from drkit.cli.configuration import configuration
@@ -11,9 +13,10 @@ from drkit.cli.screens.replay import ReplayTicker, answer, show_plan
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.errors import Failed, Refused, Usage
+from drkit.errors import DrkitError, ExportAltered, Failed, Refused, Usage
 from drkit.failover.checks.decision import person
 from drkit.failover.core.reverse import state_of
+from drkit.failover.old_primary.altered import only_copy
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -51,12 +54,32 @@ def replay(
                 hint="leave out --dry-run, --to-quarantine, --same and --sha256",
             )
         return _give_up(settings, flow, manifest, topics, give_up, yes=yes)
+    with _way_out(settings, flow, manifest):
+        return _replay(
+            settings, flow, manifest, topics, Same(same) if same else None, sha256,
+            to_quarantine=to_quarantine, dry_run=dry_run, yes=yes,
+        )  # fmt: skip
+
+
+def _replay(
+    settings: Settings,
+    flow: str | None,
+    manifest: str,
+    topics: tuple[str, ...],
+    same: Same | None,
+    sha256: str | None,
+    *,
+    to_quarantine: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Append the records of an export."""
     export = export_at(manifest, sha256)
     chosen = _flow(settings, flow, export.flow)
     if topics:
         export = export.of_topics(frozenset(topics))
     target = settings.cluster(chosen.target).with_client(chosen.target_admin)
-    request = ReplayRequest(export, Same(same) if same else None, to_quarantine=to_quarantine)
+    request = ReplayRequest(export, same, to_quarantine=to_quarantine)
     state = _state(target, chosen)
     with Replayer(target, chosen, request) as replayer:
         plan = replayer.plan(state)
@@ -78,6 +101,19 @@ def replay(
             note_replayed(topic, export, results, how, person())
     emit(answer(plan, results, whole=session().as_json))
     return 0 if total(results).is_done else Failed.exit_code
+
+
+@contextmanager
+def _way_out(settings: Settings, flow: str | None, manifest: str) -> Iterator[None]:
+    """Say what to do where an export is not what was written, by what is on record of it."""
+    try:
+        yield
+    except ExportAltered as error:
+        for each in [settings.one_flow(flow)] if flow is not None else settings.flows:
+            with suppress(DrkitError), state_of(settings, each) as state:
+                if state is not None and (left := only_copy(state.records, each, manifest)):
+                    error.hint = left
+        raise
 
 
 def _give_up(

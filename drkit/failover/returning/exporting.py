@@ -13,7 +13,7 @@ import hashlib
 from typing import Any, Final
 
 from drkit.counted import counted, first_of
-from drkit.errors import ConfigError, Failed, Refused
+from drkit.errors import ConfigError, ExportAltered, Failed, Refused
 from drkit.export.manifest import ExportFormat, TailRange
 from drkit.export.run import Exported, ExportRequest, export_tails
 from drkit.failover.core.context import Context, StepProgress
@@ -21,6 +21,7 @@ from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.loss.tails import copied_back, terms_of
+from drkit.failover.old_primary.altered import of_new, way_out
 from drkit.failover.old_primary.lost_tail import note_saved
 from drkit.failover.returning.tails import Unsound, of_json
 from drkit.flow_state.records import TailRecord
@@ -68,7 +69,7 @@ class ExportStep:
         spans = {str(u.at): list(u.span) for u in found}
         with context.effect(self.name, EXPORT, to=to, run=wanted.run_id, spans=spans) as outcome:
             skip = copied_back(context, (u.tail for u in found))
-            with _elsewhere():
+            with _elsewhere(), way_out(partial(of_new, context)):
                 done = export_tails(
                     context.settings, context.flow, wanted, tails, skip, partial(_told, context)
                 )
@@ -149,7 +150,7 @@ def _elsewhere() -> Iterator[None]:
     """Name the command that continues a run whose export failed, as where the disk is full."""
     try:
         yield
-    except RunLocked:
+    except (RunLocked, ExportAltered):
         raise
     except (ConfigError, Failed, Refused) as error:
         error.hint = f"{error.hint}; then: {_AGAIN}, or in another place: {_AGAIN} --export-to PLACE"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.old_primary.altered import of_own, way_out
 from drkit.failover.old_primary.late_fence import not_answering
 from drkit.failover.old_primary.readers import refuse_readers
 from drkit.failover.returning.compare import forgotten_deletions, refuse_other_topics
@@ -189,10 +191,11 @@ class LastLook:
             raise _unsaved(
                 context, f"{topic}: the journal has the export {path}, the state {record.manifest}"
             )
-        if self._manifest is None:
-            self._manifest = listed_manifest(path, sha256)
-            context.journal.renew()
-        hash_topic(path, self._manifest, topic)
+        with way_out(partial(of_own, context, [topic])):
+            if self._manifest is None:
+                self._manifest = listed_manifest(path, sha256)
+                context.journal.renew()
+            hash_topic(path, self._manifest, topic)
         context.journal.renew()
         if missing := not_covered(tails, self._manifest):
             raise _unsaved(context, first_of(missing))

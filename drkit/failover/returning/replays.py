@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from shlex import quote
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import DivergenceState
+from drkit.failover.old_primary.altered import of_earlier, of_own, way_out
 from drkit.failover.old_primary.emptied import effect_of
 from drkit.failover.old_primary.gone import Gone, Saved
 from drkit.failover.old_primary.lost_tail import decided_earlier, given_up_of
@@ -66,18 +68,21 @@ def planned_replay(
     """
     if earlier is not None:
         place = earlier.record.manifest, earlier.record.sha256
+        hint = partial(of_earlier, context, earlier.topic, place[0])
     else:
         exported = context.result(StepName.EXPORT)
         place = exported["manifest"], exported["sha256"]
-    export = export_at(*place).of_topics(frozenset(topics))
-    export = export.kept() if kept else export
+        hint = partial(of_own, context, topics, begun=not kept)
     same = Same(context.request.same) if context.request.same else None
-    request = ReplayRequest(export, same, to_quarantine=disposition is Disposition.QUARANTINE)
-    context.state.load()
-    with Replayer(context.target_settings, context.flow, request) as replayer:
-        plan = replayer.plan(context.state.records)
-        plan.decided()
-        yield replayer, plan
+    with way_out(hint):
+        export = export_at(*place).of_topics(frozenset(topics))
+        export = export.kept() if kept else export
+        request = ReplayRequest(export, same, to_quarantine=disposition is Disposition.QUARANTINE)
+        context.state.load()
+        with Replayer(context.target_settings, context.flow, request) as replayer:
+            plan = replayer.plan(context.state.records)
+            plan.decided()
+            yield replayer, plan
 
 
 def refuse_dispositions(context: Context, found: Sequence[Unsound], lost: Mapping[str, Gone]) -> None:

@@ -17,7 +17,16 @@ ROOT = Path(__file__).parents[3]
 KINDS = ("failover-*.md", "reprotect-*.md", "replay-*.md", "export-*.md")
 FOUND = [p for kind in KINDS for p in sorted((ROOT / "runbooks").glob(kind))]
 PAGES = {p.stem: p.read_text(encoding="utf-8") for p in FOUND}
-REFUSALS = {"Refused", "RunLocked", "FlowPromoted", "AbortedAtSource", "ReplayTaken", "Undecided", "NoFlow"}
+REFUSALS = {
+    "Refused",
+    "RunLocked",
+    "FlowPromoted",
+    "AbortedAtSource",
+    "ReplayTaken",
+    "Undecided",
+    "NoFlow",
+    "ExportAltered",
+}
 
 
 def sentence(node: ast.expr) -> str:

@@ -8,17 +8,22 @@ import shutil
 
 import pytest
 
-from drkit.errors import DrkitError, Failed
+from drkit.errors import DrkitError, ExportAltered, Failed
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.limited import full_disk
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
+from tests.support.failover.command import drkit
+from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
 
-CASES = {"damaged": Case("discard", "rebuild", tail=6), "full": Case("replay", "rebuild", tail=12)}
+CASES = {
+    "damaged": Case("discard", "rebuild", tail=6), "full": Case("replay", "rebuild", tail=12),
+    "emptied": Case("replay", "rebuild", tail=12),
+}  # fmt: skip
 
 
 def _missing(saved: Path) -> None:
@@ -61,9 +66,10 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 
 @pytest.mark.wide
 def test_nothing_is_emptied_while_an_export_is_not_whole(home: DeadPrimary, tmp_path: Path) -> None:
-    damaged, full = home.topics
+    damaged, full, emptied = home.topics
     _is_mended(home, tmp_path, damaged)
     _has_no_room(home, tmp_path, full)
+    _is_the_only_copy(home, tmp_path, emptied)
     home.turned()
     home.copied_back()
     home.nothing_is_lost()
@@ -80,13 +86,44 @@ def _is_mended(home: DeadPrimary, folder: Path, topic: str) -> None:
         assert refused is not None, name
         assert why in f"{refused.where} {refused.evidence}", (name, refused)
         assert refused.hint, name
+        if isinstance(refused, ExportAltered):
+            assert f"{side.source.alias} still has the records of {topic}" in refused.hint, name
+            assert "export them again: drkit reprotect --abort" in refused.hint
         assert side.run_log().state is RunState.HELD
         assert _there(home, topic) == before, name
-        saved = _saved(home)
-        shutil.rmtree(saved)
-        shutil.copytree(saved.with_name("as-written"), saved)
+        _restored(_saved(home))
     with side.desk() as desk:
         assert desk.resume(request)["state"] == "done"
+
+
+def _is_the_only_copy(home: DeadPrimary, folder: Path, topic: str) -> None:
+    """Damaged after the topic was emptied: the records cannot be exported again, and no hint says so."""
+    side, request = home.side, home.request(folder / "only", [topic])
+
+    aside: list[Path] = []
+
+    def tell(progress: StepProgress) -> None:
+        if progress.step is StepName.REPLAY and not aside:
+            aside.append(_saved(home))
+            _set_aside(_saved(home))
+            _missing(_saved(home))
+
+    with side.desk(tell=tell) as desk, pytest.raises(ExportAltered) as held:
+        desk.begin_return(request, topics=[topic])
+    assert "the export is the only copy" in held.value.hint
+    manifest = _saved(home) / "manifest.json"
+    given_up = f'drkit replay --from {manifest} --topic {topic} --give-up "WHY"'
+    assert held.value.hint.endswith(f"drkit reprotect --abort, then: {given_up}")
+    assert "export again" not in held.value.hint
+    with side.desk() as desk:
+        assert desk.abort("for the test")["state"] == "aborted"
+    refused = drkit(written(side, folder), "replay", "--from", str(manifest), "--topic", topic, "--yes")
+    assert refused.code == 3, refused
+    assert f'--from {manifest} --topic {topic} --give-up "WHY"' in refused.err.replace("\\", "")
+    assert "the export is the only copy" in refused.err
+    _restored(_saved(home))
+    done = drkit(written(side, folder), "replay", "--from", str(manifest), "--topic", topic, "--yes")
+    assert done.code == 0, done
 
 
 def _has_no_room(home: DeadPrimary, folder: Path, topic: str) -> None:
@@ -117,10 +154,8 @@ def _refused(
 
     def tell(progress: StepProgress) -> None:
         if progress.step is StepName.BEGIN and progress.what == f"{topic} begins":
-            saved = _saved(home)
-            shutil.rmtree(saved.with_name("as-written"), ignore_errors=True)
-            shutil.copytree(saved, saved.with_name("as-written"))
-            damage(saved)
+            _set_aside(_saved(home))
+            damage(_saved(home))
 
     with home.side.desk(tell=tell) as desk:
         try:
@@ -131,6 +166,17 @@ def _refused(
         except DrkitError as error:
             return error
     return None
+
+
+def _set_aside(saved: Path) -> None:
+    """A copy of the export, as it was written."""
+    shutil.rmtree(saved.with_name("as-written"), ignore_errors=True)
+    shutil.copytree(saved, saved.with_name("as-written"))
+
+
+def _restored(saved: Path) -> None:
+    shutil.rmtree(saved)
+    shutil.copytree(saved.with_name("as-written"), saved)
 
 
 def _saved(home: DeadPrimary) -> Path:

@@ -1,0 +1,110 @@
+"""The way out of an export that is not what was written.
+
+Whether the old primary still has the records decides: if it has not, they cannot be exported again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from drkit.config import FlowSettings
+from drkit.counted import first_of
+from drkit.errors import ExportAltered
+from drkit.export.check import PUT_BACK
+from drkit.failover.core.choices import Disposition
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.old_primary.emptied import is_emptied
+from drkit.flow_state.records import IncompleteRecord, TailRecord
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.unreplayed import to_give_up, unreplayed
+from drkit.next_command import quoted, typed
+
+_AGAIN: Final = f"{RETURN.command} --resume"
+_ABORT: Final = f"{RETURN.command} --abort"
+
+
+@contextmanager
+def way_out(hint: Callable[[], str]) -> Iterator[None]:
+    """Say how a return goes on without an export as it was written."""
+    try:
+        yield
+    except ExportAltered as error:
+        error.hint = hint()
+        raise
+
+
+def of_own(context: Context, topics: Collection[str], *, begun: bool = False) -> str:
+    """The way out of the export of this run.
+
+    :param topics: whose records are read, by their names on the old primary
+    :param begun: an abort leaves them as they are, copied by the other direction
+    """
+    alias, begin = context.flow.source, f"{RETURN.command} --flow '{context.flow.name}'"
+    manifest = str(context.result(StepName.EXPORT)["manifest"])
+    restored = f"{_put_back(manifest)}; then: {_AGAIN}"
+    if emptied := sorted(t for t in topics if is_emptied(context, t)):
+        given_up = to_give_up(manifest, *emptied) if begun else f"{begin} {_discarded(emptied)}"
+        return (
+            f"{first_of(emptied)}: emptied on {alias}, so the export is the only copy: {restored}; without a"
+            f" copy of it give the records up by name: {_ABORT}, then: {given_up}"
+        )
+    return (
+        f"{alias} still has the records of {first_of(sorted(topics))}: {restored}; or export them again:"
+        f" {_ABORT}, then: {begin} --export-to PLACE"
+    )
+
+
+def of_earlier(context: Context, topic: str, manifest: str) -> str:
+    """The way out of an earlier export, which has records that the old primary has lost since."""
+    if context.effects(StepName.BEGIN):
+        given_up = f"{to_give_up(manifest, topic)}, then: {_AGAIN}"
+    else:
+        given_up = f"{_AGAIN} {_discarded([topic])}"
+    return (
+        f"{context.flow.source} has lost these records of {topic}, so the export is the only copy:"
+        f" {_put_back(manifest)}; then: {_AGAIN}; without a copy of it give them up by name: {given_up}"
+    )
+
+
+def of_new(context: Context) -> str:
+    """The way out of the export that is being written, or was kept of an earlier attempt."""
+    return (
+        f"{context.flow.source} still has the records: check the disk, then export them in another place:"
+        f" {_AGAIN} --export-to PLACE; or {PUT_BACK}; then: {_AGAIN}"
+    )
+
+
+def only_copy(state: FlowState, flow: FlowSettings, manifest: str) -> str:
+    """The way out of an export that is the only copy of records; empty: nothing on record says so. Pure.
+
+    :param state: of the flow from the old primary
+    :param manifest: its path or URL, as it is on record
+    """
+    left = [each for each in unreplayed(state) if each.record.manifest == manifest]
+    emptied = [
+        topic for topic, tail in sorted(state.all(TailRecord).items())
+        if tail.manifest == manifest and state.get(IncompleteRecord, topic) is not None
+    ]  # fmt: skip
+    if not (left or emptied):
+        return ""
+    if left:
+        given_up = to_give_up(manifest, *(each.topic for each in left))
+    else:
+        given_up = f"{RETURN.command} --flow '{flow.name}' {_discarded(emptied)}"
+    names = first_of(sorted({*(each.topic for each in left), *emptied}))
+    return (
+        f"{flow.source} has these records no more ({names}), so the export is the only copy:"
+        f" {_put_back(manifest)}; without a copy of it give them up by name: {given_up}"
+    )
+
+
+def _put_back(manifest: str) -> str:
+    return f"{PUT_BACK}: drkit divergence verify {quoted(manifest)}"
+
+
+def _discarded(topics: Iterable[str]) -> str:
+    words = [typed("--disposition", f"{t}={Disposition.DISCARD}") for t in topics]
+    return " ".join((*words, '--reason "WHY"'))
