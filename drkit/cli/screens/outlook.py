@@ -88,6 +88,8 @@ def asked_of(outlook: Outlook) -> Iterator[str]:
     missing = outlook.missing
     if missing.clients_cut:
         yield f"how clients are kept off is to be said: {missing.clients_cut}"
+    if missing.export_to:
+        yield "where the records that only the old primary has are exported is to be said"
     if missing.undecided:
         yield f"to be decided: {missing.undecided}"
     yield from (f"would not begin: {why}" for why in outlook.refused)

@@ -65,6 +65,7 @@ def home(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 
 
 @pytest.mark.wide
+@pytest.mark.timeout(900)
 def test_nothing_is_emptied_while_an_export_is_not_whole(home: DeadPrimary, tmp_path: Path) -> None:
     damaged, full, emptied = home.topics
     _is_mended(home, tmp_path, damaged)
