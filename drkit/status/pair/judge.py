@@ -97,7 +97,7 @@ def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTo
     role, back = promoted.role, sides.other(promoted)
     assert role is not None  # noqa: S101  the newest promotion is one
     active, name = promoted.flow.target, back.flow.name
-    state, why = _returning(back, role, rpo_seconds)
+    state, why = _returning(promoted, back, role, rpo_seconds)
     found = PairTopic(*sides.names, state, name, active, why, since_ms=role.at_ms)
     lag = back.flow.lags.get(back.name) if back.flow.lags is not None else None
     if lag is None:
@@ -108,7 +108,7 @@ def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTo
     )  # fmt: skip
 
 
-def _returning(back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
+def _returning(promoted: OneWay, back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
     """Whether the opposite flow protects a promoted topic, and why not."""
     flow = back.flow
     if not flow.configured:
@@ -118,7 +118,7 @@ def _returning(back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[Pair
     if back.answers(role):
         return _copying(back, rpo_seconds, is_return=not role.planned)
     if not role.planned:
-        return PairState.DIVERGED, _undecided(flow)
+        return PairState.DIVERGED, _undecided(promoted)
     if why := _not_copying(back):
         return PairState.UNPROTECTED, why
     left = flow.left_out.get(back.name)
@@ -126,10 +126,21 @@ def _returning(back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[Pair
     return PairState.UNPROTECTED, f"{flow.name} leaves it out until drkit reprotect{reason}"
 
 
-def _undecided(back: DirectionFacts) -> str:
-    """What is to be done where the old primary may have records of its own."""
-    command = typed("drkit", "reprotect", "--flow", f"{back.target}->{back.source}")
-    return f"what becomes of the records that only {back.target} has is not decided: {command}"
+def _undecided(promoted: OneWay) -> str:
+    """What is to be done where the old primary may have records of its own, or had some."""
+    flow = promoted.flow
+    old, command = flow.source, typed("drkit", "reprotect", "--flow", flow.name)
+    if (emptied := flow.incomplete.get(promoted.name)) is not None:
+        return (
+            f"{old} was emptied by the return {emptied.run_id}, which was rolled back; the next one copies"
+            f" everything to it, and asks about what only {old} had, if that is open: {command}"
+        )
+    for left in flow.unreplayed.get(promoted.name, ()):
+        return (
+            f"an export alone has what {old} has lost; {left.record.disposition} was decided in"
+            f" {left.record.run_id}, not carried out, and the next return asks again: {command}"
+        )
+    return f"what becomes of the records that only {old} has is not decided: {command}"
 
 
 def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tuple[PairState, str]:

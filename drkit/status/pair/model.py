@@ -22,8 +22,8 @@ class PairState(StrEnum):
     UNPROTECTED = "unprotected"
     """Nothing copies, or the copy is not in step."""
     DIVERGED = "diverged"
-    """After an unplanned failover the old primary answers: what becomes of the records that only it has is
-    not decided."""
+    """After an unplanned failover the old primary answers: what becomes of the records that only it has, or
+    had when a return was rolled back, is not decided."""
     RETURNING = "returning"
     """After an unplanned failover the old primary is copied to, and is not in step: it is no failover target
     yet."""

@@ -97,6 +97,10 @@ def test_a_rolled_back_return_that_had_emptied_a_topic_is_an_alarm_until_it_begi
         "p was emptied in 2 partitions by the return r7, which was rolled back; only s has the records:"
         " drkit reprotect --flow 'p->s'"
     )
+    assert found.why == (
+        "p was emptied by the return r7, which was rolled back; the next one copies everything to it, and"
+        " asks about what only p had, if that is open: drkit reprotect --flow 'p->s'"
+    )
     assert only(emptied, back(**RETURNED)).alarm is None
     assert codes(with_pair(status("promoted"), judge(emptied, back(), RPO))) == ["incomplete", "diverged"]
 
@@ -112,7 +116,12 @@ def test_a_replay_that_was_decided_and_not_carried_out_is_an_alarm_though_the_pa
         f'{command} --to-quarantine; or give them up by name: {command} --give-up "WHY"'
     )
     assert codes(with_pair(status("promoted"), judge(left, back(**RETURNED), RPO))) == ["unreplayed"]
+    assert only(left, back()).why == (
+        "an export alone has what p has lost; quarantine was decided in r7, not carried out, and the next"
+        " return asks again: drkit reprotect --flow 'p->s'"
+    )
     emptied = replace(left, incomplete={TOPIC: IncompleteRecord("r7", 1, {0: 9})})
+    assert "was emptied by the return r7" in only(emptied, back()).why
     assert judge(emptied, back(), RPO).alarms == (PairAlarm.INCOMPLETE, PairAlarm.UNREPLAYED)
 
 
