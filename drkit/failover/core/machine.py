@@ -224,8 +224,8 @@ RETURN: Final = Table("return", "drkit reprotect", (
         "looks only", changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE)),
     StepRow(_S.EXPORT, "what only the old primary has goes to files, which are read back",
-        "a complete one of the same ends is kept", changes=False, abortable=True, must_hold=False,
-        rests_on=(_B.MINE, _B.FENCE)),
+        "a complete one of the same ends is kept", changes=True, abortable=True, must_hold=False,
+        until_effect=True, rests_on=(_B.MINE, _B.FENCE)),
     StepRow(_S.DECIDE, "what becomes of these records, and how each log is brought in step: by name and"
         " reason", "recorded again", changes=False, abortable=True, must_hold=False),
     StepRow(_S.DEMOTE, "the old primary's role is passive, its groups' positions get drkit's mark",

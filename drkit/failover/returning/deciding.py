@@ -25,7 +25,7 @@ from drkit.failover.old_primary.lost_tail import (
     note_decided,
 )
 from drkit.failover.returning.exporting import EXPORT
-from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_methods
+from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging, refuse_methods
 from drkit.failover.returning.replays import is_left, left_notes, refuse_dispositions, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import Methods, refuse_removed
@@ -75,13 +75,12 @@ class DecideStep:
         """See :class:`drkit.failover.core.step.Step`: what is not decided yet is named, not refused."""
         found = unsound_of(context)
         methods, lost = allowed(context, found)
-        open_ = undecided(context, found, methods)
+        if (open_ := undecided(context, found, methods)) is None:
+            refuse_lagging(context, methods)
         context.journal.found[self.name] = {"topics": _chosen(context, found, methods, lost)}
-        lines = [
-            StepEffect(f"{_said(m)} {counted(n, 'partition')}", f"{context.flow.source}: {topic}", why)
-            for topic, m, n, why in _by_method(found, methods)
-        ]
         alias = context.flow.source
+        lines = [StepEffect(f"{_said(m)} {counted(n, 'partition')}", f"{alias}: {topic}", why)
+                 for topic, m, n, why in _by_method(found, methods)]  # fmt: skip
         for topic, each in sorted(lost.items()):
             lines.append(StepEffect(f"{alias} has lost records", f"{alias}: {topic}", each.in_words))
         if open_ is not None:
@@ -99,6 +98,7 @@ class DecideStep:
         methods, lost = allowed(context, found)
         if (error := undecided(context, found, methods)) is not None:
             raise error
+        refuse_lagging(context, methods)
         chosen = _chosen(context, found, methods, lost)
         if not chosen:
             return StepResult({"topics": {}})

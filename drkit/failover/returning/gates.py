@@ -49,7 +49,6 @@ def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods)
     if not emptied:
         return
     _refuse_compacted(context, emptied)
-    refuse_lagging_replicas(context, {at.topic for at in emptied})
     if trimmed := {at for at, m in emptied.items() if m is Method.TRIM}:
         _refuse_early_groups(context, trimmed)
     refuse_lost_history(context, unsound.values(), emptied)
@@ -124,7 +123,15 @@ def _refuse_compacted(context: Context, methods: Methods) -> None:
         )
 
 
-def refuse_lagging_replicas(context: Context, topics: Iterable[str]) -> None:
+def refuse_lagging(context: Context, methods: Methods) -> None:
+    """As :func:`refuse_lagging_replicas`, of the topics of which partitions are emptied.
+
+    What the old primary has is kept and exported all the same: only what follows a decision waits for it.
+    """
+    refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
+
+
+def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty while the new primary, which has the only copy then, has a replica out of sync.
 
     :param topics: by their names on the old primary
@@ -134,7 +141,7 @@ def refuse_lagging_replicas(context: Context, topics: Iterable[str]) -> None:
     names = [context.scope.topics[t] for t in topics]
     lagging = [
         f"{name}-{number}: {len(p.in_sync)} of {len(p.replicas)}"
-        for name, topic in sorted(describe_topics(context.target_admin(), names).items())
+        for name, topic in sorted(describe_topics(context.target_admin(), names).items() if names else ())
         for number, p in sorted(topic.partitions.items())
         if len(p.in_sync) < len(p.replicas)
     ]

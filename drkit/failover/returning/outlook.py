@@ -25,7 +25,7 @@ from drkit.failover.old_primary.lost_tail import gone_of, is_given_up
 from drkit.failover.returning.compare import CompareStep, cuts_of
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import allowed, methods_of, undecided, unsound_of
-from drkit.failover.returning.gates import early_groups, late_groups
+from drkit.failover.returning.gates import early_groups, late_groups, refuse_lagging
 from drkit.failover.returning.replays import left_notes
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
@@ -162,6 +162,8 @@ def _asked(
         cut = f"{error.what}: {error.evidence}"
     with _noted(context, refused):
         allowed(context, wrong)
+    with _noted(context, refused):
+        refuse_lagging(context, methods_of(context, wrong))
     said, open_ = context.request, undecided(context, wrong, methods_of(context, wrong))
     missing = Missing(
         tuple(sorted(open_.topics)) if open_ is not None else (),

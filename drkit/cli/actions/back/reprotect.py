@@ -135,6 +135,8 @@ def begun(
         if not asks:
             raise
         decided = decided_on_terminal(error, request, place)
+    if service.under_way is None:  # nothing was kept or exported, so the run has ended
+        return service.begin_return(decided, topics=topics)
     return service.resume(decided)
 
 

@@ -15,7 +15,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import EARLIEST
 from drkit.kafka.topics import topic_configs
 from tests.support.failback.pair import CUT, Pair, Side
-from tests.support.flows.produce import fill
+from tests.support.flows.produce import answers, fill
 
 BACK_TO = 7
 
@@ -79,17 +79,21 @@ def test_what_came_back_is_emptied_before_the_side_opens(side: Side, monkeypatch
 
 @pytest.mark.soak
 def test_a_side_that_ends_before_is_not_opened(side: Side) -> None:
-    """What was emptied cannot be proven there: it has lost its end."""
+    """What was emptied cannot be proven there: it has lost its end. Clients of the other side go on."""
     _emptied(side, 1_000)
-    with side.desk() as desk, pytest.raises(Refused, match="the copy is not complete"):
+    with side.desk() as desk, pytest.raises(Refused, match="refuses to empty partitions") as refused:
         desk.begin([], RunRequest(planned=True, clients_cut=CUT))
+    assert "it ends before that offset, so it lost records" in refused.value.hint
+    assert answers(side.source, side.name("orders"), [b"still served"]) == [None]
 
 
 @pytest.mark.soak
 def test_open_proves_it_once_more(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     _emptied(side, BACK_TO)
+    """It was not seen before the fence, nor right before: the proof stands alone."""
     with monkeypatch.context() as patch:
-        patch.setattr("drkit.failover.steps.opening.empty_again", lambda *_: ())
+        for place in ("steps.opening", "emptying.durable"):
+            patch.setattr(f"drkit.failover.{place}.empty_again", lambda *_: ())
         with (
             side.desk() as desk,
             pytest.raises(Failed, match="begin with records from before the turn again"),
