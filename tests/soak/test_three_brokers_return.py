@@ -12,6 +12,7 @@ from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.violations import violations
+from drkit.failover.returning.deciding import Undecided
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
 from drkit.local.cluster import LocalCluster
@@ -78,6 +79,8 @@ def test_a_broker_of_the_new_primary_is_down(
     dies()
     with side.desk() as desk, pytest.raises(Refused, match="has replicas that are not in sync"):
         desk.begin_return(request)
+    _is_saved_meanwhile(side, request)
+    assert {t: _there(home, t) for t in home.topics} == before
     clusters[1].restart()
     eventually(lambda: _in_sync(home), what="replicas in sync")
     with side.desk(tell=_once_before_it_is_emptied(dies)) as desk:
@@ -92,6 +95,18 @@ def test_a_broker_of_the_new_primary_is_down(
         assert desk.resume(RunRequest())["state"] == "done"
     home.turned()
     _is_whole(home)
+
+
+def _is_saved_meanwhile(side: Side, request: RunRequest) -> None:
+    """What the old primary has is kept and exported without the replica; only a decision waits for it."""
+    with side.desk() as desk, pytest.raises(Undecided):
+        desk.begin_return(request._replace(dispositions={}), decides_later=True)
+    run = side.run_log()
+    assert (run.state, "manifest" in run.results[StepName.EXPORT]["evidence"]) == (RunState.HELD, True)
+    with side.desk() as desk, pytest.raises(Refused, match="has replicas that are not in sync"):
+        desk.resume(request)
+    with side.desk() as desk:
+        assert desk.abort("the replica comes first")["state"] == "aborted"
 
 
 def _tried(work: Callable[[], object]) -> DrkitError | None:

@@ -111,16 +111,25 @@ def test_on_a_terminal_it_is_asked_and_done_unless_yes_was_said(
 
 
 class Desk:
-    """A service whose return is held until something is decided about the topic a."""
+    """A service whose return waits until something is decided about the topic a.
 
-    def __init__(self) -> None:
+    :param holds: it has kept or exported something, so that its run is held; else it has ended
+    """
+
+    def __init__(self, *, holds: bool = True) -> None:
         self.begun: list[bool] = []
         self.resumed: list[RunRequest] = []
+        self.under_way = object() if holds else None
 
-    def begin_return(self, _request: RunRequest, _confirm: Any, *, topics: Any, decides_later: bool) -> Any:
+    def begin_return(
+        self, request: RunRequest, _confirm: Any = None, *, topics: Any, decides_later: bool = False
+    ) -> Any:
         assert topics == ()
         self.begun.append(decides_later)
-        raise undecided(a=1)
+        if not request.dispositions:
+            raise undecided(a=1)
+        assert self.under_way is None
+        return {"state": "done", "decided": request.dispositions}
 
     def resume(self, request: RunRequest) -> dict[str, Any]:
         self.resumed.append(request)
@@ -149,6 +158,16 @@ def test_what_is_asked_is_kept_and_exported_before(
     with pytest.raises(Undecided):
         begin()
     assert (desk.begun, desk.resumed) == ([hold], [])
+
+
+def test_an_answer_counts_where_nothing_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run had ended, and to resume it was refused: the answers were thrown away."""
+    monkeypatch.setattr(reprotect, "can_ask", lambda: True)
+    monkeypatch.setattr(choices, "answered", lambda *_, **__: "discard")
+    desk: Any = Desk(holds=False)
+    report = reprotect.begun(desk, RunRequest(), PLACE, topics=(), yes=False)
+    assert report == {"state": "done", "decided": {"a": "discard"}}
+    assert (desk.begun, desk.resumed) == ([True, False], [])
 
 
 def test_an_interrupt_at_a_question_decides_nothing(

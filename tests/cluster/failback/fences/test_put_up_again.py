@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 
 from drkit.errors import Refused
+from drkit.export.check import check_files
 from drkit.failover import pending_fences
+from drkit.failover.core.machine import RunState
+from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import SIZE
+from drkit.failover.returning.deciding import Undecided
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairAlarm
 from drkit.status.paired import PairedCollector
-from tests.support.failback.pair import Pair
+from tests.support.failback.pair import CUT, Pair
 from tests.support.flows.produce import fill
 
 
@@ -32,6 +36,28 @@ def lifted(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterat
         assert pair.switch()["state"] == "done"
         assert not alter_topic_configs(Cluster.connect(side.source), {topic: {SIZE: None}})
         yield pair, topic
+
+
+def test_what_was_written_meanwhile_is_exported_and_waits_for_a_decision(
+    lifted: tuple[Pair, str], tmp_path: Path
+) -> None:
+    """The return ended as refused when it had exported them: the decision found nothing to resume."""
+    pair, topic = lifted
+    side = pair.now
+    fill(side.source, topic, 6, first=9000)
+    with side.desk() as desk:
+        assert pending_fences.apply_pending(desk, again=True) is not None
+    request = RunRequest(clients_cut=CUT, export_to=str(tmp_path / "saved"))
+    with side.desk() as desk, pytest.raises(Undecided, match="somebody has to decide"):
+        desk.begin_return(request, decides_later=True)
+    with side.desk() as desk:
+        assert desk.under_way is not None
+        assert desk.under_way.state is RunState.HELD
+        decided = request._replace(dispositions={topic: "discard"}, reason="three stray orders")
+        report = desk.resume(decided)
+    assert report["state"] == "done", report
+    found = check_files(str(next((tmp_path / "saved").rglob("manifest.json"))), None)
+    assert sum(p.records for p in found.partitions) == 6
 
 
 def _alarms(pair: Pair) -> tuple[PairAlarm, ...]:
