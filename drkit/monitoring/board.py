@@ -29,6 +29,7 @@ QUIET_SECONDS: Final = 10.0
 _SHARE: Final = 10
 """A look may take a tenth of the time."""
 _REMEMBER_SECONDS: Final = 10.0
+_GLANCE_SECONDS: Final = 0.5
 _HISTORY: Final = 720
 _STALE_SECONDS: Final = 30.0
 _START_SECONDS: Final = 60.0
@@ -145,9 +146,18 @@ class FlowWatch:
                 self.newest = status, began
                 self._take(status, monotonic())
                 self._remember(collector)
-                self._ended.wait(max(self._seconds, self._share * (monotonic() - began)))
+                self._pause(self._share * (monotonic() - began), collector)
         finally:
             collector.close()
+
+    def _pause(self, seconds: float, collector: PairedCollector) -> None:
+        """Wait for the next look: not long while a note is due, nor when the flow begins meanwhile."""
+        copies = self._job.progress is not None
+        due = copies and collector.is_note_due
+        until = monotonic() + (self._seconds if due else max(self._seconds, seconds))
+        while (left := until - monotonic()) > 0 and not self._ended.wait(min(left, _GLANCE_SECONDS)):
+            if self._job.progress is not None and not copies:
+                return
 
     def _collector(self) -> PairedCollector:
         flow = self._job.flow
@@ -198,9 +208,8 @@ class FlowWatch:
     def _remember(self, collector: PairedCollector) -> None:
         """Record the source's ends on the target for a failover; only the lease holder does so."""
         now = monotonic()
-        if self._job.progress is None:
-            return
-        if now - self._remembered < _REMEMBER_SECONDS and not collector.is_note_due:
+        early = now - self._remembered < _REMEMBER_SECONDS and not collector.is_note_due
+        if self._job.progress is None or early:
             return
         self._remembered = now
         try:
