@@ -17,11 +17,10 @@ from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
-from drkit.failover.fencing.choosing import canary_rights
-from drkit.failover.fencing.lift import lift_fences, taken_away
+from drkit.failover.fencing.canary_answers import canary_answers
+from drkit.failover.fencing.choosing import hidden_acls
+from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
-from drkit.failover.fencing.proof import Proof, prove, worth_of
-from drkit.failover.fencing.writable import WRITABLE, code_name
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.old_primary.late_fence import BY_COMMAND, LateFence, not_answering
 from drkit.failover.service import FailoverService
@@ -99,7 +98,7 @@ def shown(service: FailoverService) -> Fences:
     if not unanswered:
         with suppress(DrkitError):  # it hides its ACLs: what the canary gets is shown
             kinds |= dict.fromkeys(set(taken_away(context)) - owed, _TAKEN_AWAY)
-    answers = {} if unanswered else _asked(context, sorted(kinds))
+    answers = {} if unanswered else canary_answers(context, sorted(kinds))
     rows = (
         TopicFence(t, kind, answers.get(t, unanswered or "not asked"), t in promoted)
         for t, kind in sorted(kinds.items())
@@ -115,7 +114,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    gone = _gone(context)
+    gone = _gone(context, pending, lift)
     if (pending is not None or lift is not None) and context.source() is None:
         raise not_answering(context, BY_COMMAND)
     effects = []
@@ -145,7 +144,7 @@ def apply_pending(service: FailoverService, *, again: bool = False) -> StepResul
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    gone = _gone(context) if again else []
+    gone = _gone(context, pending, lift) if again else []
     if pending is None and lift is None and not gone:
         return None
     if context.source() is None:
@@ -158,14 +157,37 @@ def apply_pending(service: FailoverService, *, again: bool = False) -> StepResul
         run_id = "" if pending is None else pending.run_id
         observe.event("fence_paid", flow=context.flow.name, run=run_id, topics=list(due), taken_away=gone,
                       evidence=list(paid.notes))  # fmt: skip
+        with suppress(NotAuthorized):
+            forget_replaced(context, gone)
         notes = [f"somebody had lifted the fence of {first_of(gone)}: it is up again"] if gone else []
         done = StepResult(paid.evidence, (*done.notes, *notes, *paid.notes))
     return done
 
 
-def _gone(context: Context) -> list[str]:
-    """The promoted topics whose fence somebody else has lifted; none where the source is silent."""
-    return [] if context.source() is None else taken_away(context)
+def lifted_by_others(service: FailoverService) -> list[str]:
+    """The topics whose fences :func:`apply_pending` would put up again: clients may write there now.
+
+    :raises DrkitError: as :func:`apply_pending`
+    """
+    context = _context(service)
+    return _gone(context, *_pending_work(service, context))
+
+
+def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list[str]:
+    """The promoted topics whose fence somebody else has lifted; none where the source is silent.
+
+    Which these are may be hidden: what is pending is done all the same.
+
+    :raises DrkitError: it is, and nothing is pending
+    """
+    if context.source() is None:
+        return []
+    try:
+        return taken_away(context)
+    except NotAuthorized:
+        if any(pending):
+            return []
+        raise hidden_acls(context.source_settings, BY_COMMAND) from None
 
 
 def _due(pending: PendingFence | None, gone: Collection[str]) -> list[str]:
@@ -262,26 +284,3 @@ def _pending_work(
             + ("" if run.table is RETURN else ", which lifts its fences"),
         )
     return context.state.get(PendingFence), context.state.get(PendingLift)
-
-
-def _asked(context: Context, topics: list[str]) -> dict[str, str]:
-    canary = context.settings.failover.fence.canary
-    settings = context.source_settings
-    try:
-        rights = None
-        with suppress(NotAuthorized):  # what the canary is worth is unknown then; what it is told is not
-            rights = canary_rights(settings, context.state, canary) if topics else None
-        if rights is not None:
-            worth_of(settings, canary, topics, rights)
-        proof = prove(settings, canary, topics) if topics else Proof({}, (), {})
-    except Refused as error:
-        return dict.fromkeys(topics, f"unknown: {error.what}")
-    except DrkitError as error:
-        return dict.fromkeys(topics, f"the canary cannot connect: {error.what}")
-    out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}
-    for at, why in sorted(proof.open.items(), key=lambda each: (each[0] in proof.silent, each[0])):
-        said = "unknown" if at in proof.silent else "yes"
-        before = out.get(at.topic, "no")
-        told = str(at.partition) if why == code_name(WRITABLE) else f"{at.partition} ({why})"
-        out[at.topic] = f"{said}: partitions {told}" if before == "no" else f"{before}, {told}"
-    return out

@@ -13,7 +13,7 @@ from drkit.counted import first_of
 from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.decision import decided
 from drkit.failover.checks.terms import least_term
-from drkit.failover.core.choices import choice_for
+from drkit.failover.core.choices import choice_for, refuse_unknown
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
 from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.failover.core.request import RunRequest
@@ -231,11 +231,14 @@ class Runs:
 
 
 def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
-    """Refuse choices that a return cannot follow any more.
+    """Refuse choices that a return cannot follow, before they are journalled: a run keeps what was said.
 
-    :raises Refused: topics may have begun, and something else was decided
+    :raises Refused: one names another topic; or topics may have begun, and something else was decided
     """
-    if run.table is not RETURN or not run.is_final:
+    if run.table is not RETURN:
+        return
+    refuse_unknown(added, run.opening["scope"]["topics"], f"run {run.run_id}")
+    if not run.is_final:
         return
     late = [
         f"{topic}: {choice_for(run.request.get(kind, {}), topic) or 'nothing'} was said, now {value}"

@@ -10,7 +10,9 @@ from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.cli.waiting_flow import flow_that_owes
+from drkit.counted import first_of
 from drkit.failover import pending_fences
+from drkit.failover.old_primary.late_fence import BY_COMMAND
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
 
@@ -35,13 +37,19 @@ def show(flow: str | None) -> None:
     emit(told)
 
 
-def pay(flow: str | None, *, dry_run: bool) -> None:
+def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
     """Run ``drkit fence pay``."""
     with _service(flow, owes=True) as service:
         if dry_run:
             emit([e._asdict() for e in pending_fences.planned(service)] or {"owed": "nothing"})
             return
-        done = pending_fences.apply_pending(service, again=True)
+        lifted = pending_fences.lifted_by_others(service)
+        if lifted and not yes:
+            ask(
+                f"Somebody has lifted the fence of {first_of(lifted)} on {service.flow.source}: clients may"
+                " write there. Refuse them again?", command=BY_COMMAND,
+            )  # fmt: skip
+        done = pending_fences.apply_pending(service, again=bool(lifted))
     if done is None:
         emit({"paid": False, "owed": "nothing"})
         return

@@ -33,6 +33,9 @@ def show(**given: Any) -> None:
 @fence.command()
 @_flow
 @_dry
+@click.option(
+    "--yes", is_flag=True, help="Do not ask before a fence is put up again that somebody else has lifted."
+)
 def pay(**given: Any) -> None:
     """Put up the fences that are missing on the old primary, and lift those that an abort left there.
 

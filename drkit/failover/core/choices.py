@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Final
+
+from drkit.counted import first_of
+from drkit.errors import Refused
+from drkit.failover.core.request import RunRequest
 
 EVERY_TOPIC: Final = "*"
 """Instead of a topic's name: every topic that is not named."""
@@ -37,6 +41,22 @@ class Method(StrEnum):
     def empties(self) -> bool:
         """Whether the partition is emptied."""
         return self in {Method.REBUILD, Method.TRIM}
+
+
+def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str) -> None:
+    """Refuse a choice for a topic that does not return: it would decide nothing.
+
+    :param topics: those that return
+    :raises Refused: there is one
+    """
+    named = {*request.dispositions, *request.methods, *request.give_up_history} - {EVERY_TOPIC}
+    if unknown := sorted(named - {*topics}):
+        raise Refused(
+            "a choice names a topic that does not return",
+            where=flow,
+            evidence=first_of(unknown),
+            hint=f"these do: {first_of(topics)}",
+        )
 
 
 def choice_for(choices: Mapping[str, str], topic: str) -> str | None:

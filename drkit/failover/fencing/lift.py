@@ -11,11 +11,11 @@ from typing import Any
 
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.context import Context
-from drkit.failover.fencing.methods import ACL, SIZE, by_name, recorded_acls, recorded_sizes
-from drkit.failover.fencing.source_record import note_lifted
-from drkit.flow_state.copied_topics import promoted_of
+from drkit.failover.fencing.methods import ACL, SIZE, AclFence, by_name, recorded_acls, recorded_sizes
+from drkit.failover.fencing.source_record import aborted_runs, note_lifted
 from drkit.flow_state.pending_fence import settle
-from drkit.flow_state.records import PendingLift
+from drkit.flow_state.records import PendingLift, RoleRecord
+from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.status.pair.reading import fences_gone
 from drkit.topology.acls import to_json
 
@@ -29,10 +29,32 @@ def fenced(context: Context, topics: Collection[str]) -> list[str]:
 def taken_away(context: Context) -> list[str]:
     """Return the promoted source topics whose fence is on record and not on the source, sorted.
 
+    Not those of a run that was aborted at the source: that abort has lifted them, and clients write there.
+
     :raises DrkitError: the source does not tell
     """
-    topics = promoted_of(context.state.records)
-    return sorted(fences_gone(context.source_settings, context.state.records, topics))
+    roles = context.state.records.readable(RoleRecord).items()
+    promoted = {topic: role.run_id for topic, role in roles if role.is_promoted}
+    gone = fences_gone(context.source_settings, context.state.records, promoted)
+    ended = aborted_runs(context) if gone else frozenset()
+    return sorted(t for t in gone if promoted[t] not in ended)
+
+
+def forget_replaced(context: Context, topics: Collection[str]) -> None:
+    """Take ACLs off the record that the source does not have, of topics that are proven to be fenced without.
+
+    :raises DrkitError: the source does not tell
+    """
+    recorded = recorded_acls(context.state)
+    if not any(a.name in topics for a in recorded):
+        return
+    try:
+        there = list_acls(context.source_settings).acls
+    except NoAuthorizer:
+        there = frozenset()
+    AclFence(context.source_settings, context.state, spare_own=False).forget(
+        frozenset(a for a in recorded - there if a.name in topics)
+    )
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:

@@ -127,7 +127,11 @@ class AclFence:
         """See :class:`FenceMethod`."""
         gone = from_json(details["acls"])
         lift_acls(self._settings, gone)
-        self._record(self._recorded() - gone)
+        self.forget(gone)
+
+    def forget(self, acls: frozenset[Acl]) -> None:
+        """Take ACLs off the record."""
+        self._record(self._recorded() - acls)
 
     def _recorded(self) -> frozenset[Acl]:
         return recorded_acls(self._state)

@@ -187,6 +187,14 @@ def refuse_aborted(context: Context) -> None:
         _refuse(context, found)
 
 
+def aborted_runs(context: Context) -> frozenset[str]:
+    """The runs that were aborted at the source while their target was away: clients may write there again.
+
+    :raises DrkitError: the source does not tell
+    """
+    return frozenset(run_id for run_id, found in _topic(context).read().records.items() if found.is_aborted)
+
+
 def overrule_abort(context: Context, reason: str) -> None:
     """Let a run whose OPEN has begun continue although it was aborted at the source: a person says why.
 

@@ -18,6 +18,7 @@ from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove
 from drkit.failover.old_primary.hold import hold, release
 from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
@@ -174,11 +175,10 @@ def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
 
     :param topics: those that are no longer held
     """
-    compared, gone = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
+    compared, left = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
+    gone = {(topic, p): end for topic, r in left.items() for p, end in r.emptied.items()}
     found = (u for u in of_json(compared.get("unsound", ())) if u.has_tail)
-    tails = {
-        u.at.topic for u in found if u.at.topic not in gone or u.at.partition not in gone[u.at.topic].emptied
-    }
+    tails = {u.at.topic for u in found if gone.get(u.at, 0) < u.span[1]}
     wrong = sorted(set(topics) & tails if compared else topics)
     if not wrong:
         return []
@@ -239,13 +239,14 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
         raise not_answering(context, again(context), proof.places)
     if not proof.is_whole:
         late = unplanned(context).keys() & {at.topic for at in proof.taking}
-        itself = f"{again(context)}, which fences it again and looks at all of it"
         paid = f"{RETURN.command} --abort, then: " * bool(context.run_id) + paid_with(context.flow.name)
+        next_ = f", then: {again(context)}, which fences it again" if late else f", then: {paid}"
+        by_fence = late or fenced(context, {at.topic for at in proof.taking})
         raise Refused(
             f"the old primary cannot be a standby: {counted(len(proof.taking), 'partition', 'takes')} writes",
             where=context.flow.source,
             evidence=proof.places,
-            hint=f"find out who lifted its fence, then: {itself if late else paid}; what it took since:"
+            hint=f"find out who lifted its fence, or may pass it{next_ * bool(by_fence)}; what it took since:"
             f" drkit divergence --flow '{context.flow.name}'",
         )
     return len(proof.refused)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.checks.decision import person
-from drkit.failover.core.choices import EVERY_TOPIC, Disposition, Method, choice_for
+from drkit.failover.core.choices import Disposition, Method, choice_for, refuse_unknown
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
@@ -181,7 +181,7 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
 
 def allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[str, Gone]]:
     """The method of each partition, and what the old primary has lost by topic; refuses unsound choices."""
-    _refuse_unknown(context)
+    refuse_unknown(context.request, context.scope.topics, context.flow.name)
     methods = methods_of(context, found)
     refuse_methods(context, found, methods)
     refuse_removed(context, context.scope.topics)
@@ -262,22 +262,6 @@ def _chosen(
         mine = {at.partition: m for at, m in sorted(methods.items()) if at.topic == topic}
         chosen[topic] = TopicDecision(Disposition(said) if said else None, mine).to_json()
     return chosen
-
-
-def _refuse_unknown(context: Context) -> None:
-    """Refuse a choice for a topic that does not return: it would decide nothing.
-
-    :raises Refused: there is one
-    """
-    request = context.request
-    named = {*request.dispositions, *request.methods, *request.give_up_history} - {EVERY_TOPIC}
-    if unknown := sorted(named - context.scope.topics.keys()):
-        raise Refused(
-            "a choice names a topic that does not return",
-            where=context.flow.name,
-            evidence=first_of(unknown),
-            hint=f"these do: {first_of(context.scope.topics)}",
-        )
 
 
 def _by_method(

@@ -131,12 +131,17 @@ def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[s
             continue
         option = OPTION[Disposition(asked[topic])]
         commands = "; ".join(_command(each.record.manifest, [topic], option) for each in ended)
+        # A run that is resumed keeps what was said of it earlier.
+        left_out = (
+            f"give them up in this return, too: {again(context, f'--disposition {quote(topic)}=discard')}"
+            if context.run_id
+            else f"leave out --disposition {quote(topic)}: {again(context)}"
+        )
         raise Refused(
             "the records of a topic were given up, and a return does not append them",
             where=context.flow.source,
             evidence=first_of(f"{topic}: {_given_up(each.record)}" for each in ended),
-            hint=f"leave out --disposition {quote(topic)}: {again(context)}; to append the records all the"
-            f" same, from their export: {commands}",
+            hint=f"{left_out}; to append the records all the same, from their export: {commands}",
         )
 
 

@@ -46,17 +46,17 @@ NUMBER = 13
 class Stage:
     """A world with a topic and a group for each switchover."""
 
-    def __init__(self, world: World, orchestrators: Orchestrators) -> None:
+    def __init__(self, world: World, orchestrators: Orchestrators, switchovers: int = NUMBER) -> None:
         self.world, self.orchestrators = world, orchestrators
         self.number = -1
         self.aborted: list[str] = []
-        names = [world.name(f"t{i}") for i in range(NUMBER)]
+        names = [world.name(f"t{i}") for i in range(switchovers)]
         for i, topic in enumerate(names):
             world.create(world.source, topic, 1, {"retention.ms": "-1", SIZE: "900000"})
             fill(world.source, topic, 20)
             world.commit(world.source, world.name(f"g{i}"), {TopicPartition(topic, 0): 5})
         world.replicate()
-        world.copied(names, {world.name(f"g{i}"): None for i in range(NUMBER)})
+        world.copied(names, {world.name(f"g{i}"): None for i in range(switchovers)})
         assert self.run(None).error is None
         self.entries = world.run_log().entries
 

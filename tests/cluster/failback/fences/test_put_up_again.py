@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.errors import Refused
+from drkit.errors import Refused, Usage
 from drkit.export.check import check_files
 from drkit.failover import pending_fences
 from drkit.failover.core.machine import RunState
@@ -21,7 +21,8 @@ from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairAlarm
 from drkit.status.paired import PairedCollector
 from tests.support.failback.pair import CUT, Pair
-from tests.support.flows.produce import fill
+from tests.support.failover.settings_file import drkit, written
+from tests.support.flows.produce import answers, fill
 
 
 @pytest.fixture
@@ -45,8 +46,14 @@ def test_what_was_written_meanwhile_is_exported_and_waits_for_a_decision(
     pair, topic = lifted
     side = pair.now
     fill(side.source, topic, 6, first=9000)
-    with side.desk() as desk:
-        assert pending_fences.apply_pending(desk, again=True) is not None
+    file, pay = written(side, tmp_path), ("fence", "pay", "--flow", side.settings.flows[0].name)
+    asked = drkit(file, *pay)
+    assert asked.returncode == Usage.exit_code, asked
+    assert f"Somebody has lifted the fence of {topic}" in asked.stderr
+    assert "--yes" in asked.stderr
+    assert answers(side.source, topic, [b"still open"]) == [None], "nobody has said yes"
+    paid = drkit(file, *pay, "--yes")
+    assert paid.returncode == 0, paid
     request = RunRequest(clients_cut=CUT, export_to=str(tmp_path / "saved"))
     with side.desk() as desk, pytest.raises(Undecided, match="somebody has to decide"):
         desk.begin_return(request, decides_later=True)
@@ -57,7 +64,7 @@ def test_what_was_written_meanwhile_is_exported_and_waits_for_a_decision(
         report = desk.resume(decided)
     assert report["state"] == "done", report
     found = check_files(str(next((tmp_path / "saved").rglob("manifest.json"))), None)
-    assert sum(p.records for p in found.partitions) == 6
+    assert sum(p.records for p in found.partitions) == 7
 
 
 def _alarms(pair: Pair) -> tuple[PairAlarm, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
-from drkit.failover import pending_fences
 from drkit.failover.core.request import RunRequest
+from drkit.failover.fencing import canary_answers
 from drkit.failover.fencing.proof import Proof
 from drkit.failover.fencing.writable import WRITABLE, code_name
 from drkit.failover.steps.fence import FenceStep
@@ -68,6 +68,6 @@ def test_neither_proves_that_the_fence_holds(
     ],
 )
 def test_what_is_shown_of_a_topic(monkeypatch: pytest.MonkeyPatch, proof: Proof, told: str) -> None:
-    monkeypatch.setattr(pending_fences, "canary_rights", lambda *_: None)
-    monkeypatch.setattr(pending_fences, "prove", lambda *_: proof)
-    assert pending_fences._asked(context(), ["orders"]) == {"orders": told}
+    monkeypatch.setattr(canary_answers, "canary_rights", lambda *_: None)
+    monkeypatch.setattr(canary_answers, "prove", lambda *_: proof)
+    assert canary_answers.canary_answers(context(), ["orders"]) == {"orders": told}

@@ -16,7 +16,10 @@ SAID = RunRequest(dispositions={"*": "discard", "a": "replay"}, methods={"a": "t
 
 
 def run_of(**more: Any) -> Any:
-    known = {"table": RETURN, "is_final": True, "run_id": "r", "request": SAID.to_json()}
+    known = {
+        "table": RETURN, "is_final": True, "run_id": "r", "request": SAID.to_json(),
+        "opening": {"scope": {"topics": {"a": "a", "b": "b"}}},
+    }  # fmt: skip
     return SimpleNamespace(**known | more)
 
 
@@ -34,6 +37,12 @@ def test_another_choice_is_refused_once_topics_may_have_begun(added: RunRequest)
     assert caught.value.hint.startswith("drkit reprotect --abort")
     refuse_late_choices(run_of(is_final=False), added)
     refuse_late_choices(run_of(table=FAILOVER), added)
+
+
+def test_a_typing_error_is_refused_before_it_is_journalled() -> None:
+    """A run keeps what was said: with a topic that does not return it could only be aborted."""
+    with pytest.raises(Refused, match="names a topic that does not return"):
+        refuse_late_choices(run_of(is_final=False), RunRequest(dispositions={"ordres": "replay"}))
 
 
 def test_the_same_again_and_what_a_replay_needs_are_taken() -> None:

@@ -200,7 +200,9 @@ def test_an_abort_says_whose_retention_runs_again() -> None:
     records = {IncompleteRecord: {"t": IncompleteRecord("r1", 1, {7: 5})}}
     context.state.all = records.__getitem__
     assert _runs_again(context, ["t"]) == [note], "another partition was emptied"
-    records[IncompleteRecord] = {"t": IncompleteRecord("r1", 1, {TAIL.partition: 5})}
+    records[IncompleteRecord] = {"t": IncompleteRecord("r1", 1, {TAIL.partition: 111})}
+    assert _runs_again(context, ["t"]) == [note], "a client has written since an earlier return emptied it"
+    records[IncompleteRecord] = {"t": IncompleteRecord("r2", 1, {TAIL.partition: 112})}
     assert _runs_again(context, ["t"]) == [], "what only it had is in the export alone"
     context.result = lambda _step: {}
     assert _runs_again(context, ["u"]), "nobody has compared it"

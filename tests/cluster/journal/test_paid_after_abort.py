@@ -1,0 +1,45 @@
+"""A switchover was aborted at its source, and its target comes back: clients are not shut out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from drkit.failover import pending_fences
+from drkit.failover.core.machine import StepName
+from drkit.failover.journal.entries import EntryKind
+from drkit.local.cluster import LocalCluster
+from tests.cluster.journal.test_source_fence import Stage
+from tests.support.failover.orchestrator import Orchestrators
+from tests.support.failover.world import World
+
+
+@pytest.fixture
+def stage(
+    source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    world = World(source, target, tmp_path_factory.mktemp("journal"))
+    try:
+        with Orchestrators() as orchestrators:
+            yield Stage(world, orchestrators, 2)
+    finally:
+        world.close()
+
+
+@pytest.mark.wide
+def test_what_the_abort_has_opened_stays_open(stage: Stage) -> None:
+    """The target has the fence on record, and the source does not have it: the abort has lifted it."""
+    stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
+    stage.abort(statement="its site burnt down")
+    assert not stage.is_closed()
+    with stage.world.desk() as desk:
+        assert pending_fences.lifted_by_others(desk) == []
+        [shown] = [t for t in pending_fences.shown(desk).topics if t.topic == stage.topic]
+        assert (shown.fence, shown.takes_writes) == ("max.message.bytes", "yes: partitions 0")
+        assert pending_fences.planned(desk) == []
+        assert pending_fences.apply_pending(desk, again=True) is None
+    assert not stage.is_closed()
+    request = {"accept_data_loss": "the old primary took test records only"}
+    assert stage.orchestrators.run(stage.world.plain(), "resume", request=request).error is None
+    assert stage.is_closed(), "whoever continues it says why"
