@@ -17,6 +17,7 @@ import tempfile
 import traceback
 from typing import Any, NamedTuple, Self
 
+from drkit import observe
 from drkit.config import Settings
 from drkit.errors import DrkitError
 from drkit.failover.core.request import RunRequest
@@ -195,6 +196,7 @@ def _forked(command: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
+    observe.setup()  # what is logged, as of other pairs on the same brokers, is no answer
     for line in sys.stdin:
         sys.stdout.write(_forked(json.loads(line)) + "\n")
         sys.stdout.flush()
