@@ -6,6 +6,7 @@ would come before all copied records, so copying waits for a return that has mad
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from drkit.config import FlowSettings
@@ -110,14 +111,17 @@ def not_noted_since(state: FlowState) -> frozenset[str]:
     """Source topics that a turn began to copy since the source's ends were noted last.
 
     What the note says of those is of an earlier life: their copies may have been emptied. The note names the
-    turns that its writer knew. Only that of an earlier release is compared by time, which two clocks tell.
+    turns that its writer knew, and how many topics each had begun: while a turn begins more, none of its
+    topics counts. Only the note of an earlier release is compared by time, which two clocks tell.
     """
     seen, returns = state.get(SourceSeenRecord), state.readable(ReturnRecord)
     if seen is None:
         return frozenset(returns)
     if seen.returns is None:
         return frozenset(topic for topic, begun in returns.items() if begun.at_ms >= seen.at_ms)
-    return frozenset(topic for topic, begun in returns.items() if seen.returns.get(topic) != begun.run_id)
+    begun_now = Counter(begun.run_id for begun in returns.values())
+    late = {run_id for run_id, topics in begun_now.items() if topics > seen.returns.get(run_id, 0)}
+    return frozenset(topic for topic, begun in returns.items() if begun.run_id in late)
 
 
 def begun_by_turn(state: FlowState) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple
 from types import MappingProxyType
@@ -130,7 +131,7 @@ def seen_record(
     :param returns: the turns that were known before the ends were read
     """
     noted = {at: _noted(e) for at, e in ends.items()}
-    return SourceSeenRecord(now_ms, noted, copied_ms, {t: begun.run_id for t, begun in returns.items()})
+    return SourceSeenRecord(now_ms, noted, copied_ms, Counter(begun.run_id for begun in returns.values()))
 
 
 def _noted(ends: Ends) -> NotedEnds:

@@ -67,8 +67,9 @@ class SourceSeenRecord(StateRecord):
     ends: Mapping[TopicPartition, NotedEnds]
     copied_ms: int | None = None
     """Everything older was copied then; None: not known, or written by a release that did not note it."""
-    returns: Mapping[str, str] | None = None
-    """Source topic → the turn since which it was copied; None: written by a release that did not note it."""
+    returns: Mapping[str, int] | None = None
+    """Run of a turn → number of topics that were copied since it; None: written by a release that did not
+    note it. Their names would make the note of a large flow too large for a record."""
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -80,7 +81,7 @@ class SourceSeenRecord(StateRecord):
             for number, values in partitions.items()
         }
         copied_ms = fields.get("copied_ms", optional(_TIMESTAMP), None)
-        returns = fields.get("returns", optional(mapping_of(topic_name, name)), None)
+        returns = fields.get("returns", optional(mapping_of(name, whole())), None)
         return cls(fields.get("at_ms", whole()), ends, copied_ms, returns)
 
     def to_json(self) -> dict[str, Any]:

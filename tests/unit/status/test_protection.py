@@ -139,6 +139,14 @@ def test_a_note_counts_for_the_turns_that_its_writer_knew() -> None:
     again = ReturnRecord("run1", "run3", NOW)
     state.take(again.key("orders").encode(), again.encode())
     assert not_noted_since(state) == {"orders"}, "another turn since"
+    note = seen_record({AT: Ends(0, 9)}, NOW, NOW, state.readable(ReturnRecord))
+    state.take(note.key().encode(), note.encode())
+    assert not_noted_since(state) == set()
+    state.take(again.key("other").encode(), again.encode())
+    assert not_noted_since(state) == {"orders", "other"}, "the turn has begun one more"
+    newest = ReturnRecord("run4", "run5", NOW)
+    state.take(newest.key("other").encode(), newest.encode())
+    assert not_noted_since(state) == {"other"}
 
 
 def test_the_note_of_an_earlier_release_is_compared_by_time() -> None:
