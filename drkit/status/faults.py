@@ -14,7 +14,7 @@ from drkit.status.groups import group_faults
 from drkit.status.lag.hanging import HANGING, fault_text, hanging
 from drkit.status.model import Fault, Findings, FlowStatus, Loss
 from drkit.status.pair.journal import RunUnderWay
-from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, PairTopic, numbered
+from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, numbered
 from drkit.status.pair.text import delta_text, part_text
 
 BEATS_SECONDS: Final = 10.0
@@ -103,7 +103,7 @@ def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
 
 
 _OF_A_STOPPED_FLOW: Final = frozenset({
-    "not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale", "topics_left_out",
+    "not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale",
 })  # fmt: skip
 """No faults of a promoted flow whose topics the opposite flow protects: it is not to copy."""
 _ALARM_TEXTS: Final = {
@@ -114,10 +114,28 @@ _ALARM_TEXTS: Final = {
 }
 
 
+def without_passive(found: Findings, pair: PairStatus, target: str) -> Findings:
+    """What was found of a flow, without the topics that it is not to copy: of these it has no lag.
+
+    They are the promoted ones, and those that the flow in the other direction has made on the source and
+    keeps in step, such as the quarantine topic of a return.
+
+    :param pair: with the names on the flow's source as `topic`
+    """
+    copied_back = {t.topic for t in pair.topics if t.active == target and t.state is PairState.PROTECTED}
+    passive = copied_back.union(found.promoted)
+    return replace(
+        found,
+        partitions=[p for p in found.partitions if p.topic not in passive],
+        left_out=tuple(t for t in found.left_out if t not in passive),
+    )
+
+
 def with_pair(status: FlowStatus, pair: PairStatus) -> FlowStatus:
     """The status of a flow with that of its pair, and the faults of both: alarms first."""
     faults = status.faults
-    if status.role == "promoted" and pair.topics and all(map(_is_held_by_the_other, pair.topics)):
+    held = all(t.state is PairState.PROTECTED and t.active == status.target for t in pair.topics)
+    if status.role == "promoted" and pair.topics and held:
         faults = tuple(f for f in faults if f.code not in _OF_A_STOPPED_FLOW)
     return replace(status, pair=pair, faults=(*_alarms(pair), *faults, *_unprotected(pair)))
 
@@ -157,10 +175,6 @@ def _source_faults(status: FlowStatus, log: FenceLog, run: RunUnderWay | None) -
         else:
             text = f"run {kept.run_id} has fenced {some} of the source; without the target: {abort}"
             yield PairAlarm.BOTH_CLOSED.value, f"{_ALARM_TEXTS[PairAlarm.BOTH_CLOSED]}: {text}"
-
-
-def _is_held_by_the_other(topic: PairTopic) -> bool:
-    return topic.state is PairState.PROTECTED and topic.since_ms is not None
 
 
 def _alarms(pair: PairStatus) -> Iterator[Fault]:

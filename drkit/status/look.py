@@ -104,6 +104,10 @@ class StatusCollector:
 
         :param measure: wait about one interval for a heartbeat, to measure its delay
         """
+        return self._judged(self._find(measure=measure))
+
+    def _find(self, *, measure: bool) -> Findings:
+        """What :meth:`look` judges."""
         found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
         try:
@@ -122,7 +126,7 @@ class StatusCollector:
         except (DrkitError, RawError) as error:
             found.target_error = error_line(error)
             self._drop(self._flow.target)
-        return self._judged(found)
+        return found
 
     def close(self) -> None:
         """Close all connections."""

@@ -20,7 +20,7 @@ from drkit.kafka.raw import RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import error_line, seen_record
-from drkit.status.faults import with_pair, with_source_record
+from drkit.status.faults import with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
@@ -53,11 +53,13 @@ class PairedCollector(StatusCollector):
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """See :class:`StatusCollector`; with the state of the pair."""
-        self._last = status = super().look(measure=measure)
+        found = self._find(measure=measure)
+        self._last = status = self._judged(found)
         first = self._first(status)
         second = self._second(status, first)
-        found = judge(first, second, self._settings.failover.rpo_seconds)
-        paired = with_pair(status, self._with_deltas(found, (first, second), status.at_ms))
+        pair = judge(first, second, self._settings.failover.rpo_seconds)
+        own = self._judged(without_passive(found, pair, self._flow.target))
+        paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
         return with_source_record(paired, self._source_record(status, first), first.run)
 
     @property
