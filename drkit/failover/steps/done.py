@@ -9,6 +9,7 @@ from drkit.counted import first_of
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.fencing.methods import SIZE
 from drkit.flow_state.returns import to_reprotect
 
 
@@ -58,6 +59,10 @@ def _after_switchover(context: Context) -> list[str]:
     flow = context.flow
     reverse = f"{flow.target}->{flow.source}"
     begin = f"drkit replicate --flow '{reverse}' begins by itself where it runs; else"
+    turn = to_reprotect(flow.source, flow.target)
+    if context.result(StepName.FENCE).get("how") == SIZE and not context.request.clients_cut:
+        begin = f"the return does not begin by itself: say how clients are kept off {flow.source}"
+        turn = f'{turn} --clients-cut "HOW"'
     back = next((f for f in context.settings.flows if f.name == reverse), None)
     left = [] if back is None else sorted(t for t in context.scope.topics.values() if not back.copies(t))
     if back is None:
@@ -65,7 +70,7 @@ def _after_switchover(context: Context) -> list[str]:
         begin = f"add the flow back to the configuration ({table}), then"
     return [
         f"{flow.target} is not protected: nothing copies from it until the reverse replication runs",
-        f"{begin}: {to_reprotect(flow.source, flow.target)}, then: drkit replicate --flow '{reverse}'",
+        f"{begin}: {turn}, then: drkit replicate --flow '{reverse}'",
         *(
             [f"topics or topics_exclude of {reverse} leave out {first_of(left)}: nothing copies them"]
             * bool(left)

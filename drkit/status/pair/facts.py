@@ -87,6 +87,8 @@ class DirectionFacts:
     left_out: Mapping[str, LeftOutTopic] = field(default_factory=dict)
     fences: Mapping[str, FenceSeen] = field(default_factory=dict)
     """By source topic; a topic that is missing has none on record."""
+    by_size: frozenset[str] = frozenset()
+    """Source topics whose fence refuses drkit's records, too."""
     lags: Mapping[str, TopicLag] | None = None
     """None: not asked."""
     run: RunUnderWay | None = None
@@ -136,9 +138,6 @@ class DirectionFacts:
             of both sides was promoted
         """
         roles, returns, lease = state.all(RoleRecord), state.all(ReturnRecord), state.get(LeaseRecord)
-        fences = dict.fromkeys(fenced_topics(state), FenceSeen.STANDS) | dict.fromkeys(gone, FenceSeen.GONE)
-        pending = state.get(PendingFence)
-        fences |= dict.fromkeys(pending.topics if pending is not None else (), FenceSeen.PENDING)
         return cls(
             *aliases,
             silent=silent,
@@ -152,7 +151,8 @@ class DirectionFacts:
             returns=returns,
             selects=selects,
             left_out=_left_out(state),
-            fences=fences,
+            fences=_fences(state, gone),
+            by_size=frozenset(sizes_of(state)),
             written={at.topic: f"{at} at offset {r.offset}" for at, r in written_of(state).items()},
             lags=lags,
             run=None if isinstance(runs, str) else runs.under_way,
@@ -163,6 +163,13 @@ class DirectionFacts:
             not_noted=not_noted_since(state),
             unreplayed=_unreplayed(state),
         )
+
+
+def _fences(state: FlowState, gone: frozenset[str]) -> dict[str, FenceSeen]:
+    """The fence of each source topic that has one on record or pending."""
+    pending = state.get(PendingFence)
+    fences = dict.fromkeys(fenced_topics(state), FenceSeen.STANDS) | dict.fromkeys(gone, FenceSeen.GONE)
+    return fences | dict.fromkeys(pending.topics if pending is not None else (), FenceSeen.PENDING)
 
 
 def _left_out(state: FlowState) -> dict[str, LeftOutTopic]:

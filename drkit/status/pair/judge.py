@@ -119,11 +119,29 @@ def _returning(promoted: OneWay, back: OneWay, role: RoleRecord, rpo_seconds: fl
         return _copying(back, rpo_seconds, is_return=not role.planned)
     if not role.planned:
         return PairState.DIVERGED, _undecided(promoted)
-    if why := _not_copying(back):
-        return PairState.UNPROTECTED, why
-    left = flow.left_out.get(back.name)
-    reason = f": {left.reason}" if left is not None and left.reason and left.at_ms >= role.at_ms else ""
-    return PairState.UNPROTECTED, f"{flow.name} leaves it out until drkit reprotect{reason}"
+    return PairState.UNPROTECTED, _not_selected(back) or _not_begun(promoted, back, role)
+
+
+def _not_begun(promoted: OneWay, back: OneWay, role: RoleRecord) -> str:
+    """What begins the return of a topic, and why it has not begun as far as is known.
+
+    Whether the opposite flow holds its lease is no reason: it holds none while all it copied is promoted.
+    """
+    flow, old = back.flow, promoted.flow.source
+    command = typed("drkit", "reprotect", "--flow", promoted.flow.name)
+    if promoted.name in promoted.flow.by_size and not any(
+        r.clients_cut for r in promoted.flow.promoted.values()
+    ):
+        return (
+            "its return has not begun, and does not begin by itself: the fence by size would be lifted, and"
+            f' how clients are kept off {old} is to be said: {command} --clients-cut "HOW"'
+        )
+    if flow.running:
+        left = flow.left_out.get(back.name)
+        reason = f": {left.reason}" if left is not None and left.reason and left.at_ms >= role.at_ms else ""
+        return f"{flow.name} leaves it out until {command}{reason}"
+    copy = typed("drkit", "replicate", "--flow", flow.name)
+    return f"its return has not begun: {command} begins it, or says what it waits for; {copy} copies it then"
 
 
 def _undecided(promoted: OneWay) -> str:
@@ -174,11 +192,17 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
 def _not_copying(side: OneWay) -> str:
     """Why a flow copies nothing of a topic now; empty: it may."""
     flow = side.flow
-    if not flow.selects(side.name):
-        return f"topics or topics_exclude of {flow.name} leave it out"
+    if why := _not_selected(side):
+        return why
     if (where := flow.written.get(side.name)) is not None:
         return f"{flow.name} has stopped before a record of another producer on {flow.target}: {where}"
     return "" if flow.running else f"the replicator of {flow.name} does not run"
+
+
+def _not_selected(side: OneWay) -> str:
+    """Which setting leaves a topic out; empty: none does."""
+    flow = side.flow
+    return "" if flow.selects(side.name) else f"topics or topics_exclude of {flow.name} leave it out"
 
 
 def _in_step(flow: DirectionFacts, lag: TopicLag, rpo_seconds: float) -> tuple[PairState, str]:

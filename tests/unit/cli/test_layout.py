@@ -77,7 +77,7 @@ def test_the_pair_comes_first_and_is_not_cut(terminal: Terminal):
     assert text.startswith("p and s")
     assert text.count("UNPROTECTED") == 2, "once for both flows of the pair, in each of the two answers"
     words = " ".join(text.split())
-    assert "the replicator of s->p does not run" in words
+    assert "its return has not begun: drkit reprotect --flow 'p->s' begins it" in words
     assert "delta whole until an unknown time" in words
 
 

@@ -35,6 +35,17 @@ def test_after_a_switchover_the_way_back_begins_by_itself_or_is_typed() -> None:
     )
 
 
+def test_a_return_that_needs_a_word_about_clients_does_not_begin_by_itself() -> None:
+    by_size = {StepName.FENCE.name: {"proven": True, "how": "max.message.bytes"}}
+    (line,) = said(RunRequest(planned=True), FLOW, BACK, **by_size)[1:]
+    assert line == (
+        "the return does not begin by itself: say how clients are kept off primary: drkit reprotect"
+        " --flow 'primary->standby' --clients-cut \"HOW\", then: drkit replicate --flow 'standby->primary'"
+    )
+    told = said(RunRequest(planned=True, clients_cut="listener closed"), FLOW, BACK, **by_size)
+    assert "begins by itself where it runs" in told[1]
+
+
 def test_topics_that_the_flow_back_leaves_out_are_named() -> None:
     lines = said(RunRequest(planned=True), FLOW, BACK.model_copy(update={"topics_exclude": ("orders",)}))
     assert lines[2:] == ["topics or topics_exclude of standby->primary leave out orders: nothing copies them"]

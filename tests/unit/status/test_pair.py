@@ -37,23 +37,30 @@ def test_a_flow_without_an_opposite_protects_until_it_is_promoted():
     assert after.why == "no flow s->p is configured"
 
 
+NOT_BEGUN = (
+    "its return has not begun: drkit reprotect --flow 'p->s' begins it, or says what it waits for;"
+    " drkit replicate --flow 's->p' copies it then"
+)
+
+
 @pytest.mark.parametrize(
     ("second", "why"),
     [
-        (back(), "the replicator of s->p does not run"),
+        (back(), NOT_BEGUN),
+        (back(returns=returned("f0")), NOT_BEGUN),
         (back(unread="p does not answer"), "p does not answer"),
-        (back(running=True), "s->p leaves it out until drkit reprotect"),
+        (back(running=True), "s->p leaves it out until drkit reprotect --flow 'p->s'"),
         (
             back(running=True, left_out={TOPIC: LeftOutTopic(2000, "group web has members")}),
-            "s->p leaves it out until drkit reprotect: group web has members",
+            "s->p leaves it out until drkit reprotect --flow 'p->s': group web has members",
         ),
         (
             back(running=True, left_out={TOPIC: LeftOutTopic(500, "of before")}),
-            "s->p leaves it out until drkit reprotect",
+            "s->p leaves it out until drkit reprotect --flow 'p->s'",
         ),
         (
             back(running=True, returns=returned("f0")),
-            "s->p leaves it out until drkit reprotect",
+            "s->p leaves it out until drkit reprotect --flow 'p->s'",
         ),
         (back(running=True, returns=returned()), "s->p has no copy of it"),
         (
@@ -69,6 +76,21 @@ def test_a_flow_without_an_opposite_protects_until_it_is_promoted():
 def test_why_a_promoted_topic_is_not_protected(second: DirectionFacts, why: str):
     found = only(OVER, second)
     assert (found.state, found.why) == (PairState.UNPROTECTED, why)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_return_that_needs_a_word_about_clients_says_so(*, running: bool):
+    """A replicator that runs waits for it, and a flow whose topics are all promoted holds no lease."""
+    by_size = replace(OVER, by_size=frozenset({TOPIC}))
+    assert only(by_size, back(running=running)).why == (
+        "its return has not begun, and does not begin by itself: the fence by size would be lifted, and how"
+        " clients are kept off p is to be said: drkit reprotect --flow 'p->s' --clients-cut \"HOW\""
+    )
+    [role] = promoted().values()
+    told = replace(by_size, promoted={TOPIC: replace(role, clients_cut="listener closed")})
+    assert only(told, back()).why == NOT_BEGUN
+    left_out = only(by_size, back(running=running, selects=lambda _: False)).why
+    assert left_out == "topics or topics_exclude of s->p leave it out"
 
 
 def test_the_opposite_flow_protects_after_a_turn():
