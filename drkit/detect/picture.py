@@ -59,6 +59,8 @@ class Picture:
     """Replication that moved within this time still moves."""
     promoted: bool = False
     """The target's topics were opened for producers already."""
+    since_promoted: tuple[str, ...] = ()
+    """Of a promoted flow: the alarms of its pair, and that clients are back on its source."""
     fence_owed: str = ""
     """What left a pending fence of the old primary, and what applies it; empty: none is pending."""
     target_answers: bool = True

@@ -85,6 +85,7 @@ def _path(p: Picture) -> Iterable[str]:
 def _promoted(p: Picture) -> Iterable[str]:
     if p.fence_owed:
         yield f"the old primary was never fenced, {p.fence_owed}"
+    yield from p.since_promoted
     yield from _seen(p)
 
 
@@ -141,7 +142,7 @@ _HELD: Final = "the primary is lost, and "
 ABOUT_THE_PRIMARY: Final[tuple[VerdictRow, ...]] = (
     VerdictRow(_K.HOLD, _R.PROMOTED, lambda p: p.promoted,
         "the target was promoted already", _promoted,
-        "nothing here: watch the flow in the other direction; drkit status says who is active"),
+        "nothing here: drkit status says where clients write; watch the flow from that cluster"),
     VerdictRow(_K.HOLD, _R.WRONG_CLUSTER, lambda p: p.seen.sight is _S.WRONG,
         "another cluster id answers at the primary's addresses", _seen,
         "correct bootstrap_servers or the name service"),

@@ -13,6 +13,7 @@ from typing import Final
 from drkit.counted import counted
 from drkit.status.model import FlowStatus, PartitionStatus
 from drkit.status.pair.model import PairAlarm, PairState, PairTopic, numbered
+from drkit.status.pair.text import alarm_lines
 
 _NOT_YET: Final = (PairState.RETURNING, PairState.DIVERGED, PairState.FAILING_BACK)
 
@@ -27,6 +28,18 @@ def not_protected(status: FlowStatus, rpo_seconds: float) -> tuple[str, ...]:
     seen, copied = status.loss.source_seen_seconds, status.copied_ms
     noted = None if seen is None or copied is None else (status.at_ms - copied) / 1000 - seen
     return not_in_step(status.partitions, status.returned_topics, rpo_seconds, noted)
+
+
+def since_promoted(status: FlowStatus) -> tuple[str, ...]:
+    """What the pair of a promoted flow has come to: its alarms, and that clients are back on the source."""
+    if status.role != "promoted" or status.pair is None:
+        return ()
+    alarms = tuple(f"{line.word} {line.text}" for line in alarm_lines(status.pair))
+    back = [t for t in status.pair.topics if t.since_ms is not None and t.active == status.source]
+    if not back:
+        return alarms
+    said = f"clients write {numbered(back)} on {status.source} again, by a later promotion"
+    return (*alarms, f"{said}: {back[0].why}" if back[0].why else said)
 
 
 def not_in_step(

@@ -245,6 +245,7 @@ class Observer:
             watched_for=sensed.watched_for,
             still_seconds=settings.detection.confirm_seconds,
             promoted=sensed.promoted,
+            since_promoted=sensed.since_promoted,
             fence_owed=sensed.fence_owed,
             target_answers=young or (silent is not None and silent <= allowed),
             target_error=self.target_board.why,

@@ -24,7 +24,7 @@ from drkit.monitoring.board import FlowWatch
 from drkit.status.copy_growth import Growth
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Progress
-from drkit.status.protection import not_protected
+from drkit.status.protection import not_protected, since_promoted
 from drkit.status.readiness_look import ReadinessLook
 from drkit.watch.beats import Arrivals, HeartbeatListener
 from drkit.watch.loss import LossKnown, loss_known
@@ -64,6 +64,8 @@ class Sensed(NamedTuple):
     """Topics that the target has not wholly, by the last look at both clusters."""
     watched_for: float | None = None
     """Since the copies' end offsets were first known; None: never."""
+    since_promoted: tuple[str, ...] = ()
+    """Of a promoted flow: the alarms of its pair, and that clients are back on its source."""
 
 
 class Senses:
@@ -139,6 +141,7 @@ class Senses:
             unprotected=self._not_whole(status),
             beat_ahead=beats.ahead,
             watched_for=None if self._growth.began is None else monotonic() - self._growth.began,
+            since_promoted=() if status is None else since_promoted(status),
         )
 
     def _loss(self, beats: Arrivals, gone_for: float | None) -> LossKnown:

@@ -23,14 +23,19 @@ class PairLine(NamedTuple):
 
 def pair_lines(pair: PairStatus) -> list[PairLine]:
     """All sentences of a pair: alarms, then what is not protected, then the rest."""
-    lines = [
+    lines = alarm_lines(pair)
+    lines += [PairLine(_word(part.state.value), part_text(part)) for part in pair.parts]
+    lines += [PairLine(_word(PairState.UNKNOWN.value), why) for why in pair.unknown]
+    return lines or [PairLine(_word(pair.state.value), pair.why)]
+
+
+def alarm_lines(pair: PairStatus) -> list[PairLine]:
+    """The sentence of each alarm of a pair."""
+    return [
         PairLine(_word(alarm.value), f"{numbered(topics)}: {topics[0].why_of(alarm)}")
         for alarm in pair.alarms
         if (topics := pair.with_alarm(alarm))
     ]
-    lines += [PairLine(_word(part.state.value), part_text(part)) for part in pair.parts]
-    lines += [PairLine(_word(PairState.UNKNOWN.value), why) for why in pair.unknown]
-    return lines or [PairLine(_word(pair.state.value), pair.why)]
 
 
 def part_text(part: PairPart) -> str:

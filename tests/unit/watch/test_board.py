@@ -77,6 +77,12 @@ def test_a_pending_fence_is_posted_and_is_evidence():
     assert moment(Sight.CLEAR, promoted=True).as_dict()["evidence"] == ["broker 0: nothing listens"]
 
 
+def test_of_a_promoted_flow_the_alarms_of_its_pair_and_where_clients_write_are_evidence():
+    told = moment(Sight.CLEAR, promoted=True, since_promoted=("BOTH OPEN 1 topic",)).as_dict()
+    assert told["evidence"][0] == "BOTH OPEN 1 topic"
+    assert "drkit status says where clients write" in told["next"]
+
+
 def test_an_agent_without_a_command_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     config = tmp_path / "drkit.toml"
     config.write_text(
