@@ -16,7 +16,7 @@ _PACKAGE: Final = Path(drkit.__file__).parent
 _INSTALLED: Final = _PACKAGE / "pages"
 _PAGES: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent
 """In an installed drkit within the package, in a source tree beside it."""
-_RUNBOOKS: Final = ("", "hold-", "failover-", "reprotect-", "replay-", "export-")
+_RUNBOOKS: Final = ("", "hold-", "failover-", "reprotect-", "replay-", "export-", "pair-")
 _TABLES: Final = (
     "docs/reference/events.md",
     "docs/explanation/detection.md",
@@ -69,7 +69,7 @@ def codes() -> dict[str, str]:
 def pages_of(asked: str) -> Iterator[Explanation]:
     """The explanations of a code, or of a refusal that contains these words."""
     code = asked.strip().strip("`").lower()
-    name = code.removeprefix("runbooks/").removesuffix(".md").replace("_", "-")
+    name = code.removeprefix("runbooks/").removesuffix(".md").replace("_", "-").replace(" ", "-")
     exact = {prefix + name for prefix in _RUNBOOKS}
     pages = [page for page in _runbooks() if page.stem in exact]
     words = " ".join(code.split())
@@ -83,10 +83,12 @@ def pages_of(asked: str) -> Iterator[Explanation]:
     for alert, text in _alerts():
         if alert.lower() == code:
             yield Explanation("docs/how-to/alerts.md", f"{alert}\n\n{text}")
+    rows: dict[str, list[str]] = {}
     for known, row in _rows():
-        if known == code.replace("-", "_"):
+        if known == name.replace("-", "_"):
             lines = [f"{head}: {cell}" for head, cell in row.items() if cell not in {"", "–"}]
-            yield Explanation(row.page, "\n".join(lines))
+            rows.setdefault(row.page, []).append("\n".join(lines))
+    yield from (Explanation(page, "\n\n".join(texts)) for page, texts in rows.items())
 
 
 class _Row(dict[str, str]):

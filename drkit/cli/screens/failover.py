@@ -126,7 +126,7 @@ def _done(report: Mapping[str, Any]) -> str:
 
 
 def _not_moved(report: Mapping[str, Any]) -> str:
-    """Groups that stay, or have no active member on the standby yet."""
+    """Groups that stay, or have no active member on the new primary yet."""
     groups = report["groups"]
     outside = report.get("outside") or {}
     parts = []
@@ -139,7 +139,8 @@ def _not_moved(report: Mapping[str, Any]) -> str:
     at_work = groups["at_work"]
     if waiting := sum(why != "works" for why in at_work.values()):
         active = len(at_work) - waiting
-        parts.append(f"{active} of {counted(len(at_work), 'moved group')} active on the standby yet")
+        target = report["flow"].partition("->")[2]
+        parts.append(f"{active} of {counted(len(at_work), 'moved group')} active on {target} yet")
     return "; ".join(parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.counted import counted, first_of
-from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.proposal import ReturnProposal
 from drkit.visible import visible
 
@@ -54,15 +54,24 @@ def shown_return(report: Mapping[str, Any]) -> dict[str, Any]:
     run = f"run {report['run']}, term {report['term']}"
     out = {"return": f"{report['state']}: {report['flow']}, {topics}, {run}"}
     for step in report["steps"]:
-        if (name := _NAMES.get(step["step"])) and step["notes"]:
+        name = _NAMES.get(step["step"])
+        if name and step["notes"] and not _is_undone(report, step["step"]):
             out[name] = to_type("; ".join(step["notes"]))
     if why := held_in_words(report):
         out["held"] = why
     return out
 
 
+def _is_undone(report: Mapping[str, Any], step: str) -> bool:
+    """Whether an abort has put back what a step did: positions, where no topic was left begun."""
+    began = any(s["step"] == StepName.BEGIN.value for s in report["steps"])
+    return report["state"] == RunState.ABORTED.value and step == StepName.DEMOTE.value and not began
+
+
 def held_in_words(report: Mapping[str, Any]) -> str:
     """At which step a run is held, and why; empty: it is not, or was rolled back."""
+    if report["state"] == RunState.ABORTED.value:
+        return ""
     held = report.get("held") or {}
     return " ".join(filter(None, [held.get("step"), held.get("error")]))
 

@@ -27,7 +27,10 @@ class LockStep:
         """See :class:`drkit.failover.core.step.Step`."""
         where = f"journal of {context.flow.name} on {context.flow.target}"
         why = refused_later(context) or "an older orchestrator is refused"
-        return [StepEffect(f"take the journal as term {context.term}", where, why)]
+        term = (
+            f" as term {context.term}" if context.term else ""
+        )  # of a return it is asked for when it begins
+        return [StepEffect(f"take the journal{term}", where, why)]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`."""

@@ -27,6 +27,7 @@ RUNBOOKS = sorted(p.stem for p in (ROOT / "runbooks").glob("*.md") if p.stem != 
             "runbooks/failover-no-quorum.md",
             "What to do",
         ),
+        ("both_open", "runbooks/pair-both-open.md", "Clients may write on both sides"),
         ("DrkitGone", "docs/how-to/alerts.md", "start `drkit replicate`"),
     ],
 )
@@ -35,6 +36,13 @@ def test_a_code_is_explained(asked: str, page: str, words: str, capsys: pytest.C
     out = capsys.readouterr().out
     assert page in out
     assert words in out
+
+
+@pytest.mark.parametrize("asked", ["both_open", "BOTH OPEN", "unprotected", "no_quorum"])
+def test_the_page_about_a_word_comes_first_and_each_page_once(asked: str):
+    found = [each.page for each in pages_of(asked)]
+    assert found[0].endswith(f"-{asked.lower().replace(' ', '-').replace('_', '-')}.md")
+    assert len(set(found)) == len(found) <= 3
 
 
 def test_an_unknown_code_is_a_usage_error_with_the_nearest_one(capsys: pytest.CaptureFixture[str]):

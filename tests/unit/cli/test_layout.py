@@ -103,7 +103,7 @@ def test_a_failover_ends_in_a_few_lines_with_numbered_commands(capsys: pytest.Ca
         "failover   done: a->b, 1 topic, 11 groups, run r1, term 3",
         "lost       known lost: 0 records",
         "fence      proven",
-        "not moved  0 of 11 moved groups active on the standby yet",
+        "not moved  0 of 11 moved groups active on b yet",
         "1. drkit fence pay",
         "2. drkit divergence",
     ]

@@ -143,6 +143,26 @@ def test_a_return_ends_in_a_few_lines_and_says_nothing_of_a_failover(capsys: pyt
     assert "groups moved" not in verbose
 
 
+def test_one_that_was_held_and_rolled_back_says_nothing_of_what_was_undone(
+    capsys: pytest.CaptureFixture[str],
+):
+    whole = report()
+    ended = [s for s in whole["steps"] if s["step"] in {"EXPORT", "DECIDE", "DEMOTE"}]
+    aborted = whole | {
+        "state": "aborted",
+        "held": {"step": "BEGIN", "error": "it has"},
+        "next": ["nothing is left"],
+    }
+    assert lines(shown(aborted | {"steps": ended}), capsys) == [
+        "return    aborted: a->b, 1 topic, run r1, term 4",
+        "exported  a note of EXPORT",
+        "decided   a note of DECIDE",
+        "1. nothing is left",
+    ]
+    begun = lines(shown(aborted), capsys)
+    assert "groups    a note of DEMOTE" in begun, "what has begun is copied on"
+
+
 def test_one_that_was_killed_and_rolled_back_is_held_by_nothing(capsys: pytest.CaptureFixture[str]):
     for shown_ in (shown(report() | {"held": {"step": ""}}), shown(report() | {"held": {}})):
         assert not any(line.startswith("held") for line in lines(shown_, capsys))

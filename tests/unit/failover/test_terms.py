@@ -10,6 +10,7 @@ from drkit.config import RepointSettings
 from drkit.failover.checks.terms import least_term, refused_later
 from drkit.failover.journal.entries import EntryKind, JournalEntry
 from drkit.failover.journal.file import JournalFile
+from drkit.failover.steps.look import LockStep
 from tests.support.stored import flow_state
 
 ROLE = {"role": "promoted", "run_id": "r", "at_ms": 1}
@@ -47,3 +48,11 @@ def test_receivers_that_cannot_be_asked_are_named_before_anything_is_changed() -
     assert "webhook cannot be asked" in refused_later(context({}, hook, file, term=1))
     assert refused_later(context({}, hook, file, term=2)) == ""
     assert refused_later(context({}, file, term=1)) == ""
+
+
+def test_a_dry_run_of_a_return_names_no_term() -> None:
+    """It is asked for when the run begins; the dry run said 0."""
+    of_flow = {"flow": SimpleNamespace(name="a->b", target="b")}
+    for term, what in ((0, "take the journal"), (22, "take the journal as term 22")):
+        asked = SimpleNamespace(**vars(context({}, term=term)), **of_flow)
+        assert [line.what for line in LockStep().plan(asked)] == [what]  # type: ignore[arg-type]
