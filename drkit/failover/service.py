@@ -14,6 +14,7 @@ from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.core.said import UNTIL_EXPORT
 from drkit.failover.journal.journal import NoJournal, refuse_open
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
 from drkit.failover.rehearsal import rehearse
@@ -23,6 +24,7 @@ from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.runs import Runs
 from drkit.failover.steps.look import question_of
 from drkit.failover.unexpected import told
+from drkit.next_command import typed
 
 _NOTHING: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
@@ -68,6 +70,7 @@ class FailoverService(Runs):
         *,
         topics: Sequence[str] = (),
         decides_later: bool = False,
+        until_export: bool = False,
     ) -> dict[str, Any]:
         """Make the old primary the standby of the new one; return the report.
 
@@ -75,26 +78,32 @@ class FailoverService(Runs):
         :param topics: by their names on the old primary; empty: all that a failover has promoted
         :param decides_later: begin also while a decision is missing: the run keeps what the old
             primary has, exports it, and is held then
+        :param until_export: a person wants that, so that a command that is printed says it again
         :raises Undecided: a decision is missing
         :raises Refused: a step refuses, or there is nothing to return
         :raises DrkitError: a step failed
         """
         refuse_open(self._topic)
-        proposal = self.rehearse_return(request, topics)  # a refusal leaves no run behind
+        words = (UNTIL_EXPORT,) * until_export
+        proposal = self.rehearse_return(request, topics, words)  # a refusal leaves no run behind
         context = self._context
         assert context is not None  # noqa: S101  of the rehearsal
-        if not decides_later and (error := still_undecided(context)) is not None:
+        if not (decides_later or until_export) and (error := still_undecided(context)) is not None:
             raise error
         confirm(proposal)
         return self._begun(context, {"table": RETURN.name}, _NO_DECISION)
 
-    def rehearse_return(self, request: RunRequest, topics: Sequence[str] = ()) -> ReturnProposal:
+    def rehearse_return(
+        self, request: RunRequest, topics: Sequence[str] = (), words: Sequence[str] = ()
+    ) -> ReturnProposal:
         """Return what each step of a return would do. Changes nothing.
+
+        :param words: options of the command that the request does not have, but for topics
 
         :raises DrkitError: a step would refuse, or a cluster does not answer
         """
         with told(self._flow):
-            context = self._return_of(request, topics)
+            context = self._return_of(request, topics, words)
             lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
             error = still_undecided(context)
         return ReturnProposal(
@@ -110,10 +119,14 @@ class FailoverService(Runs):
         with told(self._flow):
             return outlook(self._return_of(request, topics, while_away=True))
 
-    def _return_of(self, request: RunRequest, topics: Sequence[str], *, while_away: bool = False) -> Context:
+    def _return_of(
+        self, request: RunRequest, topics: Sequence[str], words: Sequence[str] = (), *,
+        while_away: bool = False,
+    ) -> Context:  # fmt: skip
         context = self._new_context(_NOTHING, request, NoJournal(), _NO_DECISION)
         chosen = choose_return(context, topics, while_away=while_away)
-        self._context = replace(context, scope=Scope(chosen, (), whole_flow=False))
+        said = (*(typed("--topic", topic) for topic in topics), *words)
+        self._context = replace(context, scope=Scope(chosen, (), whole_flow=False), words=said)
         return self._context
 
     def rehearse(self, groups: Sequence[str], request: RunRequest, topics: Sequence[str] = ()) -> Rehearsal:

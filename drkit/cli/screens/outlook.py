@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from drkit.cli.render import emit
-from drkit.cli.screens.said import NOTHING_SAID, begin_words, decision_words
 from drkit.cli.session import session, to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text
 from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
+from drkit.failover.core.said import NOTHING_SAID, begin_words, decision_words
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
 from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
 from drkit.next_command import typed

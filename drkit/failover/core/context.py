@@ -112,6 +112,8 @@ class Context:
     """Live progress; never needed for the outcome."""
     decision: Mapping[str, Any] = field(default_factory=dict)
     """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
+    words: tuple[str, ...] = ()
+    """Options of the person's command that its request does not have, as they are typed: topics by name."""
     clock: Seconds = monotonic
     wall: Millis = field(default_factory=steady)
     source_error: str = ""

@@ -13,6 +13,7 @@ from drkit.config import FlowSettings
 from drkit.counted import first_of
 from drkit.errors import ExportAltered
 from drkit.export.check import PUT_BACK
+from drkit.failover.core.again import again, anew
 from drkit.failover.core.choices import Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
@@ -42,18 +43,18 @@ def of_own(context: Context, topics: Collection[str], *, begun: bool = False) ->
     :param topics: whose records are read, by their names on the old primary
     :param begun: an abort leaves them as they are, copied by the other direction
     """
-    alias, begin = context.flow.source, f"{RETURN.command} --flow '{context.flow.name}'"
+    alias = context.flow.source
     manifest = str(context.result(StepName.EXPORT)["manifest"])
     restored = f"{_put_back(manifest)}; then: {_AGAIN}"
     if emptied := sorted(t for t in topics if is_emptied(context, t)):
-        given_up = to_give_up(manifest, *emptied) if begun else f"{begin} {_discarded(emptied)}"
+        given_up = to_give_up(manifest, *emptied) if begun else anew(context, *_discarded(emptied))
         return (
             f"{first_of(emptied)}: emptied on {alias}, so the export is the only copy: {restored}; without a"
             f" copy of it give the records up by name: {_ABORT}, then: {given_up}"
         )
     return (
         f"{alias} still has the records of {first_of(sorted(topics))}: {restored}; or export them again:"
-        f" {_ABORT}, then: {begin} --export-to PLACE"
+        f" {_ABORT}, then: {anew(context, '--export-to PLACE')}"
     )
 
 
@@ -62,7 +63,7 @@ def of_earlier(context: Context, topic: str, manifest: str) -> str:
     if context.effects(StepName.BEGIN):
         given_up = f"{to_give_up(manifest, topic)}, then: {_AGAIN}"
     else:
-        given_up = f"{_AGAIN} {_discarded([topic])}"
+        given_up = again(context, *_discarded([topic]))
     return (
         f"{context.flow.source} has lost these records of {topic}, so the export is the only copy:"
         f" {_put_back(manifest)}; then: {_AGAIN}; without a copy of it give them up by name: {given_up}"
@@ -93,7 +94,7 @@ def only_copy(state: FlowState, flow: FlowSettings, manifest: str) -> str:
     if left:
         given_up = to_give_up(manifest, *(each.topic for each in left))
     else:
-        given_up = f"{RETURN.command} --flow '{flow.name}' {_discarded(emptied)}"
+        given_up = " ".join((f"{RETURN.command} --flow '{flow.name}'", *_discarded(emptied)))
     names = first_of(sorted({*(each.topic for each in left), *emptied}))
     return (
         f"{flow.source} has these records no more ({names}), so the export is the only copy:"
@@ -105,6 +106,6 @@ def _put_back(manifest: str) -> str:
     return f"{PUT_BACK}: drkit divergence verify {quoted(manifest)}"
 
 
-def _discarded(topics: Iterable[str]) -> str:
+def _discarded(topics: Iterable[str]) -> list[str]:
     words = [typed("--disposition", f"{t}={Disposition.DISCARD}") for t in topics]
-    return " ".join((*words, '--reason "WHY"'))
+    return [*words, '--reason "WHY"']

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from drkit.errors import Refused
+from drkit.failover.core.again import again
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
@@ -119,5 +120,5 @@ def _refused(context: Context, evidence: str) -> Refused:
         where=context.flow.source,
         evidence=evidence,
         hint=f"correct bootstrap_servers of [clusters.{context.flow.source}]; where another cluster takes its"
-        " place: drkit reprotect --new-primary CLUSTER_ID",
+        f" place: {again(context, '--new-primary CLUSTER_ID', without=['--new-primary'])}",
     )

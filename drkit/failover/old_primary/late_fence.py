@@ -7,6 +7,7 @@ from typing import Final
 
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
+from drkit.failover.core.again import again
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepResult
@@ -18,6 +19,7 @@ from drkit.kafka.access.acls import NoAuthorizer, list_acls
 
 _REPLACED: Final = "size replaced"
 _NO_AUTHORIZER: Final = "it has no authorizer"
+CLIENTS_CUT: Final = '--clients-cut "HOW"'
 BY_COMMAND: Final = "drkit fence pay"
 """What applies a pending fence without a return."""
 
@@ -26,11 +28,10 @@ class LateFence(FenceStep):
     """The step FENCE after the end of a failover. It never calls the site's stop hook for a silent source.
 
     :param step: under whose name its effects are journalled
-    :param command: what a person types to try again
     """
 
-    def __init__(self, step: StepName = StepName.FENCE, command: str = BY_COMMAND) -> None:
-        self._step, self._command = step, command
+    def __init__(self, step: StepName = StepName.FENCE) -> None:
+        self._step = step
         self._replaced: list[str] = []
 
     @property
@@ -60,7 +61,7 @@ class LateFence(FenceStep):
     def _wish(self, context: Context) -> Wish:
         """A return copies through the fence and can wait; what is paid outside one is needed now."""
         how = context.settings.failover.fence
-        return Wish(how.means, how.canary, self._step is StepName.FENCE, self._command)
+        return Wish(how.means, how.canary, self._step is StepName.FENCE, self._command(context))
 
     def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:
         """The proof; a size that drkit has put up earlier goes where the ACLs alone are seen to refuse.
@@ -84,13 +85,17 @@ class LateFence(FenceStep):
         self._replaced = sorted(sizes)
         return proof
 
+    def _command(self, context: Context) -> str:
+        """What a person types to try again."""
+        return BY_COMMAND if self._step is StepName.FENCE else again(context)
+
     def _silent(self, context: Context) -> StepResult:
-        raise not_answering(context, self._command)
+        raise not_answering(context, self._command(context))
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
         if proof.is_unknown:
-            raise not_answering(context, self._command, proof.places)
-        raise unproven(proof, context.flow.source, self._command)
+            raise not_answering(context, self._command(context), proof.places)
+        raise unproven(proof, context.flow.source, self._command(context))
 
 
 def fenced_sizes(context: Context) -> dict[str, str | None]:
@@ -112,23 +117,22 @@ def not_answering(context: Context, command: str, evidence: str = "") -> Cluster
     )
 
 
-def nothing_keeps_off(context: Context, by_size: Collection[str], command: str) -> Refused:
+def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
     """The error of a return whose fence by size has to be lifted for the copy.
 
     :param by_size: the topics with such a fence
-    :param command: what a person types once an ACL can replace it
     """
     cut, seen = "cut clients off by other means (listener, DNS, network), then say how", _authorizer(context)
     if seen != _NO_AUTHORIZER:
         cut = (
             "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
-            f" and canary in [failover.fence]), then: {command}; or {cut}"
+            f" and canary in [failover.fence]), then: {again(context)}; or {cut}"
         )
     return Refused(
         "the fence of the old primary refuses drkit, too, and nothing else keeps clients off",
         where=f"{context.flow.source}: {first_of(by_size)}",
         evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
-        hint=f"{cut}: drkit reprotect --flow '{context.flow.name}' --clients-cut \"HOW\"",
+        hint=f"{cut}: {again(context, CLIENTS_CUT)}",
     )
 
 

@@ -13,10 +13,11 @@ from uuid import UUID
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.core.again import again
+from drkit.failover.core.again import again, anew, is_held
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.core.said import UNTIL_EXPORT
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove
@@ -65,7 +66,7 @@ class ContactStep:
             lines.append(StepEffect(f"keep what {some} {'has' if len(lost) == 1 else 'have'}", alias,
                                     "its retention and its cleaner rest"))  # fmt: skip
         if (late := lost.keys() | _replaced(context)) and not is_another(context):
-            lines += _late_fence(context).plan(_of(context, late))
+            lines += _late_fence().plan(_of(context, late))
         if switched := context.scope.topics.keys() - lost.keys():
             refuse_open(context, switched)
         clients_cut(context, fenced_by_size(context))
@@ -93,7 +94,7 @@ class ContactStep:
             number = hold(context, lost)
             notes.append(f"nothing is removed from {counted(number, 'topic')} of {context.flow.source}")
         if late := lost.keys() | _replaced(context):
-            notes += _late_fence(context).run(_of(context, late)).notes
+            notes += _late_fence().run(_of(context, late)).notes
         refusing = refuse_open(context, _existing(context, source))
         cut = clients_cut(context)
         notes += refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
@@ -161,12 +162,13 @@ def refuse_unselected(context: Context, topics: Collection[str]) -> None:
     """
     back, names = reverse_flow(context), context.scope.topics
     if wrong := sorted(t for t in topics if not back.copies(names[t])):
+        abort = f"{RETURN.command} --abort, then: " * is_held(context)
         raise Refused(
             "the reverse flow does not copy topics of the return",
             where=back.name,
             evidence=first_of(wrong),
             hint=f"let topics and topics_exclude of {back.name} choose them, then: {again(context)}; or"
-            f" return the others alone: {RETURN.command} --flow '{context.flow.name}' --topic TOPIC",
+            f" return the others alone: {abort}{anew(context, '--topic TOPIC')}",
         )
 
 
@@ -185,7 +187,7 @@ def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
     alias = context.flow.source
     note = (
         f"the retention and the cleaner of {alias} work again, and may remove what only it has of"
-        f" {first_of(wrong)}: {RETURN.command} --flow '{context.flow.name}' --export-to PLACE --until-export"
+        f" {first_of(wrong)}: {anew(context, '--export-to PLACE', UNTIL_EXPORT)}"
         " keeps it again, and saves it"
     )
     return [note]
@@ -239,7 +241,7 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
         raise not_answering(context, again(context), proof.places)
     if not proof.is_whole:
         late = unplanned(context).keys() & {at.topic for at in proof.taking}
-        paid = f"{RETURN.command} --abort, then: " * bool(context.run_id) + paid_with(context.flow.name)
+        paid = f"{RETURN.command} --abort, then: " * is_held(context) + paid_with(context.flow.name)
         next_ = f", then: {again(context)}, which fences it again" if late else f", then: {paid}"
         by_fence = late or fenced(context, {at.topic for at in proof.taking})
         raise Refused(
@@ -271,7 +273,7 @@ def _replaced(context: Context) -> frozenset[str]:
     mine = sizes & unplanned(context).keys() if _cut(context) else sizes
     if not mine or is_another(context):
         return frozenset()
-    return _late_fence(context).replaces(_of(context, mine))
+    return _late_fence().replaces(_of(context, mine))
 
 
 def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
@@ -286,7 +288,7 @@ def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str
         return ""
     if told := _cut(context):
         return told
-    raise nothing_keeps_off(context, by_size, again(context))
+    raise nothing_keeps_off(context, by_size)
 
 
 def _cut(context: Context) -> str:
@@ -295,5 +297,5 @@ def _cut(context: Context) -> str:
     return context.request.clients_cut or next((cut for cut in told if cut), "")
 
 
-def _late_fence(context: Context) -> LateFence:
-    return LateFence(StepName.CONTACT, again(context))
+def _late_fence() -> LateFence:
+    return LateFence(StepName.CONTACT)

@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.checks.decision import person
+from drkit.failover.core.again import to_decide
 from drkit.failover.core.choices import Disposition, Method, choice_for, refuse_unknown
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.old_primary.gone import Gone
 from drkit.failover.old_primary.lost_tail import (
@@ -34,7 +35,6 @@ from drkit.flow_state.records import TailRecord
 from drkit.model import TopicPartition
 
 DECISION: Final = "decision"
-_AGAIN: Final = f"{RETURN.command} --resume"
 
 
 class Undecided(Refused):
@@ -218,16 +218,11 @@ def undecided(
     whys = [f"{u.at}: {u.why}" for u in found if u.at in methods and methods[u.at].empties]
     some = f" ({first_of(whys)})" if whys else ""
     asked += [f"why {counted(emptied, 'partition', 'is')} emptied{some}"] if no_reason else []
-    options = " --disposition TOPIC=discard|replay|quarantine" if tails else ""
-    if lost:
-        name = lost[0].topic
-        options += f" --disposition {name}=discard, or what is left with --give-up-history {name}"
     error = Undecided(
         "somebody has to decide before the old primary's partitions are emptied",
         where=context.flow.source,
         evidence=first_of(asked),
-        hint=f"{RETURN.command} --flow '{context.flow.name}'{options} --reason \"WHY\"; of a run that is"
-        f' held: {_AGAIN}{options} --reason "WHY"',
+        hint=to_decide(context, tails, [g.topic for g in lost]),
     )
     error.topics, error.needs_reason = tails, no_reason
     return error

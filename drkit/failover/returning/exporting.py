@@ -16,6 +16,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, ExportAltered, Failed, Refused
 from drkit.export.manifest import ExportFormat, TailRange
 from drkit.export.run import Exported, ExportRequest, export_tails
+from drkit.failover.core.again import again
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
@@ -140,8 +141,7 @@ def _place(context: Context, found: Sequence[Unsound]) -> str:
         f"{counted(records, 'record', 'is')} only on the old primary, and where to save them was not said",
         where=context.flow.source,
         evidence=first_of(f"{u.at}: {counted(u.tail.records, 'record')} from {u.span[0]}" for u in found),
-        hint=f"name a folder or a URL that is kept: {RETURN.command} --flow '{context.flow.name}'"
-        f" --export-to PLACE; of a run that is held: {_AGAIN} --export-to PLACE",
+        hint=f"name a folder or a URL that is kept: {again(context, '--export-to PLACE')}",
     )
 
 

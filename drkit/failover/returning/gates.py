@@ -66,7 +66,7 @@ def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Method
             "a tail of which the old primary has lost records cannot be kept",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=again(context, f"--method {wrong[0]}=rebuild --disposition {wrong[0]}=replay"),
+            hint=again(context, f"--method {wrong[0]}=rebuild", f"--disposition {wrong[0]}=replay"),
         )
 
 
@@ -84,13 +84,13 @@ def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) ->
 
 
 def _refuse_delta(context: Context, unsound: Mapping[TopicPartition, Unsound], methods: Methods) -> None:
-    wrong = [f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA]
+    wrong = {at: f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA}
     if wrong:
         raise Refused(
             "the method delta would leave records in front of those of the new primary, or without them",
             where=context.flow.source,
-            evidence=first_of(wrong),
-            hint=f"{again(context, '--method TOPIC=rebuild')}, or =trim",
+            evidence=first_of(wrong.values()),
+            hint=f"{again(context, *_rebuilt(wrong))}, or =trim",
         )
 
 
@@ -98,15 +98,20 @@ def _refuse_short_copies(
     context: Context, unsound: Mapping[TopicPartition, Unsound], methods: Methods
 ) -> None:
     """Refuse to trim where the copy has lost records: where clients began to write there is unknown."""
-    short = [str(at) for at, u in sorted(unsound.items())
+    short = [at for at, u in sorted(unsound.items())
              if u.tail.copy is CopyFate.REGRESSED and methods.get(at) is Method.TRIM]  # fmt: skip
     if short:
         raise Refused(
             "the new primary has lost records that it had when it was promoted: nothing can be trimmed there",
             where=context.flow.target,
-            evidence=first_of(short),
-            hint=f"{again(context, '--method TOPIC=rebuild')}, with --disposition TOPIC=replay for these",
+            evidence=first_of(map(str, short)),
+            hint=f"{again(context, *_rebuilt(short))}, with --disposition TOPIC=replay for these",
         )
+
+
+def _rebuilt(some: Iterable[TopicPartition]) -> list[str]:
+    """The options that empty the topics of some partitions instead."""
+    return [f"--method {topic}={Method.REBUILD}" for topic in sorted({at.topic for at in some})]
 
 
 def _refuse_compacted(context: Context, methods: Methods) -> None:
@@ -156,13 +161,13 @@ def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
 
 def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None:
     """Refuse to trim where a group on the new primary is before the cut: it would have no position."""
-    if early := early_groups(context, trimmed):
+    if early := _early(context, trimmed):
         raise Refused(
             f"{counted(len(early), 'group')} would have no position on a trimmed partition",
             where=context.flow.target,
-            evidence=first_of(early),
+            evidence=first_of(_in_words(context, early)),
             hint="let them read on, past the moment of the failover; or the method rebuild, which keeps every"
-            f" position: {again(context, '--method TOPIC=rebuild')}",
+            f" position: {again(context, *_rebuilt(g.at for g in early))}",
         )
 
 
@@ -171,14 +176,19 @@ def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[st
 
     :raises DrkitError: the new primary does not answer
     """
-    cuts, some = cuts_of(context), set(trimmed)
-    names = {context.scope.topics[at.topic]: at.topic for at in some}
+    return _in_words(context, _early(context, set(trimmed)))
+
+
+def _in_words(context: Context, early: Iterable[GroupAt]) -> list[str]:
+    cuts = cuts_of(context)
+    return [f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}" for g in early]
+
+
+def _early(context: Context, trimmed: set[TopicPartition]) -> list[GroupAt]:
+    cuts = cuts_of(context)
+    names = {context.scope.topics[at.topic]: at.topic for at in trimmed}
     found: list[GroupAt] = context.run(positions_at, context, context.target, names)
-    return [
-        f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}"
-        for g in found
-        if g.at in some and g.offset < cuts[g.at]
-    ]
+    return [g for g in found if g.at in trimmed and g.offset < cuts[g.at]]
 
 
 def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:

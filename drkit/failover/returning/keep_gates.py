@@ -9,7 +9,7 @@ from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.export.check import check_files
 from drkit.export.hole import HoleKind
-from drkit.failover.core.again import again
+from drkit.failover.core.again import again, anew
 from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
@@ -46,7 +46,8 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
             "the method keep makes the tail a part of both logs, and another disposition was chosen",
             where=context.flow.name,
             evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
-            hint=f"{again(context, f'--disposition {others[0]}=replay')}; or --method {others[0]}=rebuild",
+            hint=f"{again(context, f'--disposition {others[0]}=replay')}; or:"
+            f" {again(context, f'--method {others[0]}=rebuild')}",
         )
     refuse_compacted(context, topics)
     _refuse_unfinished(context, kept)
@@ -111,10 +112,10 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
 
 def _with_rebuild(context: Context, topic: str) -> str:
     """The command that empties a topic instead: of this run, or of the next one where it is decided."""
-    options = f"--method {topic}=rebuild"
+    rebuilt = f"--method {topic}=rebuild"
     if not context.result(StepName.DECIDE):
-        return again(context, options)
-    return f"{RETURN.command} --abort; then {RETURN.command} {options} --disposition {topic}=replay"
+        return again(context, rebuilt)
+    return f"{RETURN.command} --abort; then {anew(context, rebuilt, f'--disposition {topic}=replay')}"
 
 
 def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> None:

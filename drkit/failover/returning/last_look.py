@@ -12,7 +12,7 @@ from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.check import hash_topic, listed_manifest
 from drkit.export.manifest import Manifest
-from drkit.failover.core.again import again
+from drkit.failover.core.again import again, anew
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
@@ -105,12 +105,14 @@ class LastLook:
         )
         firsts = {u.at: u.span[0] for u in tails_of(context)}
         if wrong := not_whole({at: firsts.get(at) for at in kept}, {at: e.start for at, e in ends.items()}):
+            topic = min(kept).topic
+            rebuilt = (f"--method {topic}=rebuild", f"--disposition {topic}=replay")
             raise Refused(
                 "the old primary has lost records of a tail that is to be kept",
                 where=context.flow.source,
                 evidence=first_of(wrong),
-                hint=f"the export has them: {RETURN.command} --abort; then {RETURN.command} --method"
-                " TOPIC=rebuild --disposition TOPIC=replay --same content",
+                hint=f"the export has them: {RETURN.command} --abort; then"
+                f" {anew(context, *rebuilt, '--same content')}",
             )
 
     def wanted(self, topics: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.core.again import again
+from drkit.failover.core.again import again, is_held
 from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
@@ -23,6 +23,7 @@ from drkit.failover.returning.exporting import EXPORT, tails_of
 from drkit.failover.returning.keep_gates import refuse_copied_back
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
+from drkit.next_command import typed
 from drkit.replay.compare import Same
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
@@ -129,13 +130,13 @@ def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[s
     for topic in sorted((asked.keys() & context.scope.topics.keys()) - others):
         if not (ended := given_up_of(context, topic)):
             continue
-        option = OPTION[Disposition(asked[topic])]
+        option, said = OPTION[Disposition(asked[topic])], typed("--disposition", f"{topic}={asked[topic]}")
         commands = "; ".join(_command(each.record.manifest, [topic], option) for each in ended)
         # A run that is resumed keeps what was said of it earlier.
         left_out = (
             f"give them up in this return, too: {again(context, f'--disposition {quote(topic)}=discard')}"
-            if context.run_id
-            else f"leave out --disposition {quote(topic)}: {again(context)}"
+            if is_held(context)
+            else f"leave out --disposition {quote(topic)}: {again(context, without=[said])}"
         )
         raise Refused(
             "the records of a topic were given up, and a return does not append them",

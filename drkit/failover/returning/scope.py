@@ -7,6 +7,7 @@ from collections.abc import Collection
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.checks.written import refusal, stopped
+from drkit.failover.core.again import anew
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_flow, state_of
 from drkit.flow_state.copied_topics import CopiedPartition
@@ -60,7 +61,7 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
             "there is nothing to make a standby of in the topics that were named",
             where=f"flow {flow.name}",
             evidence=f"of its promoted topics these wait for their return: {first_of(others)}",
-            hint=f"name one of them with --topic, or leave it out: drkit reprotect --flow '{flow.name}'",
+            hint=f"name one of them with --topic, or leave it out: {anew(context)}",
         )
     if not waiting:
         raise Refused(

@@ -122,10 +122,11 @@ class Desk:
         self.under_way = object() if holds else None
 
     def begin_return(
-        self, request: RunRequest, _confirm: Any = None, *, topics: Any, decides_later: bool = False
-    ) -> Any:
+        self, request: RunRequest, _confirm: Any = None, *, topics: Any, decides_later: bool = False,
+        until_export: bool = False,
+    ) -> Any:  # fmt: skip
         assert topics == ()
-        self.begun.append(decides_later)
+        self.begun.append(decides_later or until_export)
         if not request.dispositions:
             raise undecided(a=1)
         assert self.under_way is None

@@ -130,7 +130,9 @@ def begun(
     asks = can_ask() and not yes and not until_export
     confirm = asking(place, yes=yes)
     try:
-        return service.begin_return(request, confirm, topics=topics, decides_later=until_export or asks)
+        return service.begin_return(
+            request, confirm, topics=topics, decides_later=asks, until_export=until_export
+        )
     except Undecided as error:
         if not asks:
             raise

@@ -49,7 +49,7 @@ def test_no_position_and_no_key_is_trimmed_away(home: DeadPrimary, tmp_path: Pat
 
     error = _refused(home, tmp_path, early, "1 group would have no position on a trimmed partition")
     assert error.evidence == where
-    assert "--method TOPIC=rebuild" in error.hint
+    assert f"--method {early}=rebuild" in error.hint
     error = _refused(home, tmp_path, table, "a compacted topic cannot be trimmed: the newest value of a key")
     assert error.evidence == table
     assert f"--method {table}=rebuild" in error.hint

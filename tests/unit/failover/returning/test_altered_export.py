@@ -13,6 +13,7 @@ from drkit.config import FlowSettings
 from drkit.errors import ExportAltered, Refused
 from drkit.export.check import PUT_BACK, altered
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.old_primary.altered import of_earlier, of_own, only_copy, way_out
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 
@@ -28,8 +29,8 @@ TAIL = TailRecord("r1", 1, 9, {0: (0, 9)}, MANIFEST, "ab", "discard")
 def context(*emptied: str) -> Any:
     begun: dict[str, Any] = {f"empty {topic}": {} for topic in emptied}
     return SimpleNamespace(
-        flow=FLOW, result=lambda _: {"manifest": MANIFEST},
-        effects=lambda step: begun if step is StepName.BEGIN else {},
+        flow=FLOW, result=lambda _: {"manifest": MANIFEST}, run_id="r1", request=RunRequest(), words=(),
+        effects=lambda step: begun if step is StepName.BEGIN else {"hold": {}},
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ def _refused(monkeypatch: pytest.MonkeyPatch, proof: Proof) -> DrkitError:
         settings=SimpleNamespace(failover=SimpleNamespace(fence=SimpleNamespace(canary={}))),
         scope=SimpleNamespace(topics={"orders": "orders"}), source_settings=None, clock=None,
         flow=SimpleNamespace(name="a->b", source="a", target="b"), run_id="r1", source_error="",
+        effects=lambda _: {"hold": {}},
     )  # fmt: skip
     monkeypatch.setattr(contact, "prove", lambda *_: proof)
     monkeypatch.setattr(contact, "unplanned", lambda _: {"orders": None})

@@ -43,6 +43,7 @@ def returning(**more: Any) -> Any:
         "scope": Scope({"t": "t"}, (), whole_flow=False),
         "request": RunRequest(),
         "run_id": "r1",
+        "effects": lambda _: {"hold": {}},
         "source": lambda *_: object(),
         "result": lambda _: {},
     }

@@ -50,6 +50,7 @@ class Brokers:
         self.context: Any = SimpleNamespace(
             run=lambda do, *given: asyncio.run(do(*given)), clock=lambda: 0.0, run_id="r1",
             flow=SimpleNamespace(name="a->b", source="a"), pause=lambda _: None,
+            effects=lambda _: {"hold": {}},
         )  # fmt: skip
         self.source: Any = SimpleNamespace(alias="a")
 
@@ -128,6 +129,7 @@ def test_an_old_primary_that_is_away_has_not_been_looked_at() -> None:
         source=lambda *_: None,
         flow=SimpleNamespace(name="a->b", source="a"),
         run_id="r1",
+        effects=lambda _: {"hold": {}},
         source_error="gone",
     )
     with pytest.raises(ClusterUnreachable) as caught:

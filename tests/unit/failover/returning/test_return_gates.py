@@ -51,6 +51,8 @@ def refusal(
         scope=Scope({"t": "t"}, (), whole_flow=False),
         request=RunRequest(**request),
         run_id=run_id,
+        words=(),
+        effects=lambda _: {"hold": {}},
         state=SimpleNamespace(get=lambda *_: incomplete),
     )
     at = TopicPartition("t", 0)

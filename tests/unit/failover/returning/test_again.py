@@ -1,0 +1,166 @@
+"""The commands that a refused return prints: they say again what was said. No broker."""
+
+from __future__ import annotations
+
+import shlex
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drkit.cli.commands.back.reprotect import reprotect
+from drkit.config import FlowSettings
+from drkit.errors import Refused
+from drkit.failover.core.again import again, anew, is_held, to_decide
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
+from drkit.failover.core.said import NOTHING_SAID, UNTIL_EXPORT
+from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
+from drkit.failover.old_primary import late_fence
+from drkit.failover.old_primary.late_fence import nothing_keeps_off
+from drkit.failover.returning import deciding, gates
+from drkit.failover.returning.deciding import undecided
+from drkit.failover.returning.exporting import ExportStep
+from drkit.failover.returning.tails import Unsound, to_json
+from drkit.kafka.access.acls import NoAuthorizer
+from drkit.model import TopicPartition
+
+FLOW = FlowSettings(source="p", target="s", topics=(".*",))
+AT = TopicPartition("t", 0)
+TAIL = Unsound(PartitionDivergence("t", 0, DivergenceState.DIVERGED, 5, 9, records=4), "diverged")
+BEGIN = "drkit reprotect --flow 'p->s'"
+CUT, PLACE = "the listener's port is closed", "/saved here"
+CLIENTS_CUT, EXPORT_TO = shlex.join(["--clients-cut", CUT]), shlex.join(["--export-to", PLACE])
+
+
+def returning(request: RunRequest = NOTHING_SAID, **more: Any) -> Any:
+    """The context of a return of one topic."""
+    fields: dict[str, Any] = {
+        "flow": FLOW, "request": request, "words": (), "run_id": "", "effects": lambda _: {},
+        "scope": SimpleNamespace(topics={"t": "t"}), "source_settings": None,
+        "result": {StepName.COMPARE: {"unsound": to_json([TAIL])}}.get,
+        "journal": SimpleNamespace(result=lambda _: None),
+    }  # fmt: skip
+    return SimpleNamespace(**fields | more)
+
+
+def held(request: RunRequest = NOTHING_SAID, **more: Any) -> Any:
+    """As :func:`returning`, of a run that has changed something."""
+    return returning(request, **{"run_id": "r1", "effects": lambda _: {"hold": {}}} | more)
+
+
+@pytest.fixture
+def no_authorizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise NoAuthorizer("no authorizer", where="p", evidence="", hint="")
+
+    monkeypatch.setattr(late_fence, "list_acls", refuse)
+
+
+@pytest.mark.usefixtures("no_authorizer")
+def test_commands_typed_as_printed_lead_to_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each refusal asks for one more option, and none loses those that were given."""
+    monkeypatch.setattr(deciding, "gone_of", lambda *_: {})
+    asked = nothing_keeps_off(returning(), ["t"]).hint
+    assert asked.endswith(f': {BEGIN} --clients-cut "HOW"')
+    said = RunRequest(clients_cut=CUT)
+    with pytest.raises(Refused) as place:
+        ExportStep().plan(returning(said))
+    assert place.value.hint.endswith(f": {BEGIN} {CLIENTS_CUT} --export-to PLACE")
+    said = said._replace(export_to=PLACE)
+    open_ = undecided(returning(said), [TAIL], {})
+    assert open_ is not None
+    assert open_.hint == (
+        f'{BEGIN} {CLIENTS_CUT} {EXPORT_TO} --disposition t=discard|replay|quarantine --reason "WHY"'
+    )
+
+
+@pytest.mark.usefixtures("no_authorizer")
+def test_a_run_that_is_held_is_continued_and_needs_only_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deciding, "gone_of", lambda *_: {})
+    said = RunRequest(export_to=PLACE)
+    asked = nothing_keeps_off(held(said), ["t"]).hint
+    assert asked.endswith(': drkit reprotect --resume --clients-cut "HOW"')
+    open_ = undecided(held(said), [TAIL], {})
+    assert open_ is not None
+    assert open_.hint.startswith("drkit reprotect --resume --disposition t=")
+
+
+def test_a_run_that_ends_with_its_refusal_is_begun_again() -> None:
+    """Before the first change a refusal leaves no run behind, so there is nothing to resume."""
+    assert not is_held(returning(run_id="r1"))
+    assert again(returning(RunRequest(clients_cut=CUT), run_id="r1")) == f"{BEGIN} {CLIENTS_CUT}"
+    decided = SimpleNamespace(result=lambda step: {} if step is StepName.DECIDE else None)
+    assert is_held(returning(run_id="r1", journal=decided)), "the roles may be written"
+
+
+@pytest.mark.parametrize(
+    ("said", "more", "printed"),
+    [
+        ({"methods": {"t": "delta"}}, ["--method t=rebuild"], "--method t=rebuild"),
+        ({"methods": {"*": "delta"}}, ["--method t=rebuild"], "--method '*=delta' --method t=rebuild"),
+        ({"dispositions": {"t": "discard"}}, ["--disposition t=replay"], "--disposition t=replay"),
+        ({"reason": "w h y"}, ['--reason "WHY"'], "--reason 'w h y'"),
+        ({"same": "none"}, ["--same content"], "--same content"),
+        ({"evict_readers": True}, ["--evict-readers"], "--evict-readers"),
+        (
+            {"give_up_history": ("a",)},
+            ["--give-up-history a", "--give-up-history b"],
+            "--give-up-history a --give-up-history b",
+        ),
+        (
+            {"export_to": PLACE, "dispositions": {"t": "discard"}},
+            ["--export-to PLACE", UNTIL_EXPORT],
+            f"{EXPORT_TO} {UNTIL_EXPORT}",
+        ),
+    ],
+)
+def test_no_option_is_said_twice(said: dict[str, Any], more: list[str], printed: str) -> None:
+    assert anew(returning(RunRequest(**said)), *more) == f"{BEGIN} {printed}"
+
+
+def test_topics_that_were_named_are_named_again() -> None:
+    named = returning(RunRequest(clients_cut=CUT), words=("--topic a", "--topic b", UNTIL_EXPORT))
+    assert again(named) == f"{BEGIN} --topic a --topic b {UNTIL_EXPORT} {CLIENTS_CUT}"
+    assert again(named, "--topic TOPIC") == f"{BEGIN} {UNTIL_EXPORT} {CLIENTS_CUT} --topic TOPIC"
+    assert again(named, "--disposition a=replay").count(UNTIL_EXPORT) == 0
+    assert again(named, without=["--clients-cut"]) == f"{BEGIN} --topic a --topic b {UNTIL_EXPORT}"
+
+
+def test_what_is_given_up_by_name_and_what_keeps_the_rest_are_two_commands() -> None:
+    said = RunRequest(export_to=PLACE, reason="why")
+    assert to_decide(returning(said), ["a", "t"], ["t"]) == (
+        f"{BEGIN} {EXPORT_TO} --reason why --disposition a=discard|replay|quarantine --disposition t=discard;"
+        f" or, to keep what is left: {BEGIN} {EXPORT_TO} --reason why --disposition"
+        " a=discard|replay|quarantine --disposition t=replay|quarantine --give-up-history t"
+    )
+    assert to_decide(returning(), [str(n) for n in range(11)], []) == (
+        f'{BEGIN} --disposition TOPIC=discard|replay|quarantine --reason "WHY"'
+    )
+
+
+def test_replicas_that_lag_do_not_cost_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = SimpleNamespace(in_sync=[1], replicas=[1, 2])
+    topics = {"t": SimpleNamespace(partitions={0: partition})}
+    monkeypatch.setattr(gates, "describe_topics", lambda *_: topics)
+    said = RunRequest(clients_cut=CUT, export_to=PLACE, dispositions={"t": "discard"}, reason="why")
+    with pytest.raises(Refused, match="replicas that are not in sync") as caught:
+        gates.refuse_lagging_replicas(returning(said, target_admin=lambda: None), ["t"])
+    command = caught.value.hint.partition("then: ")[2]
+    assert command == f"{BEGIN} {CLIENTS_CUT} {EXPORT_TO} --disposition t=discard --reason why"
+
+
+def test_what_is_printed_can_be_typed() -> None:
+    """Quoted for a shell, and every option is one of the command."""
+    said = RunRequest(
+        clients_cut=CUT, new_primary="abc", export_to=PLACE, export_format="jsonl", evict_readers=True,
+        dispositions={"t": "replay"}, methods={"*": "rebuild"}, give_up_history=("t",), same="none",
+        copy_limit=7, reason='$HOME `ls` "x"',
+    )  # fmt: skip
+    words = shlex.split(again(returning(said, words=("--topic t",))))
+    options = {option for each in reprotect.params for option in each.opts}
+    assert {w for w in words if w.startswith("--")} <= options
+    assert words[words.index("--clients-cut") + 1] == CUT
+    assert words[words.index("--reason") + 1] == said.reason
