@@ -58,6 +58,17 @@ class LateFence(FenceStep):
         method = self.method(context)
         return frozenset(standing) if method is not None and method.name == ACL else frozenset()
 
+    def by_size(self, context: Context) -> frozenset[str]:
+        """The topics that :meth:`run` would fence by size.
+
+        :raises Refused: as :meth:`run`
+        """
+        topics = context.scope.topics
+        method = self.method(context) if topics else None
+        if method is None or method.name != SIZE:
+            return frozenset()
+        return frozenset(method.details(topics)["sizes"])
+
     def _wish(self, context: Context) -> Wish:
         """A return copies through the fence and can wait; what is paid outside one is needed now."""
         how = context.settings.failover.fence

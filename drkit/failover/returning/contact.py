@@ -66,7 +66,7 @@ class ContactStep:
             lines.append(StepEffect(f"keep what {some} {'has' if len(lost) == 1 else 'have'}", alias,
                                     "its retention and its cleaner rest"))  # fmt: skip
         if (late := lost.keys() | _replaced(context)) and not is_another(context):
-            lines += _late_fence().plan(_of(context, late))
+            lines += LateFence(StepName.CONTACT).plan(_of(context, late))
         if switched := context.scope.topics.keys() - lost.keys():
             refuse_open(context, switched)
         clients_cut(context, fenced_by_size(context))
@@ -94,7 +94,7 @@ class ContactStep:
             number = hold(context, lost)
             notes.append(f"nothing is removed from {counted(number, 'topic')} of {context.flow.source}")
         if late := lost.keys() | _replaced(context):
-            notes += _late_fence().run(_of(context, late)).notes
+            notes += LateFence(StepName.CONTACT).run(_of(context, late)).notes
         refusing = refuse_open(context, _existing(context, source))
         cut = clients_cut(context)
         notes += refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
@@ -255,11 +255,13 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
 
 
 def fenced_by_size(context: Context) -> list[str]:
-    """The topics whose fence by size stays after CONTACT, which may put up an ACL instead.
+    """The topics with a fence by size after CONTACT: it fences what is not fenced yet, or by an ACL instead.
 
     :raises Refused: which fence they get is unknown
     """
-    return sorted(fenced_sizes(context).keys() - _replaced(context))
+    lost, fence = unplanned(context).keys(), LateFence(StepName.CONTACT)
+    sizes = frozenset() if is_another(context) else fenced_sizes(context).keys()
+    return sorted(fence.by_size(_of(context, lost - sizes)) | (sizes - _replaced(context)))
 
 
 def _replaced(context: Context) -> frozenset[str]:
@@ -273,7 +275,7 @@ def _replaced(context: Context) -> frozenset[str]:
     mine = sizes & unplanned(context).keys() if _cut(context) else sizes
     if not mine or is_another(context):
         return frozenset()
-    return _late_fence().replaces(_of(context, mine))
+    return LateFence(StepName.CONTACT).replaces(_of(context, mine))
 
 
 def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
@@ -295,7 +297,3 @@ def _cut(context: Context) -> str:
     """How somebody has said that clients are cut off; empty: nobody has."""
     told = (r.clients_cut for r in promoted(context).values())
     return context.request.clients_cut or next((cut for cut in told if cut), "")
-
-
-def _late_fence() -> LateFence:
-    return LateFence(StepName.CONTACT)

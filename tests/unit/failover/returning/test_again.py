@@ -15,10 +15,11 @@ from drkit.failover.core.again import again, anew, is_held, to_decide
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.said import NOTHING_SAID, UNTIL_EXPORT
+from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.failover.old_primary import late_fence
 from drkit.failover.old_primary.late_fence import nothing_keeps_off
-from drkit.failover.returning import deciding, gates
+from drkit.failover.returning import contact, deciding, gates
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.exporting import ExportStep
 from drkit.failover.returning.tails import Unsound, to_json
@@ -164,3 +165,29 @@ def test_what_is_printed_can_be_typed() -> None:
     assert {w for w in words if w.startswith("--")} <= options
     assert words[words.index("--clients-cut") + 1] == CUT
     assert words[words.index("--reason") + 1] == said.reason
+
+
+@pytest.mark.parametrize(
+    ("method", "recorded", "cut"),
+    [
+        (SIZE, {}, True),
+        (SIZE, {"t": None}, True),
+        (ACL, {}, False),
+        (ACL, {"t": None}, False),
+        ("", {}, False),
+    ],
+    ids=["will be by size", "is by size", "will be by ACL", "an ACL replaces it", "none is wanted"],
+)
+def test_a_fence_that_refuses_drkit_is_foreseen(
+    monkeypatch: pytest.MonkeyPatch, method: str, recorded: dict[str, None], *, cut: bool
+) -> None:
+    """Of an old primary that died unfenced the return fences by size only after it has begun."""
+    found = SimpleNamespace(name=method, details=lambda topics: {"sizes": dict.fromkeys(topics)})
+    monkeypatch.setattr(late_fence.LateFence, "method", lambda *_: found if method else None)
+    monkeypatch.setattr(late_fence, "recorded_sizes", lambda _: recorded)
+    monkeypatch.setattr(contact, "is_another", lambda _: False)
+    monkeypatch.setattr(contact, "unplanned", lambda _: {"t": None})
+    monkeypatch.setattr(contact, "_cut", lambda _: "")
+    scoped = lambda topics: returning(scope=SimpleNamespace(topics=dict.fromkeys(topics)), state=None)  # noqa: E731
+    monkeypatch.setattr(contact, "_of", lambda _, topics: scoped(topics))
+    assert contact.fenced_by_size(returning(state=None)) == ["t"] * cut
