@@ -75,11 +75,11 @@ def pages_of(asked: str) -> Iterator[Explanation]:
     words = " ".join(code.split())
     if not pages and " " in words:
         pages = [page for page in _runbooks() if words in " ".join(_text(page).lower().split())]
-    for page in pages:
-        yield Explanation(f"runbooks/{page.name}", _text(page).rstrip())
     for known, text in _classes():
         if known == code:
             yield Explanation(f"runbooks/{_CLASSES}", f"{known}\n\n{text}")
+    for page in pages:
+        yield Explanation(f"runbooks/{page.name}", _text(page).rstrip())
     for alert, text in _alerts():
         if alert.lower() == code:
             yield Explanation("docs/how-to/alerts.md", f"{alert}\n\n{text}")
