@@ -27,9 +27,8 @@ class LockStep:
         """See :class:`drkit.failover.core.step.Step`."""
         where = f"journal of {context.flow.name} on {context.flow.target}"
         why = refused_later(context) or "an older orchestrator is refused"
-        term = (
-            f" as term {context.term}" if context.term else ""
-        )  # of a return it is asked for when it begins
+        # A return asks for its term when it begins.
+        term = f" as term {context.term}" if context.term else ""
         return [StepEffect(f"take the journal{term}", where, why)]
 
     def run(self, context: Context) -> StepResult:
