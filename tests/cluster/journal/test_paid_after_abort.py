@@ -10,25 +10,25 @@ from drkit.failover import pending_fences
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import EntryKind
 from drkit.local.cluster import LocalCluster
-from tests.cluster.journal.test_source_fence import Stage
 from tests.support.failover.orchestrator import Orchestrators
+from tests.support.failover.switchovers import Switchovers
 from tests.support.failover.world import World
 
 
 @pytest.fixture
 def stage(
     source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stage]:
+) -> Iterator[Switchovers]:
     world = World(source, target, tmp_path_factory.mktemp("journal"))
     try:
         with Orchestrators() as orchestrators:
-            yield Stage(world, orchestrators, 2)
+            yield Switchovers(world, orchestrators, 2)
     finally:
         world.close()
 
 
 @pytest.mark.wide
-def test_what_the_abort_has_opened_stays_open(stage: Stage) -> None:
+def test_what_the_abort_has_opened_stays_open(stage: Switchovers) -> None:
     """The target has the fence on record, and the source does not have it: the abort has lifted it."""
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
     stage.abort(statement="its site burnt down")

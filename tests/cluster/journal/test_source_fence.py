@@ -6,138 +6,50 @@ The target is away where the abort is called with no service for it; once its br
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from drkit.errors import ClusterUnreachable, Refused
+from drkit.errors import Refused
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.source_record import RECORD, AbortedAtSource
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.source_abort import abort_at_source
 from drkit.failover.steps import fence
 from drkit.flow_state.records import RoleRecord
-from drkit.flow_state.source_fence.entries import FenceMark, FenceRecord
+from drkit.flow_state.source_fence.entries import FenceMark
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
-from drkit.model import TopicPartition
 from tests.support.circles import in_soak, in_wide
 from tests.support.failover.orchestrator import (
     Kill,
     Orchestrators,
-    Outcome,
     Running,
     is_stopped,
     wake,
 )
+from tests.support.failover.switchovers import PLANNED, SIZE, Switchovers
 from tests.support.failover.world import World
-from tests.support.flows.produce import answers, fill
 from tests.support.waiting import eventually
 
-SIZE = "max.message.bytes"
-PLANNED = {"planned": True}
-SILENT = ClusterUnreachable("the target does not answer", where="b")
 NUMBER = 13
-
-
-class Stage:
-    """A world with a topic and a group for each switchover."""
-
-    def __init__(self, world: World, orchestrators: Orchestrators, switchovers: int = NUMBER) -> None:
-        self.world, self.orchestrators = world, orchestrators
-        self.number = -1
-        self.aborted: list[str] = []
-        names = [world.name(f"t{i}") for i in range(switchovers)]
-        for i, topic in enumerate(names):
-            world.create(world.source, topic, 1, {"retention.ms": "-1", SIZE: "900000"})
-            fill(world.source, topic, 20)
-            world.commit(world.source, world.name(f"g{i}"), {TopicPartition(topic, 0): 5})
-        world.replicate()
-        world.copied(names, {world.name(f"g{i}"): None for i in range(switchovers)})
-        assert self.run(None).error is None
-        self.entries = world.run_log().entries
-
-    def run(self, kill: Kill | None) -> Outcome:
-        """Begin the next switchover, and kill its orchestrator."""
-        self.number += 1
-        return self.orchestrators.run(
-            self.world.plain(), "begin", groups=[self.group], kill=kill, request=PLANNED
-        )
-
-    def killed_at(self, step: StepName, kind: EntryKind, when: str, effect: str = "") -> None:
-        """Begin the next one, which dies at such an entry."""
-        found = [n for n, e in enumerate(self.entries) if (e.step, e.kind, e.effect) == (step, kind, effect)]
-        assert self.run(Kill(found[-1], when)).killed
-
-    def abort(self, **more: Any) -> dict[str, Any]:
-        """The abort without the target."""
-        settings = self.world.settings
-        return abort_at_source(settings, settings.flows[0], SILENT, **more)
-
-    def again(self, verb: str) -> Outcome:
-        """Another orchestrator, with the target."""
-        return self.orchestrators.run(self.world.plain(), verb)
-
-    @property
-    def topic(self) -> str:
-        return self.world.name(f"t{self.number}")
-
-    @property
-    def group(self) -> str:
-        return self.world.name(f"g{self.number}")
-
-    def is_closed(self) -> bool:
-        """Whether a producer of the source is refused."""
-        return answers(self.world.source, self.topic, [b"late"])[0] is not None
-
-    @property
-    def size(self) -> str | None:
-        """The topic's setting on the source."""
-        found = topic_configs(Cluster.connect(self.world.source), [self.topic])[self.topic][SIZE]
-        return found.value if found.is_set_on_topic else None
-
-    @property
-    def record(self) -> FenceRecord:
-        """The record of the newest run on the source."""
-        settings = self.world.settings
-        log = FenceTopic(self.world.source, settings.flows[0]).read()
-        return log.records[self.world.run_log().run_id]
-
-    def ends_here(self, size: str = "900000") -> None:
-        """The target is back: the run does not continue there, is rolled back, and the flow copies again."""
-        refused = self.again("resume")
-        assert refused.error is not None
-        assert refused.error["kind"] == AbortedAtSource.__name__, refused.error
-        run = self.world.run_log()
-        assert run.state is RunState.HELD
-        assert [e.kind for e in run.entries[-2:]] == [EntryKind.HOLD, EntryKind.HELD], "nothing is repeated"
-        done = self.again("abort")
-        assert done.error is None, done.error
-        run = self.world.run_log()
-        assert run.state is RunState.ABORTED
-        assert RoleRecord.key(self.topic) not in self.world.state()
-        assert self.size == size
-        assert not self.is_closed()
-        self.aborted.append(self.topic)
 
 
 @pytest.fixture(scope="module")
 def stage(
     source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stage]:
+) -> Iterator[Switchovers]:
     world = World(source, target, tmp_path_factory.mktemp("journal"))
     try:
         with Orchestrators() as orchestrators:
-            yield Stage(world, orchestrators)
+            yield Switchovers(world, orchestrators, NUMBER)
     finally:
         world.close()
 
 
 @pytest.mark.wide
-def test_the_record_is_before_the_fence_and_done_with_open(stage: Stage) -> None:
+def test_the_record_is_before_the_fence_and_done_with_open(stage: Switchovers) -> None:
     names = [(e.effect, e.kind) for e in stage.entries if e.step is StepName.FENCE and e.effect]
     assert names[:3] == [(RECORD, EntryKind.INTENT), (RECORD, EntryKind.RESULT), (SIZE, EntryKind.INTENT)]
     assert stage.record.mark is FenceMark.OPENED
@@ -158,7 +70,7 @@ def test_the_record_is_before_the_fence_and_done_with_open(stage: Stage) -> None
     ],
 )
 def test_the_source_alone_is_enough(
-    stage: Stage, step: StepName, kind: EntryKind, when: str, effect: str
+    stage: Switchovers, step: StepName, kind: EntryKind, when: str, effect: str
 ) -> None:
     """Killed between record and fence, after the fence, and right before OPEN."""
     stage.killed_at(step, kind, when, effect)
@@ -172,7 +84,7 @@ def test_the_source_alone_is_enough(
 
 
 @pytest.mark.soak
-def test_before_the_record_nothing_is_fenced(stage: Stage) -> None:
+def test_before_the_record_nothing_is_fenced(stage: Switchovers) -> None:
     stage.killed_at(StepName.FENCE, EntryKind.INTENT, "after", RECORD)
     assert not stage.is_closed()
     with pytest.raises(Refused, match="no way back"):  # of the run before
@@ -181,7 +93,7 @@ def test_before_the_record_nothing_is_fenced(stage: Stage) -> None:
 
 
 @pytest.mark.wide
-def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: Stage) -> None:
+def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: Switchovers) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "before")
     assert stage.record.mark is FenceMark.OPENING
     with pytest.raises(Refused, match="about to open its target"):
@@ -196,7 +108,7 @@ def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: St
 
 
 @pytest.mark.soak
-def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: Stage) -> None:
+def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: Switchovers) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
     with pytest.raises(Refused, match="about to open its target"):
         stage.abort()
@@ -212,7 +124,7 @@ def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: S
 
 
 @pytest.mark.soak
-def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
+def test_an_open_that_has_begun_is_finished(stage: Switchovers) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after")
     with pytest.raises(Refused, match="about to open its target"):
         stage.abort()
@@ -222,7 +134,7 @@ def test_an_open_that_has_begun_is_finished(stage: Stage) -> None:
 
 @pytest.mark.wide
 @pytest.mark.parametrize("lifts", [in_soak(True), False])
-def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts: bool) -> None:
+def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Switchovers, *, lifts: bool) -> None:
     """The orchestrator is halted right before OPEN: the first mark in the log counts.
 
     An abort that dies after its mark leaves the fence up, so only the mark holds the run.
@@ -252,7 +164,7 @@ def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Stage, *, lifts:
 
 
 @pytest.mark.soak
-def test_a_run_of_an_older_drkit_is_resumed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_an_older_drkit_is_resumed(stage: Switchovers, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no record on the source: it opens, and an abort at the source finds nothing."""
     monkeypatch.setattr(fence, "write_down", lambda *_: None)
     stage.number += 1
@@ -264,7 +176,7 @@ def test_a_run_of_an_older_drkit_is_resumed(stage: Stage, monkeypatch: pytest.Mo
 
 
 @pytest.mark.wide
-def test_a_later_run_takes_over_what_an_earlier_one_has_left(stage: Stage) -> None:
+def test_a_later_run_takes_over_what_an_earlier_one_has_left(stage: Switchovers) -> None:
     """The value before the first fence is given back, and the earlier record lifts nothing any more."""
     stage.number += 1
     source, flow = stage.world.source, stage.world.settings.flows[0]
@@ -286,7 +198,7 @@ def test_a_later_run_takes_over_what_an_earlier_one_has_left(stage: Stage) -> No
 
 
 @pytest.mark.soak
-def test_what_was_aborted_is_copied_on(stage: Stage) -> None:
+def test_what_was_aborted_is_copied_on(stage: Switchovers) -> None:
     if not stage.aborted:
         pytest.skip("nothing was aborted before")
     world = stage.world
