@@ -78,9 +78,10 @@ def _no_run_is_under_way(person: Typist, topic: str, saved: Path) -> None:
     cut = ("--topic", topic, "--clients-cut", CUT, "--export-to", str(saved), "--yes")
     refused = person.types("--method", f"{topic}=delta", *cut, code=3).err
     assert "the method delta would leave records in front" in refused
-    assert f" --flow '{person.flow}' --method TOPIC=rebuild" in refused
+    assert f" --flow '{person.flow}' --topic {topic} --clients-cut" in refused
+    assert f" --method {topic}=rebuild" in refused
     refused = person.types("--method", f"{topic}=keep", "--disposition", f"{topic}=discard", *cut, code=3).err
-    assert f" --flow '{person.flow}' --disposition {topic}=replay" in refused
+    assert f" --disposition {topic}=replay" in refused
     assert "--resume" not in refused
 
 
