@@ -185,8 +185,10 @@ def test_held_and_resumed(night: Night) -> None:
     there, back = night.world.source.alias, night.world.target.alias
     with (night.folder / CONFIG).open("a", encoding="utf-8") as file:
         file.write(f'[[flows]]\nsource = "{back}"\ntarget = "{there}"\ntopics = ["{night.world.tag}-.*"]\n')
-    refused = night.types(done.offers("reprotect"))
-    assert (refused.code, "--clients-cut" in refused.text) == (3, True), refused.text
+    turn = done.offers("reprotect")
+    assert '--clients-cut "HOW"' in turn, "the fence is one by size"
+    asked = night.types(turn)
+    assert (asked.code, "no terminal to ask on" in asked.text) == (2, True), asked.text
     night.sees_the_primary()
 
 
