@@ -168,7 +168,8 @@ class _Homecoming:
 
     def _write(self, cluster: LocalCluster, records: int) -> None:
         """Write this number of records to each partition."""
-        settings = {"log_level": 0, "linger.ms": 20, "batch.size": _BATCH_BYTES}
+        queue = {"queue.buffering.max.messages": RECORDS * PARTITIONS}  # flushed by topic
+        settings = {"log_level": 0, "linger.ms": 20, "batch.size": _BATCH_BYTES, **queue}
         out = Producer({"bootstrap.servers": cluster.bootstrap(), **settings})
         for topic in self._topics:
             for number in range(records * PARTITIONS):
