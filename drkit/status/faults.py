@@ -118,12 +118,14 @@ def without_passive(found: Findings, pair: PairStatus, target: str) -> Findings:
     """What was found of a flow, without the topics that it is not to copy: of these it has no lag.
 
     They are the promoted ones, and those that the flow in the other direction has made on the source and
-    keeps in step, such as the quarantine topic of a return.
+    keeps in step, such as the quarantine topic of a return. Without such topics it is the same object.
 
     :param pair: with the names on the flow's source as `topic`
     """
     copied_back = {t.topic for t in pair.topics if t.active == target and t.state is PairState.PROTECTED}
     passive = copied_back.union(found.promoted)
+    if not passive:
+        return found
     return replace(
         found,
         partitions=[p for p in found.partitions if p.topic not in passive],

@@ -58,7 +58,8 @@ class PairedCollector(StatusCollector):
         first = self._first(status)
         second = self._second(status, first)
         pair = judge(first, second, self._settings.failover.rpo_seconds)
-        own = self._judged(without_passive(found, pair, self._flow.target))
+        counted = without_passive(found, pair, self._flow.target)
+        own = status if counted is found else self._judged(counted)
         paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
         return with_source_record(paired, self._source_record(status, first), first.run)
 

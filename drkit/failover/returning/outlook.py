@@ -153,7 +153,7 @@ def _asked(
     """What is missing of what the return needs, and why it would be refused besides."""
     refused: list[str] = []
     by_size: list[str] = []
-    cut = ""
+    cut, methods = "", methods_of(context, wrong)
     with _noted(context, refused):
         by_size = fenced_by_size(context)
     try:
@@ -163,8 +163,8 @@ def _asked(
     with _noted(context, refused):
         allowed(context, wrong)
     with _noted(context, refused):
-        refuse_lagging(context, methods_of(context, wrong))
-    said, open_ = context.request, undecided(context, wrong, methods_of(context, wrong))
+        refuse_lagging(context, methods)
+    said, open_ = context.request, undecided(context, wrong, methods)
     missing = Missing(
         tuple(sorted(open_.topics)) if open_ is not None else (),
         tuple(t for t, g in sorted(lost.items()) if g.lost and not is_given_up(said, t)),

@@ -10,21 +10,15 @@ from drkit.failover import pending_fences
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import EntryKind
 from drkit.local.cluster import LocalCluster
-from tests.support.failover.orchestrator import Orchestrators
-from tests.support.failover.switchovers import Switchovers
-from tests.support.failover.world import World
+from tests.support.failover.switchovers import Switchovers, switchovers_between
 
 
 @pytest.fixture
 def stage(
     source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Switchovers]:
-    world = World(source, target, tmp_path_factory.mktemp("journal"))
-    try:
-        with Orchestrators() as orchestrators:
-            yield Switchovers(world, orchestrators, 2)
-    finally:
-        world.close()
+    with switchovers_between(source, target, tmp_path_factory.mktemp("journal"), 2) as found:
+        yield found
 
 
 @pytest.mark.wide

@@ -24,13 +24,11 @@ from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_soak, in_wide
 from tests.support.failover.orchestrator import (
     Kill,
-    Orchestrators,
     Running,
     is_stopped,
     wake,
 )
-from tests.support.failover.switchovers import PLANNED, SIZE, Switchovers
-from tests.support.failover.world import World
+from tests.support.failover.switchovers import PLANNED, SIZE, Switchovers, switchovers_between
 from tests.support.waiting import eventually
 
 NUMBER = 13
@@ -40,12 +38,8 @@ NUMBER = 13
 def stage(
     source: LocalCluster, target: LocalCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Switchovers]:
-    world = World(source, target, tmp_path_factory.mktemp("journal"))
-    try:
-        with Orchestrators() as orchestrators:
-            yield Switchovers(world, orchestrators, NUMBER)
-    finally:
-        world.close()
+    with switchovers_between(source, target, tmp_path_factory.mktemp("journal"), NUMBER) as found:
+        yield found
 
 
 @pytest.mark.wide

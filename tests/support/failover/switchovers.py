@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from drkit.errors import ClusterUnreachable
@@ -14,6 +17,7 @@ from drkit.flow_state.source_fence.entries import FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
+from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failover.orchestrator import Kill, Orchestrators, Outcome
 from tests.support.failover.world import World
@@ -22,6 +26,22 @@ from tests.support.flows.produce import answers, fill
 SIZE: Final = "max.message.bytes"
 PLANNED: Final = {"planned": True}
 SILENT: Final = ClusterUnreachable("the target does not answer", where="b")
+
+
+@contextmanager
+def switchovers_between(
+    source: LocalCluster, target: LocalCluster, folder: Path, number: int
+) -> Iterator[Switchovers]:
+    """A stage for some switchovers.
+
+    :param folder: of their journals
+    """
+    world = World(source, target, folder)
+    try:
+        with Orchestrators() as orchestrators:
+            yield Switchovers(world, orchestrators, number)
+    finally:
+        world.close()
 
 
 class Switchovers:
