@@ -124,6 +124,16 @@ def not_noted_since(state: FlowState) -> frozenset[str]:
     return frozenset(topic for topic, begun in returns.items() if begun.run_id in late)
 
 
+def never_noted(state: FlowState) -> frozenset[str]:
+    """Copied source topics that are younger than the last note of the source's ends, or deleted there.
+
+    A failover does not know what is missing of those: the note says nothing of them.
+    """
+    seen = state.get(SourceSeenRecord)
+    noted = {at.topic for at in seen.ends} if seen is not None else set()
+    return frozenset(state.readable(GenerationRecord).keys() - noted)
+
+
 def begun_by_turn(state: FlowState) -> frozenset[str]:
     """Topics on a flow's target whose copying began with a turn: positions there continue the earlier ones.
 

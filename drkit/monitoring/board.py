@@ -16,6 +16,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.model import FlowAliases
 from drkit.monitoring.metrics import FlowCollector, FlowFigures, Labelled
+from drkit.monitoring.pace import USUAL_SHARE, share_of_looks
 from drkit.monitoring.pair_events import PairEvents
 from drkit.status.groups import worst_first
 from drkit.status.lag.hanging import HANGING, hanging
@@ -26,8 +27,6 @@ from drkit.status.progress import Progress
 LOOK_SECONDS: Final = 5.0
 QUIET_SECONDS: Final = 10.0
 """Between two looks without requests for metrics: only to record the source's ends."""
-_SHARE: Final = 10
-"""A look may take a tenth of the time."""
 _REMEMBER_SECONDS: Final = 10.0
 _GLANCE_SECONDS: Final = 0.5
 _HISTORY: Final = 720
@@ -63,7 +62,7 @@ class FlowWatch:
         job: Job,
         failure: Callable[[], DrkitError | None] = lambda: None,
         seconds: float = LOOK_SECONDS,
-        share: float = _SHARE,
+        share: float = USUAL_SHARE,
         *,
         groups: bool = True,
         faults: Callable[[], tuple[Fault, ...]] = tuple,
@@ -127,7 +126,7 @@ class FlowWatch:
         if figures is None:
             return () if young else (Fault("status_stale", "the clusters could not be queried yet"),)
         age = now - figures.looked_at
-        if age > max(_STALE_SECONDS, _SHARE * self._seconds):
+        if age > max(_STALE_SECONDS, USUAL_SHARE * self._seconds):
             return (Fault("status_stale", f"the newest figures are {age:.0f} s old"),)
         # A flow's lease, first heartbeat and first epoch follow within seconds of each other.
         if young and self._job.progress is None:
@@ -146,15 +145,16 @@ class FlowWatch:
                 self.newest = status, began
                 self._take(status, monotonic())
                 self._remember(collector)
-                self._pause(self._share * (monotonic() - began), collector)
+                self._pause(monotonic() - began, collector)
         finally:
             collector.close()
 
-    def _pause(self, seconds: float, collector: PairedCollector) -> None:
-        """Wait for the next look: not long while a note is due, nor when the flow begins meanwhile."""
-        copies = self._job.progress is not None
-        due = copies and collector.is_note_due
-        until = monotonic() + (self._seconds if due else max(self._seconds, seconds))
+    def _pause(self, took: float, collector: PairedCollector) -> None:
+        """Wait for the look after one of `took` seconds; it is sooner if the flow begins meanwhile."""
+        copies, share = self._job.progress is not None, self._share
+        if copies:
+            share = share_of_looks(share, due=collector.is_note_due, whole=collector.is_note_whole)
+        until = monotonic() + max(self._seconds, share * took)
         while (left := until - monotonic()) > 0 and not self._ended.wait(min(left, _GLANCE_SECONDS)):
             if self._job.progress is not None and not copies:
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
@@ -34,6 +34,14 @@ from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, reten
 _NO_STATE: Final = FlowState()
 
 
+class _Noted(NamedTuple):
+    """What this collector noted last."""
+
+    ends: Mapping[TopicPartition, Ends]
+    knew_age: bool
+    """Whether the age of the oldest missing record was known."""
+
+
 class PairedCollector(StatusCollector):
     """Looks repeatedly, over persistent connections. Use it from one thread.
 
@@ -49,7 +57,7 @@ class PairedCollector(StatusCollector):
         self._reverse_look: StatusCollector | None = None
         self._delta = DeltaLook()
         self._last: FlowStatus | None = None
-        self._remembered: dict[TopicPartition, Ends] | None = None
+        self._noted = _Noted({}, knew_age=False)
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """See :class:`StatusCollector`; with the state of the pair."""
@@ -65,8 +73,21 @@ class PairedCollector(StatusCollector):
 
     @property
     def is_note_due(self) -> bool:
-        """Whether what the source has was not noted since a turn: a failover would not trust the copy."""
-        return self._state is not None and bool(not_noted_since(self._state.records))
+        """Whether a failover would not trust the copy before what the last look saw is noted.
+
+        So it is after a turn, for a partition that the last note does not have, and where that note did not
+        know how old the oldest missing record was.
+        """
+        if self._state is None or self._last is None or self.source_ends is None:
+            return False
+        is_more = self._last.copied_ms is not None and not self.is_note_whole
+        is_new = bool(self.source_ends.keys() - self._noted.ends.keys())
+        return is_more or is_new or bool(not_noted_since(self._state.records))
+
+    @property
+    def is_note_whole(self) -> bool:
+        """Whether the last note knew how old the oldest missing record of the flow was."""
+        return self._noted.knew_age
 
     def remember_source(self) -> None:
         """Record the source's ends of the last look on the target, if they changed or a turn came since.
@@ -76,11 +97,11 @@ class PairedCollector(StatusCollector):
         ends, last = self.source_ends, self._last
         if self._state is None or last is None or ends is None:
             return
-        if ends == self._remembered and not self.is_note_due:
+        if ends == self._noted.ends and not self.is_note_due:
             return
         known = self._state.records.readable(ReturnRecord)
         self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known))
-        self._remembered = ends
+        self._noted = _Noted(ends, knew_age=last.copied_ms is not None)
 
     def close(self) -> None:
         """See :class:`StatusCollector`."""

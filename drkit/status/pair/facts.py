@@ -20,7 +20,7 @@ from drkit.flow_state.records import (
     ReturnRecord,
     RoleRecord,
 )
-from drkit.flow_state.returns import not_noted_since
+from drkit.flow_state.returns import never_noted, not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
@@ -106,6 +106,8 @@ class DirectionFacts:
     """Whether the flow is to copy a source topic, by its configuration."""
     not_noted: frozenset[str] = frozenset()
     """Source topics whose ends were not noted on the target since a turn."""
+    never_noted: frozenset[str] = frozenset()
+    """Source topics whose ends were not noted since they are copied; or they are deleted."""
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
     """Source topic → what a return was to append to its copy, and has not."""
 
@@ -161,6 +163,7 @@ class DirectionFacts:
             incomplete=state.all(IncompleteRecord),
             held=state.all(HeldSettingsRecord),
             not_noted=not_noted_since(state),
+            never_noted=never_noted(state),
             unreplayed=_unreplayed(state),
         )
 

@@ -155,6 +155,7 @@ def told_story(world: World, primary: LocalCluster, fail_over: FailOver = all_at
             world.commit(world.source, group, offsets)
         eventually(lambda: worker.read > BEFORE / 4, what="a group at work")
         eventually(lambda: all(map(world._synced, (*groups, live))), 90, "the groups' checkpoints")
+        world.protected(topics)
         # What comes now is not copied: something has to be lost. The replicator itself lives on.
         replicator = world._replicator
         assert replicator is not None

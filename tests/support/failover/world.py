@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 import json
 from pathlib import Path
 import tempfile
@@ -24,6 +25,8 @@ from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from drkit.model import TopicPartition
 from drkit.status.look import StatusCollector
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import Seen, read
 from tests.support.stored import stored
@@ -115,6 +118,18 @@ class World(Clusters):
         with StateTopic(self.target, self.source.alias) as found:
             found.load()
             return stored(found)
+
+    def protected(self, topics: Sequence[str]) -> None:
+        """Wait until `drkit status` says so of every topic: from then on a failover trusts the copies."""
+        settings = self.settings
+        with closing(PairedCollector(settings, settings.flows[0], groups=False)) as collector:
+
+            def are() -> bool:
+                pair = collector.look().pair
+                states = {t.topic: t.state for t in pair.topics} if pair is not None else {}
+                return {states.get(topic) for topic in topics} == {PairState.PROTECTED}
+
+            eventually(are, 90, f"PROTECTED for {topics}: {self.said()}")
 
     def copied(self, topics: Sequence[str], groups: Mapping[str, Any] | None = None) -> None:
         """Wait until everything is copied and noted, and every group's position is on the target."""

@@ -9,6 +9,7 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.monitoring.board import FlowWatch
+from drkit.monitoring.pace import share_of_looks
 from drkit.status.progress import Progress
 
 NEVER = 1e6
@@ -37,7 +38,7 @@ class Collector:
     """Knows whether the target has no note since a turn."""
 
     def __init__(self, *, due: bool) -> None:
-        self.is_note_due = due
+        self.is_note_due, self.is_note_whole = due, True
 
 
 def watch_of(*, copies: bool) -> tuple[FlowWatch, Job]:
@@ -78,3 +79,11 @@ def test_a_flow_that_begins_is_looked_at() -> None:
     job.progress = began
     thread.join(60.0)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("due", "whole", "share"), [(True, True, 0), (True, False, 0), (False, False, 2), (False, True, 10)]
+)
+def test_a_note_that_lacks_a_partition_s_age_is_made_again_soon(*, due: bool, whole: bool, share: float):
+    assert share_of_looks(10, due=due, whole=whole) == share
+    assert share_of_looks(0, due=due, whole=whole) == 0

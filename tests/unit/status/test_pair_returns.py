@@ -21,6 +21,7 @@ from tests.support.status.pair_facts import (
     TOPIC,
     back,
     codes,
+    direction,
     only,
     promoted,
     returned,
@@ -135,3 +136,12 @@ def test_a_copy_that_a_failover_would_not_trust_yet_is_not_called_protected(
     found = only(first, way_back)
     assert (found.state, "is not noted on p yet" in found.why) == (state, True)
     assert only(first, replace(way_back, not_noted=frozenset())).state is PairState.PROTECTED
+
+
+def test_a_topic_that_is_younger_than_the_note_is_not_called_protected():
+    """What a failover would lose is unknown. A deleted one is in no note either, and stays as it is."""
+    lag = TopicLag(0, 0.0, ages=(0.0,))
+    flow = direction("p", "s", lags={TOPIC: lag}, never_noted=frozenset({TOPIC}))
+    assert only(flow, back()).state is PairState.UNPROTECTED
+    assert only(replace(flow, never_noted=frozenset()), back()).state is PairState.PROTECTED
+    assert only(replace(flow, lags={}), back()).state is PairState.PROTECTED
