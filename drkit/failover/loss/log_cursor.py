@@ -14,6 +14,7 @@ from drkit.model import TopicPartition
 from drkit.wire import Piece, Transformed, pieces_in, visible
 
 _FETCH_BYTES: Final = 1 << 20
+_LEAST_BYTES: Final = 32 << 10
 _TOGETHER_BYTES: Final = 32 << 20
 NO_IDS: Final[frozenset[int]] = frozenset()
 
@@ -95,7 +96,8 @@ class LogCursor:
         self, side: LogSide, at: TopicPartition, span: tuple[int, int], first: Any | None = None
     ) -> None:
         self._side, self._at, self._first = side, at, first
-        self._position, self._end = span
+        self._begin, self._end = span
+        self._position = self._begin
         self.bytes = 0
         """Bytes of the record batches read so far."""
 
@@ -127,7 +129,7 @@ class LogCursor:
         topic = (self._at.topic, self._side.topics[self._at.topic].topic_id)
         try:
             return await fetch_one(
-                self._side.cluster, node, topic, self._at.partition, self._position, max_bytes=_FETCH_BYTES,
+                self._side.cluster, node, topic, self._at.partition, self._position, max_bytes=self._enough(),
                 max_wait_ms=0,
             )  # fmt: skip
         except RawError as error:
@@ -136,6 +138,16 @@ class LogCursor:
             raise _unreadable(
                 self._side, self._at, f"it stopped answering ({type(error).__name__})"
             ) from error
+
+    def _enough(self) -> int:
+        """How much to ask for: what the rest of the range has, by the size of what was read.
+
+        The log goes on behind the range, and an answer is filled up to its limit.
+        """
+        done, left = self._position - self._begin, self._end - self._position
+        if not self.bytes or not done:
+            return _FETCH_BYTES
+        return min(_FETCH_BYTES, max(_LEAST_BYTES, round(1.25 * left * self.bytes / done)))
 
 
 class PieceCursor(LogCursor):
