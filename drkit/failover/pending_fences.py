@@ -16,12 +16,14 @@ from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import StepEffect
+from drkit.failover.due_fences import DueFences
 from drkit.failover.fencing.canary_answers import canary_answers
 from drkit.failover.fencing.choosing import hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.journal.journal import NoJournal
+from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.old_primary.late_fence import BY_COMMAND, LateFence, not_answering
 from drkit.failover.service import FailoverService
 from drkit.flow_state.copied_topics import promoted_of
@@ -114,7 +116,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    gone = _gone(context, pending, lift)
+    now = DueFences.of(pending, lift, _gone(context, pending, lift))
     if (pending is not None or lift is not None) and context.source() is None:
         raise not_answering(context, BY_COMMAND)
     effects = []
@@ -124,53 +126,66 @@ def planned(service: FailoverService) -> list[StepEffect]:
                 f"lift the fences of {counted(len(lift.topics), 'topic')}", context.flow.source, lift.why
             )
         )
-    if due := _due(pending, gone):
-        effects += LateFence().plan(_for(service, context, due))
+    if topics := now.to_fence:
+        effects += LateFence().plan(_for(service, context, topics))
     return effects
 
 
-def apply_pending(service: FailoverService, *, again: bool = False) -> StepResult | None:
+def due(service: FailoverService) -> DueFences:
+    """What :func:`apply_pending` would do now, on request of a person. Changes nothing.
+
+    :raises DrkitError: as :func:`apply_pending`, but for an old primary that does not answer
+    """
+    context = _context(service)
+    pending, lift = _pending_work(service, context)
+    return DueFences.of(pending, lift, _gone(context, pending, lift))
+
+
+class AppliedFences(NamedTuple):
+    """What :func:`apply_pending` has done."""
+
+    evidence: Mapping[str, Any]
+    notes: tuple[str, ...]
+    is_paid: bool
+    """Whether something was done; else the notes say what is due and was not agreed to."""
+
+
+def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> AppliedFences | None:
     """Apply what was postponed while the old primary was silent; return None when nothing is pending.
 
     Lifts the fences of aborted failovers. Applies the pending fence, proves it and resolves open
-    transactions.
+    transactions. The call is idempotent, also when two processes make it at once.
 
-    The call is idempotent, also when two processes make it at once.
-
-    :param again: put fences up again that somebody else has lifted; only a person knows whether they may be
+    :param agreed: what a person has seen: nothing else is done, and what is due besides is noted. Fences that
+        somebody else has lifted are put up again by it alone: only a person knows whether they may be. None:
+        all that is pending
     :raises ClusterUnreachable: the old primary does not answer
-    :raises Refused: it still takes writes; or a failover that can be aborted is under way
+    :raises Refused: it still takes writes, or is another cluster; or a failover that can be aborted is under
+        way
     :raises DrkitError: the old primary refuses a request
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    gone = _gone(context, pending, lift) if again else []
-    if pending is None and lift is None and not gone:
-        return None
+    now = DueFences.of(pending, lift, _gone(context, pending, lift) if agreed is not None else [])
+    work, besides = (now, []) if agreed is None else (now.within(agreed), now.besides(agreed))
+    if not any(work):
+        return AppliedFences({}, tuple(besides), is_paid=False) if besides else None
     if context.source() is None:
         raise not_answering(context, BY_COMMAND)
-    done = StepResult()
-    if lift is not None:
-        done = StepResult({}, (_lifted(context, lift),))
-    if due := _due(pending, gone):
-        paid = LateFence().run(_for(service, context, due))
+    refuse_another(context)
+    evidence: Mapping[str, Any] = {}
+    notes = [_lifted(context, lift, work.lift)] if lift is not None and work.lift else []
+    if topics := work.to_fence:
+        gone = sorted(work.taken_away)
+        paid = LateFence().run(_for(service, context, topics))
         run_id = "" if pending is None else pending.run_id
-        observe.event("fence_paid", flow=context.flow.name, run=run_id, topics=list(due), taken_away=gone,
+        observe.event("fence_paid", flow=context.flow.name, run=run_id, topics=topics, taken_away=gone,
                       evidence=list(paid.notes))  # fmt: skip
         with suppress(NotAuthorized):
             forget_replaced(context, gone)
-        notes = [f"somebody had lifted the fence of {first_of(gone)}: it is up again"] if gone else []
-        done = StepResult(paid.evidence, (*done.notes, *notes, *paid.notes))
-    return done
-
-
-def lifted_by_others(service: FailoverService) -> list[str]:
-    """The topics whose fences :func:`apply_pending` would put up again: clients may write there now.
-
-    :raises DrkitError: as :func:`apply_pending`
-    """
-    context = _context(service)
-    return _gone(context, *_pending_work(service, context))
+        notes += [f"somebody had lifted the fence of {first_of(gone)}: it is up again"] if gone else []
+        evidence, notes = paid.evidence, [*notes, *paid.notes]
+    return AppliedFences(evidence, (*notes, *besides), is_paid=True)
 
 
 def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list[str]:
@@ -178,10 +193,12 @@ def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list
 
     Which these are may be hidden: what is pending is done all the same.
 
-    :raises DrkitError: it is, and nothing is pending
+    :raises Refused: the source is another cluster, of whose fences nothing is on record
+    :raises DrkitError: it is hidden, and nothing is pending
     """
     if context.source() is None:
         return []
+    refuse_another(context)
     try:
         return taken_away(context)
     except NotAuthorized:
@@ -190,16 +207,11 @@ def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list
         raise hidden_acls(context.source_settings, BY_COMMAND) from None
 
 
-def _due(pending: PendingFence | None, gone: Collection[str]) -> list[str]:
-    return sorted({*gone, *(pending.topics if pending is not None else ())})
-
-
-def _lifted(context: Context, lift: PendingLift) -> str:
+def _lifted(context: Context, lift: PendingLift, wanted: Collection[str]) -> str:
     """Lift the pending fences, except those of topics that were promoted since; return a note."""
-    promoted = promoted_of(context.state.records)
-    topics = [t for t in lift.topics if t not in promoted]
+    topics = sorted(set(wanted) - promoted_of(context.state.records))
     lift_fences(context, topics)
-    settle(context.state, PendingLift, lift.topics)
+    settle(context.state, PendingLift, wanted)
     observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
     return f"the fences of {counted(len(topics), 'topic')} were lifted: run {lift.run_id} was rolled back"
 
@@ -256,6 +268,7 @@ def lift(service: FailoverService, topics: Collection[str], reason: str) -> list
 
 
 def _context(service: FailoverService) -> Context:
+    service.read_again()  # a run may have begun while a person was asked
     context = service.context_outside_run(journal=_Unjournalled())
     context.state.load()
     return context

@@ -88,8 +88,7 @@ class Runs:
                 )
             self._state = StateTopic(target_settings, flow.source)
             self._state.load()
-            if loop.run(self._topic.exists):
-                loop.run(self._topic.read)
+            self._read_journal()
         except RawError as error:
             self.close()
             raise silent_target(flow, error) from error
@@ -148,6 +147,16 @@ class Runs:
         self._context = replace(known, scope=scope, journal=journal or NoJournal(), run_id="")
         return self._context
 
+    def read_again(self) -> None:
+        """Read the journal on to its end: :attr:`under_way` is as of now.
+
+        :raises DrkitError: it cannot be read
+        """
+        try:
+            self._read_journal()
+        except RawError as error:
+            raise silent_target(self._flow, error) from error
+
     @property
     def flow(self) -> FlowSettings:
         """The flow."""
@@ -159,6 +168,11 @@ class Runs:
         return self._topic.history.open
 
     # -- how ----------------------------------------------------------------------------------------
+
+    def _read_journal(self) -> None:
+        """Raises RawError: the target does not answer."""
+        if self._loop.run(self._topic.exists):
+            self._loop.run(self._topic.read)
 
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]

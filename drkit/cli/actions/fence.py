@@ -43,17 +43,19 @@ def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
         if dry_run:
             emit([e._asdict() for e in pending_fences.planned(service)] or {"owed": "nothing"})
             return
-        lifted = pending_fences.lifted_by_others(service)
-        if lifted and not yes:
+        agreed = pending_fences.due(service)
+        if agreed.taken_away and not yes:
+            some = first_of(sorted(agreed.taken_away))
             ask(
-                f"Somebody has lifted the fence of {first_of(lifted)} on {service.flow.source}: clients may"
+                f"Somebody has lifted the fence of {some} on {service.flow.source}: clients may"
                 " write there. Refuse them again?", command=BY_COMMAND,
             )  # fmt: skip
-        done = pending_fences.apply_pending(service, again=bool(lifted))
+        done = pending_fences.apply_pending(service, agreed)
     if done is None:
         emit({"paid": False, "owed": "nothing"})
         return
-    told = {"paid": True, **done.evidence, "notes": list(done.notes), "next": to_type("drkit divergence")}
+    next_ = "drkit divergence" if done.is_paid else f"{paid_with(service.flow.name)} --dry-run"
+    told = {"paid": done.is_paid, **done.evidence, "notes": list(done.notes), "next": to_type(next_)}
     emit(told if session().as_json else _filled(told))
 
 

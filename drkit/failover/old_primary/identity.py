@@ -56,6 +56,15 @@ def is_another(context: Context) -> bool:
     return True
 
 
+def refuse_another(context: Context) -> None:
+    """Refuse to change anything, outside a return, on another cluster than the one that was copied.
+
+    :raises Refused: the old primary's name leads to another one
+    :raises DrkitError: it does not answer
+    """
+    is_another(context)  # outside a return nobody has named a successor
+
+
 def planned_identity(context: Context) -> list[StepEffect]:
     """What :func:`identify` would do. Raises as :func:`is_another`."""
     if not is_another(context):

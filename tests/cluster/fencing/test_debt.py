@@ -12,11 +12,15 @@ from typing import Any
 from confluent_kafka import KafkaError
 import pytest
 
+from drkit.config.loader import load
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover import pending_fences
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.failover.due_fences import DueFences
+from drkit.failover.fencing.methods import SIZE
 from drkit.failover.journal.entries import EntryKind
+from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import owe
 from drkit.flow_state.records import FenceSizesRecord, PendingFence
 from drkit.flow_state.topic import StateTopic
@@ -123,6 +127,28 @@ def status(owing: Owing) -> tuple[str, Any]:
     return "".join(f["text"] for f in flow["faults"] if f["code"] == "fence_owed"), flow["pending_fence"]
 
 
+def test_another_cluster_of_that_name_is_not_fenced(owing: Owing, tmp_path: Path):
+    """Its topics would be shut, and the pending fence of the old primary would be gone."""
+    text, target = owing.file.read_text(encoding="utf-8"), owing.world.target
+    wrong = tmp_path / "drkit.toml"
+    wrong.write_text(text.replace(owing.world.source.bootstrap_servers, target.bootstrap_servers), "utf-8")
+    debt = owing.debt()
+    assert debt is not None
+    for words in (("--dry-run",), ("--yes",)):
+        done = drkit(wrong, "fence", "pay", *words)
+        assert done.code == 3, (done.out, done.err)
+        told = json.loads(done.err)
+        assert told["error"] == "the old primary is another cluster than the one that was copied"
+        assert Cluster.connect(target).cluster_id in told["evidence"]
+        assert "--new-primary CLUSTER_ID" in told["hint"]
+    settings = load(wrong)
+    another = pytest.raises(Refused, match="another cluster than the one")
+    with FailoverService(settings, settings.flows[0]) as service, another:
+        pending_fences.apply_pending(service)  # as `drkit watch` does
+    assert owing.debt() == debt
+    assert not topic_configs(Cluster.connect(target), [owing.topic])[owing.topic][SIZE].is_set_on_topic
+
+
 # P34
 def test_it_is_applied_and_proven(owing: Owing):
     done = drkit(owing.file, "fence", "pay")
@@ -213,16 +239,19 @@ def test_a_failover_under_way_owns_its_fence(owing: Owing):
     world = owing.world
     entries = world.run_log().entries
     at = next(n for n, e in enumerate(entries) if (e.step, e.kind) == (StepName.FREEZE, EntryKind.INTENT))
-    with Orchestrators() as orchestrators:
+    with Orchestrators() as orchestrators, world.desk() as earlier:
         group = world.name("late")
         plain = world.plain()
         plain["failover"]["rpo_seconds"] = 1000.0
+        assert pending_fences.due(earlier) == DueFences()
         assert orchestrators.run(plain, "begin", groups=[group], kill=Kill(at, "after")).killed
         with world.desk() as desk:
             for work in (pending_fences.apply_pending, lambda d: pending_fences.lift(d, (), "test")):
                 with pytest.raises(Refused, match="under way owns the fence") as caught:
                     work(desk)
                 assert "--resume" in caught.value.hint
+        with pytest.raises(Refused, match="under way owns the fence"):  # it began while a person was asked
+            pending_fences.apply_pending(earlier, DueFences())
         assert orchestrators.run(plain, "abort").error is None
     with world.desk() as desk:
         assert pending_fences.apply_pending(desk) is None

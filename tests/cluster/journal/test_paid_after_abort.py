@@ -8,6 +8,7 @@ import pytest
 
 from drkit.failover import pending_fences
 from drkit.failover.core.machine import StepName
+from drkit.failover.due_fences import DueFences
 from drkit.failover.journal.entries import EntryKind
 from drkit.local.cluster import LocalCluster
 from tests.support.failover.switchovers import Switchovers, switchovers_between
@@ -28,11 +29,11 @@ def test_what_the_abort_has_opened_stays_open(stage: Switchovers) -> None:
     stage.abort(statement="its site burnt down")
     assert not stage.is_closed()
     with stage.world.desk() as desk:
-        assert pending_fences.lifted_by_others(desk) == []
+        assert (seen := pending_fences.due(desk)) == DueFences()
         [shown] = [t for t in pending_fences.shown(desk).topics if t.topic == stage.topic]
         assert (shown.fence, shown.takes_writes) == ("max.message.bytes", "yes: partitions 0")
         assert pending_fences.planned(desk) == []
-        assert pending_fences.apply_pending(desk, again=True) is None
+        assert pending_fences.apply_pending(desk, seen) is None
     assert not stage.is_closed()
     request = {"accept_data_loss": "the old primary took test records only"}
     assert stage.orchestrators.run(stage.world.plain(), "resume", request=request).error is None

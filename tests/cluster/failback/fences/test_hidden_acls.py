@@ -18,8 +18,8 @@ from drkit.failover import pending_fences
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.step import StepResult
 from drkit.failover.fencing.methods import ACL, SIZE
+from drkit.failover.pending_fences import AppliedFences
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
@@ -103,7 +103,7 @@ def test_a_return_does_not_guess_and_goes_on_when_the_right_is_back(
     _home_by_acl(home, rights, tmp_path)
 
 
-def _fenced_while_hidden(home: DeadPrimary, rights: Rights) -> StepResult:
+def _fenced_while_hidden(home: DeadPrimary, rights: Rights) -> AppliedFences:
     """The old primary comes back while drkit may not list its ACLs, and what is pending is fenced."""
     home.die()
     take_cluster_rights(rights.admins[0].settings)

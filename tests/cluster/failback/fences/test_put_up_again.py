@@ -13,6 +13,7 @@ from drkit.export.check import check_files
 from drkit.failover import pending_fences
 from drkit.failover.core.machine import RunState
 from drkit.failover.core.request import RunRequest
+from drkit.failover.due_fences import DueFences
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.returning.deciding import Undecided
 from drkit.kafka.admin import Cluster
@@ -88,13 +89,21 @@ def test_a_person_puts_it_up_again_and_the_old_primary_becomes_the_standby(lifte
         assert pending_fences.apply_pending(desk) is None, "drkit watch leaves it to a person"
         assert any(e.what == f"fence 1 topic by {SIZE}" for e in pending_fences.planned(desk))
         assert topic_configs(admin, [topic])[topic][SIZE].value != "0"
-        done = pending_fences.apply_pending(desk, again=True)
+        late = pending_fences.apply_pending(desk, DueFences())
+        assert late is not None, "it was lifted after a person had looked"
+        assert not late.is_paid
+        assert f"somebody has lifted the fence of {topic} since this command has looked" in late.notes[0]
+        assert topic_configs(admin, [topic])[topic][SIZE].value != "0", "nobody has agreed to that"
+        agreed = pending_fences.due(desk)
+        assert agreed == DueFences(taken_away=frozenset({topic}))
+        done = pending_fences.apply_pending(desk, agreed)
         assert done is not None
+        assert done.is_paid
         assert done.notes[0] == f"somebody had lifted the fence of {topic}: it is up again"
         assert done.evidence["proven"]
         [shown] = pending_fences.shown(desk).topics
         assert (shown.fence, shown.takes_writes) == (SIZE, "no")
-        assert pending_fences.apply_pending(desk, again=True) is None
+        assert pending_fences.apply_pending(desk, agreed) is None
     assert _alarms(pair) == ()
     assert pair.reprotect()["state"] == "done"
     found = topic_configs(admin, [topic])[topic][SIZE]

@@ -10,6 +10,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover import pending_fences
+from drkit.failover.due_fences import DueFences
 from drkit.failover.fencing.methods import SIZE
 from drkit.flow_state.pending_fence import owe
 from drkit.flow_state.records import FenceAclsRecord, PendingFence
@@ -64,10 +65,11 @@ def test_by_size_it_is_up_again_once(home: DeadPrimary, rights: Rights) -> None:
     assert _both_open(home)
     side.failover_fields["fence"] = {**side.failover_fields["fence"], "means": SIZE}
     with side.desk() as desk:
-        assert pending_fences.apply_pending(desk, again=True) is not None
+        agreed = pending_fences.due(desk)
+        assert pending_fences.apply_pending(desk, agreed) is not None
         shown = {t.topic: t for t in pending_fences.shown(desk).topics}
         assert (shown[orders].fence, shown[orders].takes_writes) == (SIZE, "no")
-        assert pending_fences.apply_pending(desk, again=True) is None
+        assert pending_fences.apply_pending(desk, agreed) is None
     assert as_app(home.primary, orders).write() != 0
     assert not _both_open(home)
 
@@ -82,8 +84,9 @@ def test_what_is_pending_is_done_where_acls_are_hidden(home: DeadPrimary, rights
         owe(state, PendingFence("r2", 9, 1, "it did not answer", (audit,)))
     take_cluster_rights(rights.admins[0].settings)
     with side.desk() as desk:
-        assert pending_fences.lifted_by_others(desk) == [], "which these are is hidden"
-        assert pending_fences.apply_pending(desk, again=True) is not None
+        agreed = pending_fences.due(desk)
+        assert agreed == DueFences(pending=frozenset({audit})), "which ones were lifted is hidden"
+        assert pending_fences.apply_pending(desk, agreed) is not None
     assert as_app(home.primary, audit).write() != 0
     with side.desk() as desk, pytest.raises(Refused, match="may not list the ACLs"):
-        pending_fences.apply_pending(desk, again=True)
+        pending_fences.apply_pending(desk, DueFences())
