@@ -84,10 +84,13 @@ def abort_at_source(
     runs, topics = [r.run_id for r in found], sorted({t for r in found for t in r.topics})
     observe.event("aborted_at_source", level="warning", flow=flow.name, runs=runs, topics=topics,
                   reason=statement or target_error.in_short)  # fmt: skip
+    next_ = f"when {flow.target} is back: drkit failover --abort --flow '{flow.name}'"
+    if any(r.may_be_open or r.mark is FenceMark.OPENING for r in found):
+        next_ += "; where OPEN had begun: drkit failover --resume"
+        next_ += f" --accept-data-loss \"REASON\" --flow '{flow.name}'"
     return {
         "state": "aborted at the source", "flow": flow.name, "runs": runs, "lifted": topics,
-        "target": target_error.in_short, "target_lost": statement,
-        "next": [f"when {flow.target} is back: drkit failover --abort --flow '{flow.name}'"],
+        "target": target_error.in_short, "target_lost": statement, "next": [next_],
     }  # fmt: skip
 
 

@@ -156,14 +156,22 @@ def with_source_record(status: FlowStatus, log: FenceLog | None, run: RunUnderWa
 
 def _source_faults(status: FlowStatus, log: FenceLog, run: RunUnderWay | None) -> Iterator[tuple[str, str]]:
     abort = typed("drkit", "failover", "--abort", "--flow", status.flow)
+    # An abort is refused once OPEN has begun: then a person says why the run continues.
+    resume = f'drkit failover --resume --accept-data-loss "REASON" {typed("--flow", status.flow)}'
     for kept in log.open:
         some = counted(len(kept.topics), "topic")
         if status.target_answers:
             if run is not None and kept.run_id == run.run_id and kept.is_aborted:
-                text = f"run {kept.run_id} was aborted at the source, and waits to be ended here: {abort}"
+                text = f"run {kept.run_id} was aborted at the source, and"
+                if run.has_opened:
+                    text = f"{text} cannot be aborted here, where OPEN has begun; to continue it: {resume}"
+                else:
+                    text = f"{text} waits to be ended here: {abort}"
                 yield ABORTED_AT_SOURCE, text
         elif kept.is_aborted and kept.lifted:
             text = f"run {kept.run_id} was aborted at the source; when the target is back: {abort}"
+            if kept.may_be_open:
+                text = f"{text}; where OPEN had begun: {resume}"
             yield ABORTED_AT_SOURCE, text
         elif kept.mark is FenceMark.OPENING:
             text = (

@@ -103,6 +103,8 @@ class FenceRecord:
     """The statement with which it was aborted."""
     lifted: bool = False
     """Whether the abort at the source has lifted the fence; the run may have raised it once more since."""
+    may_be_open: bool = False
+    """Whether the run had marked before an abort at the source that it opens its target."""
 
     @property
     def is_open(self) -> bool:
@@ -150,7 +152,7 @@ class FenceRecord:
             case (FenceMark.RAISED, FenceMark.ABORTED):
                 return replace(self, mark=entry.mark, why=entry.why)
             case (FenceMark.OPENING, FenceMark.ABORTED) if entry.why:
-                return replace(self, mark=entry.mark, why=entry.why)
+                return replace(self, mark=entry.mark, why=entry.why, may_be_open=True)
             case (FenceMark.ABORTED, FenceMark.LIFTED):
                 return replace(self, lifted=True)
         return self

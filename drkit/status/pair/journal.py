@@ -16,6 +16,7 @@ FAILOVER: Final = "failover"
 RETURN: Final = "return"
 """The table of a run that makes the old primary passive."""
 _OVER: Final = frozenset({"aborted", "refused", "done"})
+_OPEN: Final = "OPEN"
 _HOLDS: Final = frozenset({"run", "hold"})
 
 
@@ -31,6 +32,8 @@ class RunUnderWay(NamedTuple):
     held: str = ""
     """Why it waits for a person; empty: it does not."""
     aborting: bool = False
+    has_opened: bool = False
+    """Whether its step OPEN has begun: it is not aborted any more."""
 
     def covers(self, *names: str) -> bool:
         """Whether a topic with one of these names may be in its scope."""
@@ -89,7 +92,7 @@ class JournalRuns:
     def _step(self, run: RunUnderWay, kind: str, entry: Mapping[str, Any]) -> None:
         step, body = str(entry["step"] or ""), entry["body"]
         if kind == "intent" and not entry["effect"]:
-            self.under_way = run._replace(step=step, held="")
+            self.under_way = run._replace(step=step, held="", has_opened=run.has_opened or step == _OPEN)
         elif kind == "result" and not entry["effect"] and step == "FENCE":
             self.fences[run.run_id] = str(body.get("evidence", {}).get("how", ""))
         elif kind == "held":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -11,6 +12,8 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.due_fences import DueFences
 from drkit.failover.journal.entries import EntryKind
 from drkit.local.cluster import LocalCluster
+from drkit.status.faults import ABORTED_AT_SOURCE
+from drkit.status.paired import PairedCollector
 from tests.support.failover.switchovers import Switchovers, switchovers_between
 
 
@@ -26,7 +29,8 @@ def stage(
 def test_what_the_abort_has_opened_stays_open(stage: Switchovers) -> None:
     """The target has the fence on record, and the source does not have it: the abort has lifted it."""
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
-    stage.abort(statement="its site burnt down")
+    left = stage.abort(statement="its site burnt down")["next"][0]
+    assert "where OPEN had begun: drkit failover --resume --accept-data-loss" in left
     assert not stage.is_closed()
     with stage.world.desk() as desk:
         assert (seen := pending_fences.due(desk)) == DueFences()
@@ -35,6 +39,16 @@ def test_what_the_abort_has_opened_stays_open(stage: Switchovers) -> None:
         assert pending_fences.planned(desk) == []
         assert pending_fences.apply_pending(desk, seen) is None
     assert not stage.is_closed()
+    refused = stage.again("abort")
+    assert "no way back" in str(refused.error), "so status must not print that command"
+    assert '--resume --accept-data-loss "REASON"' in _fault(stage)
     request = {"accept_data_loss": "the old primary took test records only"}
     assert stage.orchestrators.run(stage.world.plain(), "resume", request=request).error is None
     assert stage.is_closed(), "whoever continues it says why"
+
+
+def _fault(stage: Switchovers) -> str:
+    settings = stage.world.settings
+    with closing(PairedCollector(settings, settings.flows[0], groups=False)) as collector:
+        [text] = [f.text for f in collector.look().faults if f.code == ABORTED_AT_SOURCE]
+    return text

@@ -54,7 +54,7 @@ FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --abort": (H,),
     "drkit failover --abort --flow '{}'": (H,),
     'drkit failover --abort --target-lost "HOW YOU KNOW"': (H,),
-    'drkit failover --resume --accept-data-loss "REASON"': (H,),
+    'drkit failover --resume --accept-data-loss "REASON"': (H, P),
     "drkit failover --resume --evict-members": (H,),
     "drkit failover --resume --keep-positions": (H,),
     "drkit failover --all": (N, R),

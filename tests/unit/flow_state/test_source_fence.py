@@ -46,6 +46,13 @@ def test_a_statement_aborts_what_is_about_to_open_and_not_what_is_open():
     assert mark(entry(OPENING), entry(OPENED), lost) is OPENED
 
 
+def test_an_aborted_run_says_whether_it_may_have_opened_its_target():
+    lost = entry(ABORTED, why="it burnt down")
+    for before in ((), (entry(OPENING),)):
+        found = read(entry(RAISED, "one", "a"), *before, lost).records["one"]
+        assert (found.is_aborted, found.may_be_open) == (True, bool(before))
+
+
 def test_a_person_lets_an_aborted_run_go_on():
     lost, on = entry(ABORTED, why="it burnt down"), entry(RAISED, why="it did not")
     assert mark(entry(OPENING), lost, on) is OPENING

@@ -103,3 +103,16 @@ def test_entries_of_several_records():
     assert found is not None
     assert len(found.topics) == 12_000
     assert found.step == "OPEN"
+
+
+def test_a_run_whose_open_has_begun_says_so_also_while_an_earlier_step_is_repeated():
+    begun = [entry(0, "run", body=OPENING), entry(1, "intent", "FENCE")]
+    opening = [*begun, entry(2, "intent", "OPEN")]
+    for values, has_opened in (
+        (begun, False),
+        (opening, True),
+        ([*opening, entry(3, "intent", "FENCE")], True),
+    ):
+        found = runs(*values).under_way
+        assert found is not None
+        assert found.has_opened is has_opened

@@ -1,0 +1,45 @@
+"""What a flow's status says by the record of the fence on its source: a command that is not refused. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
+from drkit.status.faults import ABORTED_AT_SOURCE, with_source_record
+from drkit.status.pair.journal import RunUnderWay
+from tests.support.status.pair_facts import status
+
+TOPICS = frozenset({"orders"})
+ABORT = "drkit failover --abort --flow 'p->s'"
+RESUME = "drkit failover --resume --accept-data-loss \"REASON\" --flow 'p->s'"
+
+
+def fault(*, target_answers: bool, may_be_open: bool, has_opened: bool = False) -> str:
+    """The text of the fault of a run that was aborted at the source."""
+    log = FenceLog()
+    log.records["r1"] = FenceRecord(
+        "r1", 1, 5, FenceMark.ABORTED, TOPICS, lifted=True, may_be_open=may_be_open
+    )
+    run = RunUnderWay("r1", "failover", TOPICS, "OPEN" if has_opened else "DRAIN", has_opened=has_opened)
+    seen = replace(status("replicating"), target_answers=target_answers)
+    [found] = with_source_record(seen, log, run if target_answers else None).faults
+    assert found.code == ABORTED_AT_SOURCE
+    return found.text
+
+
+def test_a_run_that_may_be_aborted_is_ended_by_its_abort() -> None:
+    for opens in (False, True):
+        assert fault(target_answers=True, may_be_open=opens).endswith(f": {ABORT}")
+    assert fault(target_answers=False, may_be_open=False).endswith(f"when the target is back: {ABORT}")
+
+
+def test_a_run_whose_open_has_begun_is_continued_by_a_person_who_says_why() -> None:
+    """The abort refuses it: there is no way back."""
+    text = fault(target_answers=True, may_be_open=True, has_opened=True)
+    assert text.endswith(f"to continue it: {RESUME}")
+    assert "--abort" not in text
+
+
+def test_while_the_target_is_away_both_are_named_where_it_may_be_open() -> None:
+    text = fault(target_answers=False, may_be_open=True)
+    assert text.endswith(f"when the target is back: {ABORT}; where OPEN had begun: {RESUME}")
