@@ -18,6 +18,7 @@ from drkit.flow_state.records import (
     PendingLift,
     ProducerIdsRecord,
 )
+from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
@@ -155,6 +156,8 @@ class StatusCollector:
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
         found.lift, found.written = state.get(PendingLift), written_in(state)
         found.taken_over, found.returned = is_taken_over(state, self._flow), returned_topics(state)
+        late = not_noted_since(state)
+        found.not_noted = tuple(t for t in found.returned if t in late)
         found.left_out_producers = tuple(sorted(left_out(state).ids))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
@@ -266,6 +269,7 @@ class StatusCollector:
             pending_lift=found.lift, open_transactions=found.open_transactions,
             left_out_producers=found.left_out_producers, standbys=found.standbys,
             copied_ms=copied_ms(found, loss), returned_topics=found.returned,
+            not_noted_topics=found.not_noted,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

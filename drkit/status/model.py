@@ -150,6 +150,8 @@ class FlowStatus:
     """All older was copied at this look; of a silent source, when its ends were noted; None: unknown."""
     returned_topics: tuple[str, ...] = ()
     """Source topics that are copied since a return, and that no failover has promoted since."""
+    not_noted_topics: tuple[str, ...] = ()
+    """Those of them whose ends the replicator has not noted on the target since."""
     pair: PairStatus | None = None
     """The pair of this flow and the one in the other direction; None: not looked at."""
 
@@ -218,6 +220,8 @@ class Findings:
     """The source answered, but not for every partition that is copied: a leader is away."""
     returned: tuple[str, ...] = ()
     """Source topics that are copied since a return, and that no failover has promoted since."""
+    not_noted: tuple[str, ...] = ()
+    """Those of them whose ends the replicator has not noted on the target since."""
     open_transactions: tuple[OpenTransaction, ...] = ()
     left_out_producers: tuple[int, ...] = ()
     groups: GroupsSeen | None = None

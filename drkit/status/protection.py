@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.status.model import FlowStatus, PartitionStatus
 from drkit.status.pair.model import PairAlarm, PairState, PairTopic, numbered
 from drkit.status.pair.text import alarm_lines
@@ -28,6 +28,18 @@ def not_protected(status: FlowStatus, rpo_seconds: float) -> tuple[str, ...]:
     seen, copied = status.loss.source_seen_seconds, status.copied_ms
     noted = None if seen is None or copied is None else (status.at_ms - copied) / 1000 - seen
     return not_in_step(status.partitions, status.returned_topics, rpo_seconds, noted)
+
+
+def not_noted(status: FlowStatus) -> tuple[str, ...]:
+    """What a turn has begun to copy, and of which the target has no note yet of what its source has.
+
+    The target alone says it, so a note that comes after the last look at the source counts. `drkit failover`
+    knows the loss of a silent source by that note, and refuses without it.
+    """
+    if not status.target_answers or not status.not_noted_topics:
+        return ()
+    some = f"{counted(len(status.not_noted_topics), 'topic')} ({first_of(status.not_noted_topics)})"
+    return (f"what {status.source} has of {some} is not noted on {status.target} since the turn",)
 
 
 def since_promoted(status: FlowStatus) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from drkit.monitoring.board import FlowWatch
 from drkit.status.copy_growth import Growth
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Progress
-from drkit.status.protection import not_protected, since_promoted
+from drkit.status.protection import not_noted, not_protected, since_promoted
 from drkit.status.readiness_look import ReadinessLook
 from drkit.watch.beats import Arrivals, HeartbeatListener
 from drkit.watch.loss import LossKnown, loss_known
@@ -172,9 +172,11 @@ class Senses:
                 self._copied = self._looked - status.loss.seconds
 
     def _not_whole(self, status: FlowStatus | None) -> tuple[str, ...]:
-        if self._unprotected is not None:
-            return self._unprotected
-        return () if status is None else not_protected(status, self._rpo_seconds)
+        if status is None:
+            return self._unprotected or ()
+        if self._unprotected is None:
+            return not_protected(status, self._rpo_seconds)
+        return (*self._unprotected, *not_noted(status))
 
     def _copies(self) -> list[str]:
         """Passive copies, by their names on the target."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from drkit.model import TopicPartition
+from drkit.status.paired import PairedCollector
 from drkit.verify.report import VerifyVerdict
 from tests.support.circles import in_soak
 from tests.support.failback.pair import Pair, Side
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill, fill_transactions, producer, put
+from tests.support.waiting import eventually
 
 
 @pytest.mark.wide
@@ -40,16 +44,26 @@ def test_turns_at_rest(pair: Pair, turns: int) -> None:
         side.commit(side.target, works, _nearly_at_the_end(side, topic))
         report = pair.reprotect()
         assert report["state"] == "done", report
+        assert _not_noted(pair.now) == (topic,), (
+            "a failover back is refused before its replicator has noted it"
+        )
     assert checked > 300 * turns
     final = pair.now
     final.replicate()
     final.copied([topic], dict.fromkeys([idle, works]))
+    eventually(lambda: not _not_noted(final), what="a note of what the new primary has")
     theirs, ours = final.records(final.source, topic), final.records(final.target, topic)
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
     stands = final.all_committed(idle)
     for at in at_first:
         assert [s.value for s in ours[at.partition] if s.offset < stands[at]] == read[at], at
     _differs_by_one_record(final, topic)
+
+
+def _not_noted(side: Side) -> tuple[str, ...]:
+    settings = side.settings
+    with closing(PairedCollector(settings, settings.flows[0], groups=False)) as collector:
+        return collector.look().not_noted_topics
 
 
 def _differs_by_one_record(side: Side, topic: str) -> None:

@@ -109,6 +109,29 @@ def test_the_target_alone_says_it(
     assert not not_protected(status(*partitions, copied=copied, returned=()), RPO), "it never came back"
 
 
+def _held(now: FlowStatus, at_both: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What holds a watch, by the newest look and by the last one at both clusters."""
+    made: Any = object.__new__(senses.Senses)
+    made._unprotected, made._rpo_seconds = at_both, RPO
+    return made._not_whole(now)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["the primary is up", "it is lost"])
+def test_a_watch_holds_until_the_first_note_since_a_turn(*, answers: bool) -> None:
+    """A failover refuses then: an automatic one that begins ends at its gate."""
+    pair = PairStatus(PAIR, (topic(PairState.UNPROTECTED),))
+    turned = replace(status(part(0), pair=pair, answers=answers), not_noted_topics=("orders",))
+    assert _held(turned, ()) == ("what s has of 1 topic (orders) is not noted on p since the turn",)
+    assert _held(turned, ("else",))[0] == "else"
+    noted = replace(turned, not_noted_topics=())
+    assert _held(noted, ()) == (), "the note came after the last look at both; what is late only is no hold"
+    assert _held(replace(turned, target_answers=False, not_noted_topics=()), ("else",)) == ("else",)
+
+
+def test_only_topics_of_a_turn_wait_for_a_note() -> None:
+    assert _held(status(part(0), answers=True, pair=PairStatus(PAIR, ()), returned=()), ()) == ()
+
+
 def test_a_note_from_before_a_return_says_nothing_of_its_topics() -> None:
     """A copy that had all of the noted ends may have been emptied since."""
     state = FlowState()
