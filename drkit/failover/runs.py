@@ -199,7 +199,8 @@ class Runs:
         request = RunRequest.from_json(run.request)
         decision = run.opening.get("decision", {})
         context = self._new_context(Scope.from_json(run.opening["scope"]), request, journal, decision)
-        context = self._context = replace(context, run_id=run.run_id, term=run.term)
+        words = tuple(run.opening.get("words", ()))
+        context = self._context = replace(context, run_id=run.run_id, term=run.term, words=words)
         if run.state is RunState.ABORTING and not abort:
             abort = "the abort continues"
         if added.accept_data_loss and run.is_final:

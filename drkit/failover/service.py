@@ -91,7 +91,9 @@ class FailoverService(Runs):
         if not (decides_later or until_export) and (error := still_undecided(context)) is not None:
             raise error
         confirm(proposal)
-        return self._begun(context, {"table": RETURN.name}, _NO_DECISION)
+        # On record: a run that is resumed and ends without a change prints the command that begins it again.
+        opening = {"table": RETURN.name, "words": list(context.words)}
+        return self._begun(context, opening, _NO_DECISION)
 
     def rehearse_return(
         self, request: RunRequest, topics: Sequence[str] = (), words: Sequence[str] = ()

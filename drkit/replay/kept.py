@@ -5,8 +5,8 @@ Both logs then have equal records. So none may be left out, and none may be ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Self
 
 from drkit.errors import Refused
 from drkit.replay.compare import KeptBefore, Same, TailFlag
@@ -17,6 +17,37 @@ _REBUILD: Final = (
     "drkit reprotect --abort; then a return with --method TOPIC=rebuild --disposition TOPIC=replay{more}"
     " appends what is missing"
 )
+
+
+_SAME: Final = "--same content"
+_OTHERS: Final = "if they are others, drkit reprotect --resume --same none keeps both; if they are the same: "
+_TO_ITS_END: Final = "run that command to its end; then "
+
+
+class NotKept(Refused):
+    """A tail cannot be kept. A return that rebuilds its topic appends what is missing.
+
+    Only that return knows the options with which it was begun, so it says the command.
+    """
+
+    topic: str
+    """Its name on the old primary."""
+
+    def of(self, tail: Tail, before: str = "", *more: str) -> Self:
+        """Note what the way out consists of.
+
+        :param before: what comes before the command
+        :param more: options that the command needs besides
+        """
+        self.topic, self._before, self._more = tail.source.topic, before, more
+        return self
+
+    def way_out(self, command: Callable[..., str]) -> str:
+        """The hint with the command of the return.
+
+        :param command: makes it of a topic, and of the options that it needs besides
+        """
+        return f"{self._before}{command(self.topic, *self._more)} appends what is missing"
 
 
 def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
@@ -32,7 +63,7 @@ def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
     return KeptBefore(spans, frozenset(i for p in mine for i in p.ids or ()))
 
 
-def refuse_repeats(flags: bytes, where: str, same: Same | None) -> None:
+def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> None:
     """Refuse to append a tail of which the new primary has records.
 
     :param flags: of each record
@@ -42,20 +73,19 @@ def refuse_repeats(flags: bytes, where: str, same: Same | None) -> None:
     replayed = sum(bool(f & TailFlag.REPLAYED) for f in flags)
     alike = sum(bool(f & TailFlag.ALIKE) for f in flags) if same is not Same.NONE else 0
     if replayed:
-        raise Refused(
+        raise NotKept(
             "records of the tail were replayed before: the method keep would have them twice",
             where=where,
             evidence=f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted",
             hint=_REBUILD.format(more=""),
-        )
+        ).of(tail)
     if alike:
-        raise Refused(
+        raise NotKept(
             "the new primary has records with the content of some of the tail, and keep leaves none out",
             where=where,
             evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
-            hint="if they are others, drkit reprotect --resume --same none keeps both; if they are the same: "
-            + _REBUILD.format(more=" --same content"),
-        )
+            hint=_OTHERS + _REBUILD.format(more=f" {_SAME}"),
+        ).of(tail, _OTHERS, _SAME)
 
 
 def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
@@ -80,17 +110,17 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
         if not origin.is_kept:
             continue
         if is_same_run and not is_kept and not found.is_done:
-            raise Refused(
+            raise NotKept(
                 "the replay of this tail was begun in another way",
                 where=where,
                 evidence=f"drkit replay has begun with export {found.run_id}",
-                hint=f"run that command to its end; then {_REBUILD.format(more='')}",
-            )
+                hint=f"{_TO_ITS_END}{_REBUILD.format(more='')}",
+            ).of(tail, _TO_ITS_END)
         appended = overlaps and (found.appended or (is_same_run and found.rolled_back_ms is None))
         if appended and not (is_same_run and is_kept and found.rolled_back_ms is None):
-            raise Refused(
+            raise NotKept(
                 "records of the tail were replayed before: the method keep would have them twice",
                 where=where,
                 evidence=f"{found.appended:,} records with export {found.run_id}",
                 hint=_REBUILD.format(more=""),
-            )
+            ).of(tail)

@@ -174,7 +174,7 @@ async def plan_partition(
         only_own = same is Same.NONE and not to.compacted
         flags, whole = await _compared(side, tail, to, span, seen, only_own=only_own)
         if tail.origin.is_kept:
-            refuse_repeats(flags, f"{to.at} on {side.alias}", same)
+            refuse_repeats(tail, flags, f"{to.at} on {side.alias}", same)
     if to.cut is None and quarantined_before(tail, to, seen.values()):
         end = await side.decided_end(to.at, to.topic_id)
         there, _ = await _compared(side, tail, to, (0, end), seen, only_own=True)

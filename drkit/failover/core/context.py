@@ -113,7 +113,7 @@ class Context:
     decision: Mapping[str, Any] = field(default_factory=dict)
     """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
     words: tuple[str, ...] = ()
-    """Options of the person's command that its request does not have, as they are typed: topics by name."""
+    """Options of the command that began the run and that its request does not have, as they are typed."""
     clock: Seconds = monotonic
     wall: Millis = field(default_factory=steady)
     source_error: str = ""

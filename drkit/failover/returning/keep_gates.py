@@ -21,6 +21,7 @@ from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
+from drkit.next_command import typed
 from drkit.offsets.translation import PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
@@ -106,16 +107,23 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
             "a tail of a compacted topic cannot be kept: each side would have another newest value of a key",
             where=context.flow.source,
             evidence=first_of(sorted(wrong)),
-            hint=_with_rebuild(context, min(wrong)),
+            hint=with_rebuild(context, min(wrong)),
         )
 
 
-def _with_rebuild(context: Context, topic: str) -> str:
-    """The command that empties a topic instead: of this run, or of the next one where it is decided."""
-    rebuilt = f"--method {topic}=rebuild"
+def with_rebuild(context: Context, topic: str, *more: str) -> str:
+    """The command that empties a topic instead: of this run, or of the next one where it is decided.
+
+    :param topic: its name on the old primary
+    :param more: options that it needs besides
+    """
+    rebuilt, replayed = (
+        typed(option, f"{topic}={value}")
+        for option, value in (("--method", Method.REBUILD), ("--disposition", Disposition.REPLAY))
+    )
     if not context.result(StepName.DECIDE):
-        return again(context, rebuilt)
-    return f"{RETURN.command} --abort; then {anew(context, rebuilt, f'--disposition {topic}=replay')}"
+        return again(context, rebuilt, *more)
+    return f"{RETURN.command} --abort; then {anew(context, rebuilt, replayed, *more)}"
 
 
 def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> None:

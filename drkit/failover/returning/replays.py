@@ -20,11 +20,12 @@ from drkit.failover.old_primary.emptied import effect_of
 from drkit.failover.old_primary.gone import Gone, Saved
 from drkit.failover.old_primary.lost_tail import decided_earlier, given_up_of
 from drkit.failover.returning.exporting import EXPORT, tails_of
-from drkit.failover.returning.keep_gates import refuse_copied_back
+from drkit.failover.returning.keep_gates import refuse_copied_back, with_rebuild
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 from drkit.next_command import typed
 from drkit.replay.compare import Same
+from drkit.replay.kept import NotKept
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
@@ -75,7 +76,7 @@ def planned_replay(
         place = exported["manifest"], exported["sha256"]
         hint = partial(of_own, context, topics, begun=not kept)
     same = Same(context.request.same) if context.request.same else None
-    with way_out(hint):
+    with way_out(hint), _way_out_of_keep(context):
         export = export_at(*place).of_topics(frozenset(topics))
         export = export.kept() if kept else export
         request = ReplayRequest(export, same, to_quarantine=disposition is Disposition.QUARANTINE)
@@ -84,6 +85,20 @@ def planned_replay(
             plan = replayer.plan(context.state.records)
             plan.decided()
             yield replayer, plan
+
+
+@contextmanager
+def _way_out_of_keep(context: Context) -> Iterator[None]:
+    """Say how a return goes on without the method keep, with all that was said of it."""
+    try:
+        yield
+    except NotKept as error:
+        error.hint = error.way_out(partial(_instead_of_keep, context))
+        raise
+
+
+def _instead_of_keep(context: Context, topic: str, *more: str) -> str:
+    return with_rebuild(context, topic, typed("--disposition", f"{topic}={Disposition.REPLAY}"), *more)
 
 
 def refuse_dispositions(context: Context, found: Sequence[Unsound], lost: Mapping[str, Gone]) -> None:

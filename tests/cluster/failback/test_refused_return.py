@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import json
+from typing import Any
 
 import pytest
 
 from drkit.errors import Refused
+from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.failover.journal.entries import EntryKind
+from drkit.failover.journal.journal import Journal
 from drkit.failover.returning.deciding import Undecided
 from drkit.flow_state.records import ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
@@ -106,6 +111,34 @@ def test_topics_that_would_not_come_back_are_not_emptied(pair: Pair) -> None:
     back.flow_fields["topics"] = chosen
     with side.desk() as desk:
         assert desk.resume(decided)["state"] == "done"
+
+
+class _BreaksOff(Journal):
+    """Of a process on another machine that dies when CONTACT begins."""
+
+    def _holder(self) -> dict[str, Any]:
+        return super()._holder() | {"host": "another-machine"}
+
+    def write(self, kind: EntryKind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
+        super().write(kind, step, effect, body)
+        if (kind, step) == (EntryKind.INTENT, StepName.CONTACT):
+            raise KeyboardInterrupt
+
+
+@pytest.mark.wide
+def test_a_run_that_is_resumed_and_ends_says_again_how_it_was_begun(pair: Pair) -> None:
+    """It has changed nothing, so it cannot be resumed once more; its process knows only the journal."""
+    topic = _promoted(pair)
+    side, back = pair.now, pair.other
+    assert pair.switch()["state"] == "done"
+    with side.desk(journal_type=_BreaksOff) as desk, pytest.raises(KeyboardInterrupt):
+        desk.begin_return(RunRequest(clients_cut=CUT), topics=[topic], until_export=True)
+    back.flow_fields["topics_exclude"] = [topic]
+    with side.desk() as desk:
+        with pytest.raises(Refused, match="does not copy topics of the return") as error:
+            desk.resume(RunRequest(), take_over=True)
+        assert desk.under_way is None
+    assert f" --topic {topic} --until-export --clients-cut " in error.value.hint
 
 
 def test_names_that_would_not_come_back(source: LocalCluster, target: LocalCluster, pair: Pair) -> None:

@@ -26,6 +26,7 @@ REFUSALS = {
     "Undecided",
     "NoFlow",
     "ExportAltered",
+    "NotKept",
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from drkit.errors import Refused
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same, TailFlag
-from drkit.replay.kept import refuse_other_way, refuse_repeats
+from drkit.replay.kept import NotKept, refuse_other_way, refuse_repeats
 from drkit.replay.progress import ReplayProgress
 from drkit.replay.records import HEADER, Origin
 from drkit.replay.tail import Export, Tail
@@ -40,13 +40,34 @@ def test_its_progress_names_the_producers_and_where_it_ends() -> None:
 
 
 def test_nothing_of_it_may_be_there() -> None:
-    refuse_repeats(bytes([0, TailFlag.KEY_CHANGED, 0]), "s", None)
+    refuse_repeats(KEPT, bytes([0, TailFlag.KEY_CHANGED, 0]), "s", None)
     with pytest.raises(Refused, match="keep leaves none out") as caught:
-        refuse_repeats(bytes([0, TailFlag.ALIKE | TailFlag.KEY_CHANGED]), "s", Same.CONTENT)
+        refuse_repeats(KEPT, bytes([0, TailFlag.ALIKE | TailFlag.KEY_CHANGED]), "s", Same.CONTENT)
     assert "--same none" in caught.value.hint
     with pytest.raises(Refused, match="were replayed before") as caught:
-        refuse_repeats(bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s", None)
+        refuse_repeats(KEPT, bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s", None)
     assert caught.value.evidence.startswith("1 of 2 records")
+
+
+def test_a_return_says_the_command_that_appends_what_is_missing() -> None:
+    """It alone knows with which options it was begun."""
+    command = lambda topic, *more: " ".join(("again", topic, *more))  # noqa: E731
+    for flag, hint in (
+        (TailFlag.REPLAYED, "again orders appends what is missing"),
+        (
+            TailFlag.ALIKE,
+            "keeps both; if they are the same: again orders --same content appends what is missing",
+        ),
+    ):
+        with pytest.raises(NotKept) as caught:
+            refuse_repeats(KEPT, bytes([flag]), "s", None)
+        assert caught.value.way_out(command).endswith(hint)
+    with pytest.raises(NotKept) as caught:
+        refuse_other_way(KEPT, [BEGUN], "s")
+    assert (
+        caught.value.way_out(command)
+        == "run that command to its end; then again orders appends what is missing"
+    )
 
 
 def test_only_the_run_that_began_it_continues() -> None:

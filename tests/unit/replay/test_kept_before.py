@@ -141,12 +141,12 @@ def test_a_tail_that_was_begun_and_rolled_back_is_not_kept_again() -> None:
 
 
 def test_equal_records_of_clients_are_others_if_that_was_said() -> None:
-    alike = bytes([0, TailFlag.ALIKE])
-    refuse_repeats(alike, "s", Same.NONE)
+    alike, kept = bytes([0, TailFlag.ALIKE]), Tail(origin_of("r1"), TOPIC, 10, 20, 8, lambda _: iter(()), 1)
+    refuse_repeats(kept, alike, "s", Same.NONE)
     for same in (None, Same.CONTENT):
         with pytest.raises(Refused, match="keep leaves none out") as caught:
-            refuse_repeats(alike, "s", same)
+            refuse_repeats(kept, alike, "s", same)
         assert "--resume --same none" in caught.value.hint
         assert "drkit reprotect --abort" in caught.value.hint
     with pytest.raises(Refused, match="were replayed before"):
-        refuse_repeats(bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s", Same.NONE)
+        refuse_repeats(kept, bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s", Same.NONE)

@@ -98,7 +98,9 @@ def _is_asked_after_it_has_begun(stage: KilledReturns, person: Typist, first: st
     assert refused.code == 3
     assert "keep leaves none out" in refused.err
     assert "--resume --same none" in refused.err
-    assert " --abort; then a return" in refused.err
+    assert f" --abort; then drkit reprotect --config {person.file} --flow" in refused.err
+    assert f" --topic {topic} " in refused.err, "as the return was begun"
+    assert f" --method {topic}=rebuild --disposition {topic}=replay --same content appends" in refused.err
     late = person.types(
         "--resume", "--method", f"{topic}=rebuild", "--disposition", f"{topic}=replay", "--same", "content",
         "--yes", code=3,

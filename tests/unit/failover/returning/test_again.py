@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -19,12 +20,16 @@ from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.failover.old_primary import late_fence
 from drkit.failover.old_primary.late_fence import nothing_keeps_off
-from drkit.failover.returning import contact, deciding, gates
+from drkit.failover.returning import contact, deciding, gates, replays
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.exporting import ExportStep
 from drkit.failover.returning.tails import Unsound, to_json
 from drkit.kafka.access.acls import NoAuthorizer
 from drkit.model import TopicPartition
+from drkit.replay.compare import TailFlag
+from drkit.replay.kept import NotKept, refuse_repeats
+from drkit.replay.records import Origin
+from drkit.replay.tail import Tail
 
 FLOW = FlowSettings(source="p", target="s", topics=(".*",))
 AT = TopicPartition("t", 0)
@@ -128,6 +133,22 @@ def test_topics_that_were_named_are_named_again() -> None:
     assert again(named, "--topic TOPIC") == f"{BEGIN} {UNTIL_EXPORT} {CLIENTS_CUT} --topic TOPIC"
     assert again(named, "--disposition a=replay").count(UNTIL_EXPORT) == 0
     assert again(named, without=["--clients-cut"]) == f"{BEGIN} --topic a --topic b {UNTIL_EXPORT}"
+
+
+def test_what_replaces_the_method_keep_has_what_was_said_of_the_return() -> None:
+    """Also where it is decided, so that only another return may empty the topic."""
+    said = RunRequest(clients_cut=CUT, methods={"t": "keep"}, dispositions={"t": "replay"})
+    rebuilt = "--method t=rebuild --disposition t=replay --same content appends what is missing"
+    anew_ = f"drkit reprotect --abort; then {BEGIN} --topic t {CLIENTS_CUT} {rebuilt}"
+    kept = Tail(Origin("c", AT, "r1"), UUID(int=1), 5, 9, 4, lambda _: iter(()), 1)
+    decided: Any = {StepName.DECIDE: {"t": {}}}.get
+    for context, command in (
+        (held(said), f"drkit reprotect --resume {rebuilt}"),
+        (held(said, words=("--topic t",), result=decided), anew_),
+    ):
+        with pytest.raises(NotKept) as caught, replays._way_out_of_keep(context):
+            refuse_repeats(kept, bytes([TailFlag.ALIKE]), "s", None)
+        assert caught.value.hint.endswith(f"if they are the same: {command}")
 
 
 def test_what_is_given_up_by_name_and_what_keeps_the_rest_are_two_commands() -> None:
