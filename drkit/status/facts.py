@@ -28,6 +28,7 @@ from drkit.model import TopicPartition
 from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, UncopiedRecords
 from drkit.status.lag.target import Copied, CopyPosition
 from drkit.status.model import PartitionStatus
+from drkit.status.sums import TopicTimes
 
 
 def copied_of(topic: str, entry: GenerationRecord, cut: CutRecord | None = None) -> Copied:
@@ -124,14 +125,18 @@ def seen_record(
     now_ms: int,
     copied_ms: int | None = None,
     returns: Mapping[str, ReturnRecord] = MappingProxyType({}),
+    times: TopicTimes | None = None,
 ) -> SourceSeenRecord:
     """The record of the source's ends for the flow's state.
 
     :param copied_ms: everything older was copied then; None: not known
     :param returns: the turns that were known before the ends were read
+    :param times: by topic, until when everything was copied then; None: not known
     """
     noted = {at: _noted(e) for at, e in ends.items()}
-    return SourceSeenRecord(now_ms, noted, copied_ms, Counter(begun.run_id for begun in returns.values()))
+    turns = Counter(begun.run_id for begun in returns.values())
+    late, rest_ms = times if times is not None else (None, None)
+    return SourceSeenRecord(now_ms, noted, copied_ms, turns, late, rest_ms)
 
 
 def _noted(ends: Ends) -> NotedEnds:

@@ -251,11 +251,15 @@ class StatusCollector:
 
     # -- both ---------------------------------------------------------------------------------------
 
+    def _at_risk(self, found: Findings) -> list[PartitionStatus]:
+        """Without the promoted topics: they are active on the target, and the primary can lose nothing."""
+        out = found.promoted
+        return [p for p in found.partitions if p.topic not in out and not self._flow.is_heartbeats(p.topic)]
+
     def _judged(self, found: Findings) -> FlowStatus:
         flow = self._flow
         counted = [p for p in found.partitions if not flow.is_heartbeats(p.topic)]
-        # Promoted topics are active on the target: the primary can lose nothing of them.
-        loss = loss_of(found, [p for p in counted if p.topic not in found.promoted])
+        loss = loss_of(found, self._at_risk(found))
         faults = faults_of(
             found, loss, rpo_seconds=self._settings.failover.rpo_seconds,
             interval_seconds=flow.heartbeats_interval_seconds, open_seconds=flow.open_transaction_seconds,

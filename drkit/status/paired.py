@@ -30,6 +30,7 @@ from drkit.status.pair.journal import JournalRuns
 from drkit.status.pair.judge import Delta, deltas_of, judge
 from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
 from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, retention_of
+from drkit.status.sums import TopicTimes, times_of
 
 _NO_STATE: Final = FlowState()
 
@@ -57,12 +58,14 @@ class PairedCollector(StatusCollector):
         self._reverse_look: StatusCollector | None = None
         self._delta = DeltaLook()
         self._last: FlowStatus | None = None
+        self._times: TopicTimes | None = None
         self._noted = _Noted({}, knew_age=False)
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """See :class:`StatusCollector`; with the state of the pair."""
         found = self._find(measure=measure)
         self._last = status = self._judged(found)
+        self._times = times_of(found, self._at_risk(found))
         first = self._first(status)
         second = self._second(status, first)
         pair = judge(first, second, self._settings.failover.rpo_seconds)
@@ -100,7 +103,7 @@ class PairedCollector(StatusCollector):
         if ends == self._noted.ends and not self.is_note_due:
             return
         known = self._state.records.readable(ReturnRecord)
-        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known))
+        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known, self._times))
         self._noted = _Noted(ends, knew_age=last.copied_ms is not None)
 
     def close(self) -> None:

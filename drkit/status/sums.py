@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from drkit.status.model import Findings, Loss, PartitionStatus, TopicStatus, oldest_of
 
 _MOST_AHEAD_SECONDS: Final = 2.0
 """A note of the source's ends further ahead of our clock does not count: one of two clocks is wrong."""
+
+_MOST_LATE: Final = 64
+"""Maximum number of topics whose own time is noted: the note of a large flow must fit a record."""
+
+
+class TopicTimes(NamedTuple):
+    """Times before which everything was copied, by topic; None: not known."""
+
+    late: Mapping[str, int | None]
+    """Of the topics that are furthest behind."""
+    rest_ms: int | None
+    """Of all others."""
 
 
 def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
@@ -44,6 +57,27 @@ def copied_ms(found: Findings, loss: Loss) -> int | None:
     if found.source_error or found.target_error:
         return found.noted_copied_ms
     return None if loss.seconds is None or found.unanswered else found.at_ms - round(loss.seconds * 1000)
+
+
+def times_of(found: Findings, partitions: Iterable[PartitionStatus]) -> TopicTimes | None:
+    """Times before which everything was copied, by topic; None where not every partition was seen.
+
+    Only a limited number of topics is named; the time of the rest is the earliest of all others.
+
+    :param partitions: those that count for the loss
+    """
+    if found.source_error or found.target_error or found.unanswered:
+        return None
+    by_topic: dict[str, list[float | None]] = {}
+    for p in partitions:
+        by_topic.setdefault(p.topic, []).append(None if p.records is None else p.risk_seconds)
+    ages = {topic: oldest_of(seconds) for topic, seconds in by_topic.items()}
+    times = {t: None if age is None else found.at_ms - round(age * 1000) for t, age in ages.items()}
+    first = sorted(times, key=lambda t: (times[t] is not None, times[t] or 0, t))
+    late = {t: times[t] for t in first[:_MOST_LATE] if times[t] != found.at_ms}
+    others = [times[t] for t in first if t not in late]
+    rest = min((t for t in others if t is not None), default=found.at_ms)
+    return TopicTimes(late, None if None in others else rest)
 
 
 def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from drkit.detect.risk import Risk, Sighting, of_silent_source
-from drkit.failover.core.context import Context
+from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
 from drkit.flow_state.records import RoleRecord, SourceSeenRecord
 from drkit.status.facts import is_whole_note, returned_topics
@@ -36,7 +36,7 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
         dead_since_ms=stopped if stopped is not None else context.decision.get("dead_since_ms"),
         copied_ms=context.decision.get("copied_ms"),
         looked_ms=context.decision.get("looked_ms"),
-        noted_copied_ms=source_seen.copied_ms if source_seen is not None else None,
+        noted_copied_ms=noted_copied(source_seen, context.scope),
         margin_ms=round(1000 * context.settings.watch.clock_margin_seconds),
         ahead_seconds=context.kept.beats_of(context).ahead_seconds,
     )
@@ -55,9 +55,21 @@ def noted_partitions(context: Context, partitions: Iterable[PartitionStatus]) ->
 def unprotected(context: Context, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
     """Topics of the scope that are copied back and were not in step at the last look, in words."""
     seen = context.state.get(SourceSeenRecord)
-    behind = None if seen is None or seen.copied_ms is None else (seen.at_ms - seen.copied_ms) / 1000
+    copied = noted_copied(seen, context.scope)
+    behind = None if seen is None or copied is None else (seen.at_ms - copied) / 1000
     rpo = context.settings.failover.rpo_seconds
     return not_in_step(partitions, returned_topics(context.state.records), rpo, behind)
+
+
+def noted_copied(seen: SourceSeenRecord | None, scope: Scope) -> int | None:
+    """Time before which everything in a scope was copied when the source's ends were noted; None: unknown.
+
+    Other topics of the flow may be far behind, as those that have not returned yet: a failover of some topics
+    loses nothing of them.
+    """
+    if seen is None or scope.whole_flow:
+        return None if seen is None else seen.copied_ms
+    return seen.copied_of(scope.topics.keys())
 
 
 def copied_until(

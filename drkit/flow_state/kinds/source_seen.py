@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
@@ -70,6 +70,22 @@ class SourceSeenRecord(StateRecord):
     returns: Mapping[str, int] | None = None
     """Run of a turn → number of topics that were copied since it; None: written by a release that did not
     note it. Their names would make the note of a large flow too large for a record."""
+    late: Mapping[str, int | None] | None = None
+    """`copied_ms` of the topics that were furthest behind, a limited number; None: written by a release that
+    did not note it, or a leader was away."""
+    rest_ms: int | None = None
+    """`copied_ms` of all topics that are not among `late`; None: not known."""
+
+    def copied_of(self, topics: Collection[str]) -> int | None:
+        """Time before which everything in some topics was copied; None: not known.
+
+        Of a topic that is not in the note the time of the whole flow counts, which no other exceeds.
+        """
+        if self.late is None or not topics or not {at.topic for at in self.ends}.issuperset(topics):
+            return self.copied_ms
+        times = [self.late.get(topic, self.rest_ms) for topic in topics]
+        known = [t for t in times if t is not None]
+        return min(known) if len(known) == len(times) else None
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -82,7 +98,9 @@ class SourceSeenRecord(StateRecord):
         }
         copied_ms = fields.get("copied_ms", optional(_TIMESTAMP), None)
         returns = fields.get("returns", optional(mapping_of(name, whole())), None)
-        return cls(fields.get("at_ms", whole()), ends, copied_ms, returns)
+        late = fields.get("late", optional(mapping_of(topic_name, optional(_TIMESTAMP))), None)
+        rest_ms = fields.get("rest_ms", optional(_TIMESTAMP), None)
+        return cls(fields.get("at_ms", whole()), ends, copied_ms, returns, late, rest_ms)
 
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`."""
@@ -91,7 +109,9 @@ class SourceSeenRecord(StateRecord):
             topics.setdefault(at.topic, {})[str(at.partition)] = ends.to_json()
         copied = {} if self.copied_ms is None else {"copied_ms": self.copied_ms}
         returns = {} if self.returns is None else {"returns": dict(self.returns)}
-        return {"at_ms": self.at_ms, "topics": topics, **copied, **returns}
+        late = {} if self.late is None else {"late": dict(self.late)}
+        rest = {} if self.rest_ms is None else {"rest_ms": self.rest_ms}
+        return {"at_ms": self.at_ms, "topics": topics, **copied, **returns, **late, **rest}
 
 
 def _noted(

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from drkit.config import Settings
+from drkit.failover.core.context import Scope
+from drkit.failover.loss.silent import noted_copied
 from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.model import TopicPartition
 from drkit.status.facts import noted_ends
 from drkit.status.paired import PairedCollector
 from tests.support.flows.flow import Flow
-from tests.support.flows.produce import fill
+from tests.support.flows.produce import aged, fill
 
 
 def turns_noted(state: StateTopic) -> Mapping[str, int] | None:
@@ -72,3 +74,30 @@ def test_a_new_topic_is_noted_at_the_first_look_that_sees_it(flow: Flow, topic_n
         assert is_due(collector)
         collector.remember_source()
         assert not is_due(collector)
+
+
+def test_a_topic_that_waits_says_nothing_of_the_others(flow: Flow, topic_name: str) -> None:
+    """After a return of some topics the others wait; a failover of those that came back was refused."""
+    back, waits = topic_name, f"{topic_name}-waits"
+    flow.create_both(back, 1)
+    flow.create_both(waits, 1)
+    fill(flow.source, waits, 5, timestamp=aged(600_000))
+    ours = flow.settings.model_copy(update={"topics": (f"{topic_name}.*",), "emit_heartbeats": False})
+    settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(ours,))
+    with (
+        StateTopic(flow.target, flow.source.alias) as state,
+        closing(PairedCollector(settings, ours, scan_up_to=0, groups=False)) as collector,
+    ):
+        collector.look()
+        collector.remember_source()
+        state.load()
+        note = state.records.get(SourceSeenRecord)
+    assert note is not None
+    assert note.copied_ms is not None
+    assert note.copied_ms <= note.at_ms - 600_000
+    scopes = (
+        Scope({topic: topic for topic in topics}, (), whole_flow=all_)
+        for topics, all_ in (((back,), False), ((waits,), False), ((back, waits), False), ((back,), True))
+    )
+    late = note.copied_ms
+    assert [noted_copied(note, scope) for scope in scopes] == [note.at_ms, late, late, late]
