@@ -1,8 +1,9 @@
 """Checks whether producers can write to a partition, with a batch that a healthy leader refuses last.
 
-The batch header counts one record more than the batch has. The broker checks permission, size, leader and
-in-sync replicas before the records (LogValidator), so the error "invalid record" shows that all of them are
-fine. Nothing is appended.
+The batch header counts one record more than the batch has. The broker checks permission, leader, in-sync
+replicas and size (UnifiedLog) before the batch's count (LogValidator), so the error "invalid record" shows
+that all of them are fine. The count comes before each record's key and timestamp: the answer is the same in a
+compacted topic, and in one with limits on timestamps. Nothing is appended.
 """
 
 from __future__ import annotations
