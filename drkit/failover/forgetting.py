@@ -7,7 +7,7 @@ stays on record: the old primary's topic may be the only copy of its records.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit import observe
@@ -15,6 +15,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
+from drkit.failover.core.reverse import reverse_flow, state_of
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
 from drkit.failover.loss.new_primary import topic_fate
@@ -53,11 +54,14 @@ class OverTopic(NamedTuple):
     """Its name on the new primary."""
     fate: CopyFate
     """Gone, or made anew: then it is copied like any other topic from now on."""
+    also: str = ""
+    """The flow in the other direction, whose earlier promotion of it is void, too; empty: there is none."""
 
     @property
     def in_words(self) -> str:
         """The sentence for people."""
-        return f"{self.topic} is gone; its copy {self.copy} {ANOTHER_TOPIC[self.fate]}"
+        also = f"; {self.also} had promoted it before, which is void, too" if self.also else ""
+        return f"{self.topic} is gone; its copy {self.copy} {ANOTHER_TOPIC[self.fate]}{also}"
 
 
 def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverTopic]:
@@ -95,7 +99,11 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     if kept and not every:
         raise _refused_kept(context, kept)
     _refuse_unreplayed(context, [t.topic for t in found])
-    return found
+    before = _promoted_before(context, found, on_new)
+    if before:
+        with FailoverService(context.settings, reverse_flow(context)) as opposite:
+            _refuse_run(opposite)
+    return [t._replace(also=before.get(t.copy, "")) for t in found]
 
 
 def forget(service: FailoverService, topics: Collection[str], *, by: str) -> list[OverTopic]:
@@ -108,16 +116,49 @@ def forget(service: FailoverService, topics: Collection[str], *, by: str) -> lis
     """
     found = forgettable(service, topics)
     context = _context(service)
-    names = [t.topic for t in found]
+    if earlier := [t._replace(topic=t.copy, copy=t.topic) for t in found if t.also]:
+        # First, so that a process that dies is begun again by the promotion that is left.
+        with FailoverService(context.settings, reverse_flow(context)) as opposite:
+            _end(_context(opposite), earlier, by)
+    _end(context, found, by)
+    return found
+
+
+def _end(context: Context, topics: Collection[OverTopic], by: str) -> None:
+    """Lift the fences of a flow for some topics, and delete what its state says of these."""
+    names = [t.topic for t in topics]
     lift_fences(context, names)
     settle(context.state, PendingFence, names)
-    for each in found:
+    for each in topics:
         observe.event("promotion_forgotten", level="warning", flow=context.flow.name, topic=each.topic,
                       copy=each.copy, fate=each.fate.value, by=by)  # fmt: skip
         for kind in _OF_A_TOPIC:
             if context.state.get(kind, each.topic) is not None:
                 context.state.delete(kind, each.topic)
-    return found
+
+
+def _promoted_before(
+    context: Context, found: Collection[OverTopic], on_new: Mapping[str, list[TopicMetadata]]
+) -> dict[str, str]:
+    """Copies that the opposite flow has promoted before and that are void there, too, with its name.
+
+    That promotion is about a topic of the old primary, which is gone, and one of the new primary, which has
+    another id now. With only the newer one forgotten it would say where clients write.
+    """
+    names = {t.copy: t.topic for t in found}
+    back = next((f for f in context.settings.flows if f.has_opposite_in([context.flow])), None)
+    if back is None or not names:
+        return {}
+    with state_of(context.settings, back) as state:
+        if state is None:
+            return {}
+        promoted, known = promoted_of(state.records) & names.keys(), state.all(GenerationRecord)
+        kept = {each.topic for each in unreplayed(state.records, promoted)}
+        for copy in promoted & known.keys():
+            ids = {answer.topic_id for answer in on_new.get(copy, ()) if not answer.error}
+            if known[copy].target != names[copy] or known[copy].source_id in ids:
+                kept.add(copy)
+        return dict.fromkeys(promoted - kept, back.name)
 
 
 def _context(service: FailoverService) -> Context:

@@ -51,8 +51,8 @@ def test_what_neither_side_has_is_forgotten_by_name(home: DeadPrimary, tmp_path:
     assert _states(file) == dict.fromkeys((gone, anew, fine), "diverged")
 
     _deleted(home, side.source, gone, anew)
-    wanted = [{"topic": anew, "copy": anew, "fate": "recreated"},
-              {"topic": gone, "copy": gone, "fate": "gone"}]  # fmt: skip
+    wanted = [{"topic": anew, "copy": anew, "fate": "recreated", "also": ""},
+              {"topic": gone, "copy": gone, "fate": "gone", "also": ""}]  # fmt: skip
     would = drkit(file, "reprotect", "--forget", "*", "--dry-run").data
     assert (would["forgotten"], sorted(would["topics"], key=str)) == (False, sorted(wanted, key=str))
     kept = drkit(file, "reprotect", "--flow", _flow(home), "--forget", fine, "--yes")
