@@ -129,7 +129,8 @@ class Replicator:
             )  # fmt: skip
             report = task.run(shard)
             if not report.error:
-                self.state.put(CheckpointsRecord(wall_ms(), verdicts=report.verdicts))
+                now = wall_ms()
+                self.state.put(CheckpointsRecord(now, now, verdicts=report.verdicts))
 
         return once
 

@@ -74,6 +74,17 @@ class Operator:
         said += [("--method", f"{t}={c.method}") for t, c in cases if c.method]
         return [word for pair in said for word in pair]
 
+    def is_well(self) -> None:
+        """``drkit status`` of both flows ends with 0."""
+        seen = dict[str, Any]()
+
+        def there() -> bool:
+            said = drkit(self.file, "status")
+            seen.update(code=said.code, faults=[f["faults"] for f in said.data["flows"]])
+            return said.code == 0
+
+        eventually(there, 60, lambda: str(seen))
+
     def states(self) -> dict[str, Any]:
         """What ``drkit status`` says of each topic of the pair."""
         said = drkit(self.file, "status", "--flow", self.home.pair.now.settings.flows[0].name)
@@ -239,6 +250,7 @@ def _goes_home(operator: Operator) -> None:
     """The switchover back finds every position, and the forward direction begins again."""
     home = operator.home
     eventually(lambda: set(operator.states().values()) == {"protected"}, 30, lambda: str(operator.states()))
+    operator.is_well()
     back, forward = (s.settings.flows[0].name for s in (home.back, home.side))
     operator.types("failover", "--flow", back, "--all", "--planned", "--clients-cut", CUT, "--yes")
     home.back.stop_replicating()
@@ -259,3 +271,4 @@ def _goes_home(operator: Operator) -> None:
     assert sum(crossed(side, t) for t, c in home.cases.items() if c.method == "keep") > 100
     eventually(lambda: set(operator.states().values()) == {"protected"}, 30, lambda: str(operator.states()))
     assert forward != back
+    operator.is_well()
