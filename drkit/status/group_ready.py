@@ -98,7 +98,9 @@ def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
     if facts.unread or (flow.stale and state is not Readiness.THERE):
         state, reason = Readiness.UNKNOWN, facts.unread or flow.stale
     position = _position(case, own_mark, checkpoint)
-    repeats = None if held is None or facts.on_source is None else max(0, on_source.offset - held)
+    repeats = None
+    if held is not None and facts.on_source is not None:
+        repeats = max(0, on_source.offset - max(held, _corresponding(facts, place, own_mark)))
     left = None if place is None or position is None else max(0, place.end - position)
     return GroupPartition(
         *at,
@@ -116,6 +118,18 @@ def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
 def _own_mark(flow: FlowFacts, facts: GroupFacts) -> OffsetMark | None:
     mark = facts.on_target.mark if facts.on_target is not None else None
     return mark if mark is not None and mark.source == flow.source else None
+
+
+def _corresponding(facts: GroupFacts, place: PartitionPosition | None, own_mark: OffsetMark | None) -> int:
+    """The source offset of the group's position on the target, by the map; −1 where it is not exact.
+
+    The mark of an idle group is not written again, and has the source offset of the time before the source
+    was emptied in a return, whose records have larger offsets since.
+    """
+    if own_mark is None or place is None or facts.is_void or own_mark.downstream < place.start:
+        return -1
+    found = place.backward(own_mark.downstream)
+    return found.offset if isinstance(found, Exact) and found.reached and not found.skipped else -1
 
 
 def _last_known(own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) -> StoredOffset | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -115,6 +116,21 @@ def test_each_reason(flow: dict[str, Any], facts: dict[str, Any], state: Readine
     found = judged(FLOW._replace(**flow), FACTS._replace(**facts))
     assert (found.state, found.repeats) == (state, repeats), found
     assert (found.reason == "") == (state is Readiness.READY)
+
+
+def test_after_the_source_was_emptied_a_group_is_where_its_position_is_by_the_map():
+    """The idle group's mark is not written again: its source offset is from before a return of the source."""
+    place = PartitionPosition(SegmentMap.of([(700, 0, -1)]), 800, 0, 100, 100, 700, 800)
+    moved = FACTS._replace(place=place, on_source=StoredOffset(750, OffsetMark("b", 50, 750, 1).text()))
+    found = judged(FLOW, moved._replace(checkpoint=CheckpointSeen(750, 50, NOW - 3000)))
+    assert (found.state, found.position, found.repeats) == (Readiness.READY, 50, 0)
+    assert judged(FLOW, moved._replace(on_source=StoredOffset(753))).repeats == 3
+    ahead = moved._replace(
+        on_source=StoredOffset(790), place=replace(place, frontier=780, copied_end=80, end=80)
+    )
+    assert judged(FLOW, ahead).repeats == 40
+    void = judged(FLOW, moved._replace(on_source=StoredOffset(753), is_void=True))
+    assert void.repeats == 703, "the map has nothing of a position that was emptied"
 
 
 def test_without_its_source_a_group_is_where_it_was_seen_last():

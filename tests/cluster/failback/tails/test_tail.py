@@ -75,13 +75,15 @@ class Operator:
         return [word for pair in said for word in pair]
 
     def is_well(self) -> None:
-        """``drkit status`` of both flows ends with 0."""
-        seen = dict[str, Any]()
+        """``drkit status`` of both flows ends with 0, and no group would read a record again."""
+        own, seen = self.home.pair.now.settings.flows[0].name, dict[str, Any]()
 
         def there() -> bool:
             said = drkit(self.file, "status")
-            seen.update(code=said.code, faults=[f["faults"] for f in said.data["flows"]])
-            return said.code == 0
+            [flow] = [f for f in said.data["flows"] if f["flow"] == own]
+            seen.update(code=said.code, faults=[f["faults"] for f in said.data["flows"]],
+                        repeats={g["group"]: g["repeats"] for g in flow["groups"]})  # fmt: skip
+            return said.code == 0 and set(seen["repeats"].values()) == {0}
 
         eventually(there, 60, lambda: str(seen))
 
