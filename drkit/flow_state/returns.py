@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
-from drkit.flow_state.copied_topics import cuts_of
+from drkit.flow_state.copied_topics import cuts_of, promoted_of
 from drkit.flow_state.records import (
     GenerationRecord,
     HeldSettingsRecord,
+    PromotionRecord,
     ReturnRecord,
     RoleRecord,
     SourceSeenRecord,
@@ -82,6 +83,26 @@ def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
         evidence=f"records that only {flow.target} has would stand in front of new ones, and groups that lag"
         " would skip records",
         hint=f"{to_reprotect(flow.target, flow.source)} saves these, then makes {flow.target} its standby",
+    )
+
+
+def is_over(state: FlowState) -> bool:
+    """Whether a failover has promoted all that a flow copied: it copies no topic that it has not copied.
+
+    :raises Damaged: a record of it was replaced
+    """
+    if state.get(PromotionRecord) is not None:
+        return True
+    promoted = promoted_of(state)
+    return bool(promoted) and promoted >= state.all(GenerationRecord).keys()
+
+
+def to_save_uncopied(flow: FlowSettings, topic: str) -> str:
+    """What saves the records of a topic that only the target of a flow has, and lets it be copied then."""
+    export = typed("drkit", "divergence", "export", "--flow", f"{flow.target}->{flow.source}")
+    return (
+        f"save them: {export} {typed('--topic', topic)} --to PLACE; drkit replay --from MANIFEST appends them"
+        f" on {flow.source}; then delete the topic on {flow.target} to copy it from the start"
     )
 
 

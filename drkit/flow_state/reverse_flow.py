@@ -14,7 +14,7 @@ tasks leave the id out. Only flows that the configuration names are trusted (dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
@@ -27,8 +27,14 @@ from drkit.flow_state.creation import note_clusters
 from drkit.flow_state.names import source_of_state_topic, state_topic
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import ClustersRecord, LeaseRecord, SkipsRecord, StateRecord
-from drkit.flow_state.returns import held_settings, waiting_topics
+from drkit.flow_state.records import (
+    ClustersRecord,
+    GenerationRecord,
+    LeaseRecord,
+    SkipsRecord,
+    StateRecord,
+)
+from drkit.flow_state.returns import held_settings, is_over, to_save_uncopied, waiting_topics
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unnamed_flows import UnnamedFlows
@@ -82,14 +88,23 @@ class OppositeFlows:
         """All known producer ids that opposite flows ever used on this flow's source."""
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
-    def explain_records(self, *, both_ways: bool) -> bool:
-        """Whether records on the target may be those that a flow in the other direction copies from there.
+    def unexplained(self, topics: Collection[str], *, both_ways: bool) -> dict[str, str]:
+        """Topics of the target whose records no flow in the other direction accounts for.
 
-        With prefixed names a copy has no other writer.
+        They may be what such a flow copies from there. With prefixed names a copy has no other writer. A flow
+        whose failover is over has left behind what it never copied: the target alone has these records.
 
+        :param topics: of the target, new to this flow
         :param both_ways: this process runs such a flow, which may not be recorded yet
+        :returns: topic → what saves its records; empty: nothing is known of them
         """
-        return (both_ways or bool(self._others)) and self._flow.naming != "prefix"
+        states = [other.state.records for other in self._others.values()]
+        if self._flow.naming == "prefix" or not (both_ways or states):
+            return dict.fromkeys(topics, "")
+        copied = {name for state in states for name in state.readable(GenerationRecord)}
+        if not any(map(is_over, states)):
+            return {}
+        return {t: to_save_uncopied(self._flow, t) for t in topics if t not in copied}
 
     def records(self, kind: type[R]) -> list[R]:
         """The records of this kind in the opposite flows' states, as far as they were read."""

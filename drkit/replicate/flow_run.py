@@ -166,8 +166,8 @@ class FlowRun:
         """The syncs of the source's topics and ACLs, by the flow's current settings."""
         other, world = self._opposite, (self._source, self._target, self._flow, self._state)
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
-        explained = partial(other.explain_records, both_ways=self._job.both_ways)
-        topics = TopicSync(*world, claims=other.claims, explained=explained, held=other.held)
+        unexplained = partial(other.unexplained, both_ways=self._job.both_ways)
+        topics = TopicSync(*world, claims=other.claims, unexplained=unexplained, held=other.held)
         made = partial(other.records, AclsRecord)
         return topics, AclSync(*world, opposite=made, writer=writer, waiting=other.promoted)
 

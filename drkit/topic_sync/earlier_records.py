@@ -6,7 +6,7 @@ there a second time, so the topic is left out until an operator says what the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -22,12 +22,12 @@ from drkit.model import TopicPartition
 from drkit.topic_sync.rules import Pair
 
 _WHAT: Final = "its copy on the target holds records that drkit did not copy"
-_HINT: Final = (
-    "takeover_from_mm2 = true continues where MirrorMaker 2 stopped;"
-    ' on_target_not_empty = "append" copies everything after these records;'
-    " or delete the copy on the target to copy it from the start"
-)
+_TAKEOVER: Final = "takeover_from_mm2 = true continues where MirrorMaker 2 stopped"
+_APPEND: Final = 'on_target_not_empty = "append" copies everything after these records'
+_DELETE: Final = "delete the copy on the target to copy it from the start"
 
+Unexplained = Callable[[Collection[str]], Mapping[str, str]]
+"""Of topics of the target that are new to a flow: those with records of unknown origin, and what to do."""
 Ranges = dict[TopicPartition, tuple[int, int]]
 """Partition of the target → first offset and end offset."""
 
@@ -36,14 +36,14 @@ class EarlierRecords:
     """Looks into topics of the target that are new to a flow.
 
     :param state: of the flow; a topic that it knows was looked at when it was new
-    :param explained: whether a flow in the other direction accounts for records on the target
+    :param unexplained: those whose records no flow in the other direction accounts for, and what to do
     """
 
     def __init__(
-        self, target: Cluster, flow: FlowSettings, state: StateTopic, explained: Callable[[], bool]
+        self, target: Cluster, flow: FlowSettings, state: StateTopic, unexplained: Unexplained
     ) -> None:
         self._target, self._flow, self._state = target, flow, state
-        self._explained = explained
+        self._unexplained = unexplained
         self._refused: dict[str, tuple[Ranges, Refused]] = {}
 
     def refused(self, pairs: Iterable[Pair]) -> dict[str, DrkitError]:
@@ -52,9 +52,11 @@ class EarlierRecords:
         :raises DrkitError: the target does not answer
         """
         flow = self._flow
-        if flow.on_target_not_empty == "append" or flow.takeover_from_mm2 or self._explained():
+        if flow.on_target_not_empty == "append" or flow.takeover_from_mm2:
             return {}
         new = [p for p in pairs if self._is_new(p)]
+        hints = self._unexplained([p.target_name for p in new])
+        new = [p for p in new if p.target_name in hints]
         held = self._held([at for pair in new for at in _partitions(pair)])
         found: dict[str, tuple[Ranges, Refused]] = {}
         for pair in new:
@@ -63,7 +65,8 @@ class EarlierRecords:
             if known is not None and known[0] == ranges:
                 found[pair.source.name] = known
             elif ranges and (times := self._first_times(ranges)):
-                found[pair.source.name] = ranges, self._refusal(pair, ranges, times)
+                hint = hints[pair.target_name]
+                found[pair.source.name] = ranges, self._refusal(pair, ranges, times, hint)
         self._refused = found
         return {name: error for name, (_, error) in found.items()}
 
@@ -91,7 +94,7 @@ class EarlierRecords:
         read_partitions(self._target.settings, {at: start for at, (start, _) in ranges.items()}, take)
         return found
 
-    def _refusal(self, pair: Pair, ranges: Ranges, times: dict[TopicPartition, int]) -> Refused:
+    def _refusal(self, pair: Pair, ranges: Ranges, times: dict[TopicPartition, int], hint: str) -> Refused:
         records = sum(end - start for at, (start, end) in ranges.items() if at in times)
         first = datetime.fromtimestamp(max(0, min(times.values())) / 1000, UTC)
         return Refused(
@@ -101,7 +104,7 @@ class EarlierRecords:
             evidence=f"up to {records} {'record' if records == 1 else 'records'} in {len(times)} of"
             f" {len(pair.source.partitions)} partitions, the earliest of"
             f" {first.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
-            hint=_HINT,
+            hint=f"{hint}; or {_APPEND}" if hint else f"{_TAKEOVER}; {_APPEND}; or {_DELETE}",
         )
 
 

@@ -80,11 +80,11 @@ def _looks(
             opposite = OppositeFlows(source, target, flow, state, 0.0)
             try:
                 opposite.find()
-                explained = partial(opposite.explain_records, both_ways=flow.has_opposite_in(flows))
+                unexplained = partial(opposite.unexplained, both_ways=flow.has_opposite_in(flows))
                 claims = opposite.claims
                 world = source, target, flow, state
                 sync = TopicSync(
-                    *world, effects=False, claims=claims, explained=explained, held=opposite.held
+                    *world, effects=False, claims=claims, unexplained=unexplained, held=opposite.held
                 )
                 yield flow, sync.look()
             finally:

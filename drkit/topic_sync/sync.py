@@ -21,7 +21,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import Topic, describe_topics, topic_configs, topic_names
 from drkit.topic_sync.change import TopicChanges
-from drkit.topic_sync.earlier_records import EarlierRecords
+from drkit.topic_sync.earlier_records import EarlierRecords, Unexplained
 from drkit.topic_sync.gone import GONE_ROUNDS, SourceGone
 from drkit.topic_sync.rivals import Rivals
 from drkit.topic_sync.rules import (
@@ -50,7 +50,7 @@ class TopicSync:
 
     :param effects: False only reports what would be done
     :param claims: topics of the source, by name and id, that are not to be copied, and why
-    :param explained: whether a flow in the other direction accounts for records on the target
+    :param unexplained: topics of the target whose records no flow in the other direction accounts for
     :param held: by topic of the source, values of settings that are not its own: they are not followed
     """
 
@@ -63,7 +63,7 @@ class TopicSync:
         *,
         effects: bool = True,
         claims: Callable[[Mapping[str, UUID]], Mapping[str, DrkitError]] = lambda _topics: {},
-        explained: Callable[[], bool] = lambda: False,
+        unexplained: Unexplained = lambda topics: dict.fromkeys(topics, ""),
         held: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
         clock: Seconds = monotonic,
     ) -> None:
@@ -80,7 +80,7 @@ class TopicSync:
         self._changes = TopicChanges(target, flow, state, self._events, effects=effects)
         self._rivals = Rivals(target, flow, state, self._events, clock)
         self._gone = SourceGone(source, target, flow, state, self._events)
-        self._earlier = EarlierRecords(target, flow, state, explained)
+        self._earlier = EarlierRecords(target, flow, state, unexplained)
 
     def look(self) -> TopicSyncResult:
         """Compare, plan, apply; returns what can be copied now.

@@ -105,4 +105,4 @@ def test_a_new_generation_appends_after_the_old_one(world: World, policy: str) -
 def test_a_flow_in_the_other_direction_explains_the_records(world: World) -> None:
     full = filled(world, "orders")
     assert full in world.sync().look().left_out
-    assert full in world.sync(explained=lambda: True).look().copied
+    assert full in world.sync(explained=True).look().copied

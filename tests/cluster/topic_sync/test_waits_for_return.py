@@ -12,7 +12,9 @@ import pytest
 from drkit.checkpoints.plan import FrameLook
 from drkit.config import Settings
 from drkit.failover.core.request import RunRequest
+from drkit.failover.loss.divergence import divergence
 from drkit.failover.new_primary.hold import hold, put_back
+from drkit.failover.service import FailoverService
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import EventRecord, ReturnRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
@@ -49,8 +51,8 @@ class Turned:
         opposite = OppositeFlows(source, target, flow, self.state, 0.0)
         try:
             opposite.read_all()
-            explained = partial(opposite.explain_records, both_ways=False)
-            more = {"claims": opposite.claims, "explained": explained, "held": opposite.held}
+            unexplained = partial(opposite.unexplained, both_ways=False)
+            more = {"claims": opposite.claims, "unexplained": unexplained, "held": opposite.held}
             sync = TopicSync(source, target, flow, self.state, **more)  # type: ignore[arg-type]
             return sync.look()
         finally:
@@ -80,7 +82,10 @@ def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterato
             report = desk.begin((), RunRequest(planned=True))
         assert report["state"] == "done"
         plain = world.plain()
-        back = {"source": world.target.alias, "target": world.source.alias, "topics": [f"{world.tag}-.*"]}
+        back = {
+            "source": world.target.alias, "target": world.source.alias, "topics": [f"{world.tag}-.*"],
+            "heartbeats_replication": False,
+        }  # fmt: skip
         plain["flows"] = [world.flow_fields, back]
         settings = Settings.model_validate(plain)
         clusters = Cluster.connect(world.target), Cluster.connect(world.source)
@@ -91,6 +96,31 @@ def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterato
             yield Turned(world, report["run"], topic, settings, clusters, state)
     finally:
         world.close()
+
+
+@pytest.mark.wide
+def test_what_was_never_copied_is_not_covered_by_another_topic_of_that_name(turned: Turned) -> None:
+    """A topic was created just before the primary died, and again by its client on the new one.
+
+    The flow in the other direction copied the new one on top of records that only the old primary has: status
+    said PROTECTED, and `drkit divergence` nothing.
+    """
+    world, late = turned.world, turned.world.name("late")
+    for side, records in ((world.source, 3), (world.target, 2)):
+        world.create(side, late, 1, {})
+        fill(side, late, records)
+    reason = turned.look().left_out[late]
+    assert "holds records that drkit did not copy" in reason
+    forth = turned.settings.flows[0].name
+    export = f"drkit divergence export --flow '{forth}' --topic {late} --to PLACE"
+    assert f"save them: {export}; drkit replay --from MANIFEST appends them on" in reason
+    assert turned.plan()[late] == reason
+    settings = turned.settings
+    with FailoverService(settings, settings.flows[0]) as desk:
+        found = divergence(desk.context_outside_run())
+    assert [(p.topic, p.records) for p in found.uncopied] == [(late, 3)]
+    world.delete(world.source, late)
+    assert late in turned.look().copied
 
 
 @pytest.mark.wide

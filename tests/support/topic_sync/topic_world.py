@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 import uuid
 
@@ -63,10 +62,10 @@ class World:
             source=self.source.alias, target=self.target.alias, topics=(f"{self.tag}-.*",), buckets=2, **more
         )
 
-    def sync(
-        self, *, effects: bool = True, explained: Callable[[], bool] = lambda: False, **more
-    ) -> TopicSync:
-        return SettledSync(self, flow=self.flow(**more), effects=effects, explained=explained)
+    def sync(self, *, effects: bool = True, explained: bool = False, **more) -> TopicSync:
+        """A sync of its own; `explained`: a flow in the other direction accounts for the target's records."""
+        of_other: dict[str, Any] = {"unexplained": lambda _topics: {}} if explained else {}
+        return SettledSync(self, flow=self.flow(**more), effects=effects, **of_other)
 
     def settle(self) -> None:
         for cluster in self._applied:
