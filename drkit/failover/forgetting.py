@@ -32,6 +32,7 @@ from drkit.flow_state.records import (
     IncompleteRecord,
     PendingFence,
     RoleRecord,
+    SourceSeenRecord,
 )
 from drkit.flow_state.unreplayed import unreplayed
 from drkit.kafka import codes
@@ -127,6 +128,9 @@ def forget(service: FailoverService, topics: Collection[str], *, by: str) -> lis
 def _end(context: Context, topics: Collection[OverTopic], by: str) -> None:
     """Lift the fences of a flow for some topics, and delete what its state says of these."""
     names = [t.topic for t in topics]
+    # First: the note left promoted topics out of its ages, so it says nothing of what is copied from now on.
+    if topics and context.state.get(SourceSeenRecord) is not None:
+        context.state.delete(SourceSeenRecord)
     lift_fences(context, names)
     settle(context.state, PendingFence, names)
     for each in topics:

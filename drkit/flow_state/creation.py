@@ -16,10 +16,11 @@ from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.topics import Topic, describe_topics
 
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
-_STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20)}
+_STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20), "max.message.bytes": str(16 << 20)}
 _MAP_SEGMENT: Final = {"segment.bytes": str(1 << 20)}
 """Kafka never compacts the segment that it appends to, by default up to a gigabyte or a week. A start, or a
-command, would read all notes of the source's ends since, and in each bucket of the map all marks."""
+command, would read all notes of the source's ends since, and in each bucket of the map all marks. By default
+it refuses a note of about 70,000 partitions: compressed it is larger than a megabyte."""
 KEPT_MS: Final = str(100 * 365 * 86_400_000)
 
 

@@ -7,14 +7,17 @@ would come before all copied records, so copying waits for a return that has mad
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import cuts_of, promoted_of
 from drkit.flow_state.records import (
+    ClustersRecord,
     GenerationRecord,
     HeldSettingsRecord,
+    PendingFence,
+    PendingLift,
     PromotionRecord,
     ReturnRecord,
     RoleRecord,
@@ -86,6 +89,30 @@ def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
     )
 
 
+def refuse_replaced(flow: FlowSettings, state: FlowState, source_id: str) -> None:
+    """Refuse to copy from another cluster than the one that a failover has left.
+
+    Its fences, and what is pending there, are on record by the flow alone. With another cluster's id on
+    record that one would be fenced, and the old primary would come back without a fence.
+
+    :param source_id: cluster id of what answers as the flow's source
+    :raises Refused: it is another one, and topics were promoted, or a fence or its lift is pending
+    """
+    known = state.get(ClustersRecord)
+    if known is None or known.source == source_id:
+        return
+    promoted = promoted_of(state)
+    if promoted or state.get(PendingFence) is not None or state.get(PendingLift) is not None:
+        reprotect = to_reprotect(flow.source, flow.target)
+        raise Refused(
+            "the source's name leads to another cluster than the one that a failover has left",
+            where=f"{flow.name}: {flow.source}",
+            evidence=f"its cluster id is {source_id}, the flow copied {known.source}",
+            hint=f"correct bootstrap_servers of {flow.source}; if this cluster takes the place of the old"
+            f" primary: {reprotect} {typed('--new-primary', source_id)}",
+        )
+
+
 def is_over(state: FlowState) -> bool:
     """Whether a failover has promoted all that a flow copied: it copies no topic that it has not copied.
 
@@ -97,7 +124,28 @@ def is_over(state: FlowState) -> bool:
     return bool(promoted) and promoted >= state.all(GenerationRecord).keys()
 
 
-def to_save_uncopied(flow: FlowSettings, topic: str) -> str:
+def unexplained(
+    flow: FlowSettings, opposites: Collection[FlowState], topics: Collection[str], *, both_ways: bool
+) -> dict[str, str]:
+    """Topics of the target whose records no flow in the other direction accounts for.
+
+    They may be what such a flow copies from there. With prefixed names a copy has no other writer. A flow
+    whose failover is over has left behind what it never copied: the target alone has these records.
+
+    :param opposites: states of the flows in the other direction
+    :param topics: of the target, new to this flow
+    :param both_ways: this process runs such a flow, which may not be recorded yet
+    :returns: topic → what saves its records; empty: nothing is known of them
+    """
+    if flow.naming == "prefix" or not (both_ways or opposites):
+        return dict.fromkeys(topics, "")
+    if not any(map(is_over, opposites)):
+        return {}
+    copied = {name for state in opposites for name in state.readable(GenerationRecord)}
+    return {t: _to_save_uncopied(flow, t) for t in topics if t not in copied}
+
+
+def _to_save_uncopied(flow: FlowSettings, topic: str) -> str:
     """What saves the records of a topic that only the target of a flow has, and lets it be copied then."""
     export = typed("drkit", "divergence", "export", "--flow", f"{flow.target}->{flow.source}")
     return (
@@ -145,14 +193,16 @@ def not_noted_since(state: FlowState) -> frozenset[str]:
     return frozenset(topic for topic, begun in returns.items() if begun.run_id in late)
 
 
-def never_noted(state: FlowState) -> frozenset[str]:
-    """Copied source topics that are younger than the last note of the source's ends, or deleted there.
+def never_noted(state: FlowState, partitions: Mapping[str, int]) -> frozenset[str]:
+    """Source topics with partitions that are younger than the last note of the source's ends.
 
     A failover does not know what is missing of those: the note says nothing of them.
+
+    :param partitions: of each source topic, by a look
     """
     seen = state.get(SourceSeenRecord)
-    noted = {at.topic for at in seen.ends} if seen is not None else set()
-    return frozenset(state.readable(GenerationRecord).keys() - noted)
+    noted = Counter(at.topic for at in seen.ends) if seen is not None else Counter[str]()
+    return frozenset(topic for topic, number in partitions.items() if number > noted[topic])
 
 
 def begun_by_turn(state: FlowState) -> frozenset[str]:

@@ -27,14 +27,8 @@ from drkit.flow_state.creation import note_clusters
 from drkit.flow_state.names import source_of_state_topic, state_topic
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import (
-    ClustersRecord,
-    GenerationRecord,
-    LeaseRecord,
-    SkipsRecord,
-    StateRecord,
-)
-from drkit.flow_state.returns import held_settings, is_over, to_save_uncopied, waiting_topics
+from drkit.flow_state.records import ClustersRecord, LeaseRecord, SkipsRecord, StateRecord
+from drkit.flow_state.returns import held_settings, refuse_replaced, unexplained, waiting_topics
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unnamed_flows import UnnamedFlows
@@ -89,22 +83,9 @@ class OppositeFlows:
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
     def unexplained(self, topics: Collection[str], *, both_ways: bool) -> dict[str, str]:
-        """Topics of the target whose records no flow in the other direction accounts for.
-
-        They may be what such a flow copies from there. With prefixed names a copy has no other writer. A flow
-        whose failover is over has left behind what it never copied: the target alone has these records.
-
-        :param topics: of the target, new to this flow
-        :param both_ways: this process runs such a flow, which may not be recorded yet
-        :returns: topic → what saves its records; empty: nothing is known of them
-        """
+        """See :func:`drkit.flow_state.returns.unexplained`."""
         states = [other.state.records for other in self._others.values()]
-        if self._flow.naming == "prefix" or not (both_ways or states):
-            return dict.fromkeys(topics, "")
-        copied = {name for state in states for name in state.readable(GenerationRecord)}
-        if not any(map(is_over, states)):
-            return {}
-        return {t: to_save_uncopied(self._flow, t) for t in topics if t not in copied}
+        return unexplained(self._flow, states, topics, both_ways=both_ways)
 
     def records(self, kind: type[R]) -> list[R]:
         """The records of this kind in the opposite flows' states, as far as they were read."""
@@ -136,7 +117,11 @@ class OppositeFlows:
         return {topic: values for state in states for topic, values in held_settings(state, now).items()}
 
     def introduce(self) -> None:
-        """Record the clusters of this flow; to be called before its lease is taken."""
+        """Record the clusters of this flow; to be called before its lease is taken.
+
+        :raises Refused: the source is another cluster, and what is on record of the old one is still needed
+        """
+        refuse_replaced(self._flow, self._state.records, self._clusters.source)
         note_clusters(self._state, self._clusters)
 
     def read_all(self) -> None:

@@ -17,6 +17,7 @@ from drkit.replicate.frame import writes_for
 from drkit.replicate.standby import Standby
 from drkit.spark.jobs import session_of
 from drkit.time_limit import within
+from drkit.topic_sync.rules import refuse_promoted
 
 _GOODBYE_SECONDS: Final = 0.5
 
@@ -45,6 +46,7 @@ class FlowJob(FlowMemory):
             self.events.follow(state)
             opposite = OppositeFlows(source, target, self.flow, state, writes_for(self.flow))
             try:
+                refuse_promoted(self.flow, state.records)
                 opposite.introduce()
                 if not self.standby:
                     lease.acquire(stop.is_set)

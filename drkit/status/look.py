@@ -47,12 +47,12 @@ from drkit.status.runners import runner_of, standbys_of
 from drkit.status.source_look import (
     SourceLook,
     gaps_of,
-    is_unanswered,
     left_out,
     look_at_source,
     noted_look,
     partitions_of,
     transactions_of,
+    unanswered_in,
 )
 from drkit.status.sums import copied_ms, loss_of, topics_of
 
@@ -227,7 +227,7 @@ class StatusCollector:
             place = places.get(TopicPartition(at.topic, -1)) or places.get(at) or CopyPosition(0, None)
             frontiers[at] = place if at.topic in known else nowhere
         self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
-        found.unanswered = is_unanswered(known.keys(), self._flow, source)
+        found.unanswered = unanswered_in(known.keys(), self._flow, source)
         gaps = gaps_of(frontiers, source.ends)
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:
@@ -273,7 +273,7 @@ class StatusCollector:
             pending_lift=found.lift, open_transactions=found.open_transactions,
             left_out_producers=found.left_out_producers, standbys=found.standbys,
             copied_ms=copied_ms(found, loss), returned_topics=found.returned,
-            not_noted_topics=found.not_noted,
+            not_noted_topics=found.not_noted, unanswered=found.unanswered,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

@@ -6,6 +6,7 @@ count.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -152,6 +153,9 @@ class FlowStatus:
     """Source topics that are copied since a return, and that no failover has promoted since."""
     not_noted_topics: tuple[str, ...] = ()
     """Those of them whose ends the replicator has not noted on the target since."""
+    unanswered: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Copied topics → partitions for which the source, which answered, has no leader that answers; none of a
+    topic that has an error as a whole."""
     pair: PairStatus | None = None
     """The pair of this flow and the one in the other direction; None: not looked at."""
 
@@ -216,8 +220,9 @@ class Findings:
     source_seen_ms: int | None = None
     noted_copied_ms: int | None = None
     """Of a silent source: everything older was copied at its last answer; None: not known."""
-    unanswered: bool = False
-    """The source answered, but not for every partition that is copied: a leader is away."""
+    unanswered: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Copied topics → partitions for which the source, which answered, has no leader that answers; none of a
+    topic that has an error as a whole."""
     returned: tuple[str, ...] = ()
     """Source topics that are copied since a return, and that no failover has promoted since."""
     not_noted: tuple[str, ...] = ()

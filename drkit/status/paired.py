@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
@@ -30,9 +31,10 @@ from drkit.status.pair.journal import JournalRuns
 from drkit.status.pair.judge import Delta, deltas_of, judge
 from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
 from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, retention_of
-from drkit.status.sums import TopicTimes, times_of
+from drkit.status.sums import TopicTimes, lags_of, times_of
 
 _NO_STATE: Final = FlowState()
+_BEGINS_SECONDS: Final = 120.0
 
 
 class _Noted(NamedTuple):
@@ -60,6 +62,8 @@ class PairedCollector(StatusCollector):
         self._last: FlowStatus | None = None
         self._times: TopicTimes | None = None
         self._noted = _Noted({}, knew_age=False)
+        self._is_refused = False
+        self._new_at = monotonic()
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """See :class:`StatusCollector`; with the state of the pair."""
@@ -83,14 +87,22 @@ class PairedCollector(StatusCollector):
         """
         if self._state is None or self._last is None or self.source_ends is None:
             return False
-        is_more = self._last.copied_ms is not None and not self.is_note_whole
-        is_new = bool(self.source_ends.keys() - self._noted.ends.keys())
-        return is_more or is_new or bool(not_noted_since(self._state.records))
+        if self._is_refused:
+            return False  # a note that the target refused, as one that is too large, is not sent at each look
+        is_more = self._last.copied_ms is not None and not self._noted.knew_age
+        return is_more or self._has_more or bool(not_noted_since(self._state.records))
 
     @property
     def is_note_whole(self) -> bool:
-        """Whether the last note knew how old the oldest missing record of the flow was."""
-        return self._noted.knew_age
+        """Whether the last note served a failover, or no next one is expected to serve it better soon.
+
+        The copy of a new partition begins within a look or two, and then its age is known.
+        """
+        return self._noted.knew_age or monotonic() - self._new_at > _BEGINS_SECONDS
+
+    @property
+    def _has_more(self) -> bool:
+        return self.source_ends is not None and bool(self.source_ends.keys() - self._noted.ends.keys())
 
     def remember_source(self) -> None:
         """Record the source's ends of the last look on the target, if they changed or a turn came since.
@@ -102,8 +114,12 @@ class PairedCollector(StatusCollector):
             return
         if ends == self._noted.ends and not self.is_note_due:
             return
+        if self._has_more:
+            self._new_at = monotonic()
         known = self._state.records.readable(ReturnRecord)
+        self._is_refused = True
         self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known, self._times))
+        self._is_refused = False
         self._noted = _Noted(ends, knew_age=last.copied_ms is not None)
 
     def close(self) -> None:
@@ -125,7 +141,7 @@ class PairedCollector(StatusCollector):
         state = self._state.records if self._state is not None else _NO_STATE
         return self._facts(
             aliases, state, status.at_ms, tail=self._flow.source, silent=not status.source_answers,
-            lags=_lags_of(status),
+            lags=lags_of(status),
         )  # fmt: skip
 
     def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
@@ -216,7 +232,7 @@ class PairedCollector(StatusCollector):
             self._reverse_look = StatusCollector(
                 self._settings, self._reverse, scan_up_to=self._scan_up_to, groups=False
             )
-        return _lags_of(self._reverse_look.look())
+        return lags_of(self._reverse_look.look())
 
     def _forget_reverse(self) -> None:
         state, self._reverse_state = self._reverse_state, None
@@ -267,16 +283,6 @@ class PairedCollector(StatusCollector):
     ) -> dict[str, list[PartitionDelta]]:
         sizes = any(int(s.get(RETENTION_BYTES) or -1) > 0 for s in settings.values())
         return await self._delta.partitions(await self._connected(active), roles, sizes=sizes)
-
-
-def _lags_of(status: FlowStatus) -> dict[str, TopicLag]:
-    ages: dict[str, list[float | None]] = {}
-    for p in status.partitions:
-        ages.setdefault(p.topic, []).append(p.seconds)
-    return {
-        t.topic: TopicLag(t.records, t.seconds, t.reason, t.bytes, tuple(ages.get(t.topic, ())))
-        for t in status.topics
-    }
 
 
 def _silent(alias: str) -> str:

@@ -77,16 +77,21 @@ def gaps_of(
     ]
 
 
-def is_unanswered(known: Collection[str], flow: FlowSettings, source: SourceLook) -> bool:
-    """Whether the source answered, but not for every partition that is copied: a leader is away.
+def unanswered_in(
+    known: Collection[str], flow: FlowSettings, source: SourceLook
+) -> dict[str, tuple[int, ...]]:
+    """Copied topics for whose partitions the source, which answered, has no leader that answers.
 
     Not of topics that the flow copied once and leaves out now, nor of partitions that the copy alone has.
+
+    :returns: topic → these partitions; none of a topic that has an error as a whole
     """
     asked = {n: t for n, t in source.topics.items() if n in known and flow.copies(n)}
-    return any(
-        t.error or any(TopicPartition(n, number) not in source.ends for number in t.leaders)
+    found = {
+        n: tuple(number for number in sorted(t.leaders) if TopicPartition(n, number) not in source.ends)
         for n, t in asked.items()
-    )
+    }
+    return {n: numbers for n, numbers in found.items() if numbers or asked[n].error}
 
 
 def partitions_of(

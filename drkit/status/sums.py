@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from drkit.status.model import Findings, Loss, PartitionStatus, TopicStatus, oldest_of
+from drkit.counted import counted
+from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus, TopicStatus, oldest_of
+from drkit.status.pair.facts import TopicLag
 
 _MOST_AHEAD_SECONDS: Final = 2.0
 """A note of the source's ends further ahead of our clock does not count: one of two clocks is wrong."""
@@ -52,6 +54,23 @@ def _total(values: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(values) else None
 
 
+def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
+    """How far a flow is with each topic; of partitions without a leader that answers nothing is known."""
+    ages: dict[str, list[float | None]] = {}
+    for p in status.partitions:
+        ages.setdefault(p.topic, []).append(p.seconds)
+    found = {
+        t.topic: TopicLag(t.records, t.seconds, t.reason, t.bytes, tuple(ages.get(t.topic, ())))
+        for t in status.topics
+    }
+    for topic, away in status.unanswered.items():
+        known = (*ages.get(topic, ()), *(None for _ in away))
+        some = counted(len(away), "partition")
+        reason = f"{status.source} has no leader for {some} of it" if away else "it cannot be described"
+        found[topic] = TopicLag(None, None, reason, ages=known)
+    return found
+
+
 def copied_ms(found: Findings, loss: Loss) -> int | None:
     """Time before which everything was copied when both clusters answered last; None: not known."""
     if found.source_error or found.target_error:
@@ -90,7 +109,7 @@ def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
         age = (found.at_ms - found.source_seen_ms) / 1000
         seen = max(0.0, age) if age >= -_MOST_AHEAD_SECONDS else None  # a time in the future says nothing
     held = sum(p.held_back.records for p in partitions)
-    exact = seen == 0.0 and not held and all(p.exact for p in partitions)
+    exact = seen == 0.0 and not held and not found.unanswered and all(p.exact for p in partitions)
     if found.target_error or seen is None:
         return Loss(None, None, None, exact=False, source_seen_seconds=seen)
     return Loss(

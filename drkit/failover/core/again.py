@@ -8,7 +8,7 @@ from typing import Final
 from drkit.failover.core.choices import Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.said import begin_words, decision_words, merged
+from drkit.failover.core.said import UNTIL_EXPORT, begin_words, decision_words, merged
 
 _CHOICES: Final = "|".join(Disposition)
 _APPENDED: Final = f"{Disposition.REPLAY}|{Disposition.QUARANTINE}"
@@ -36,7 +36,8 @@ def anew(context: Context, *more: str, without: Collection[str] = ()) -> str:
     :param without: likewise
     """
     request = context.request
-    given = [*context.words, *begin_words(request), *decision_words(request)]
+    words = [w for w in context.words if w != UNTIL_EXPORT or not request.dispositions]  # decided meanwhile
+    given = [*words, *begin_words(request), *decision_words(request)]
     left = (word for word in given if word not in without and word.partition(" ")[0] not in without)
     return " ".join((f"{RETURN.command} --flow '{context.flow.name}'", *merged(left, more)))
 

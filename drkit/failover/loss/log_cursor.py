@@ -15,6 +15,8 @@ from drkit.wire import Piece, Transformed, pieces_in, visible
 
 _FETCH_BYTES: Final = 1 << 20
 _LEAST_BYTES: Final = 32 << 10
+_NEAR: Final = 10_000
+"""Offsets. Of more, an answer that is too small by one that came before costs many requests."""
 _TOGETHER_BYTES: Final = 32 << 20
 NO_IDS: Final[frozenset[int]] = frozenset()
 
@@ -96,8 +98,9 @@ class LogCursor:
         self, side: LogSide, at: TopicPartition, span: tuple[int, int], first: Any | None = None
     ) -> None:
         self._side, self._at, self._first = side, at, first
-        self._begin, self._end = span
-        self._position = self._begin
+        self._position, self._end = span
+        self._density: float | None = None
+        """Bytes for each offset, of the last answer."""
         self.bytes = 0
         """Bytes of the record batches read so far."""
 
@@ -120,6 +123,7 @@ class LogCursor:
             raise _unreadable(self._side, self._at, f"nothing at offset {position}, before {self._end}")
         self.bytes += len(data)
         self._position = found.next_source
+        self._density = len(data) / (found.next_source - position)
         return _Read(position, found, answer)
 
     async def _fetch(self) -> Any:
@@ -140,14 +144,15 @@ class LogCursor:
             ) from error
 
     def _enough(self) -> int:
-        """How much to ask for: what the rest of the range has, by the size of what was read.
+        """How much to ask for: what the rest of the range has, by the last answer.
 
-        The log goes on behind the range, and an answer is filled up to its limit.
+        The log goes on behind the range, and an answer is filled up to its limit. A compacted log may be
+        sparse first and dense then: after an answer that was too small the next one is not.
         """
-        done, left = self._position - self._begin, self._end - self._position
-        if not self.bytes or not done:
+        left = self._end - self._position
+        if self._density is None or left > _NEAR:
             return _FETCH_BYTES
-        return min(_FETCH_BYTES, max(_LEAST_BYTES, round(1.25 * left * self.bytes / done)))
+        return min(_FETCH_BYTES, max(_LEAST_BYTES, round(1.25 * left * self._density)))
 
 
 class PieceCursor(LogCursor):

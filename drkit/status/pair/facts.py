@@ -107,7 +107,7 @@ class DirectionFacts:
     not_noted: frozenset[str] = frozenset()
     """Source topics whose ends were not noted on the target since a turn."""
     never_noted: frozenset[str] = frozenset()
-    """Source topics whose ends were not noted since they are copied; or they are deleted."""
+    """Source topics with partitions whose ends were not noted since they are copied."""
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
     """Source topic → what a return was to append to its copy, and has not."""
 
@@ -163,7 +163,7 @@ class DirectionFacts:
             incomplete=state.all(IncompleteRecord),
             held=state.all(HeldSettingsRecord),
             not_noted=not_noted_since(state),
-            never_noted=never_noted(state),
+            never_noted=never_noted(state, {t: len(lag.ages) for t, lag in (lags or {}).items()}),
             unreplayed=_unreplayed(state),
         )
 

@@ -183,8 +183,7 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
         state, why = PairState.PROTECTED, gone if flow.lags is not None else ""
     if is_return and lag is not None and lag.seconds is not None and state is PairState.UNPROTECTED:
         return PairState.RETURNING, f"{flow.target} is no failover target until all are"
-    is_young = lag is not None and side.name in flow.never_noted
-    if state is PairState.PROTECTED and (is_young or side.name in flow.not_noted):
+    if state is PairState.PROTECTED and (side.name in flow.never_noted or side.name in flow.not_noted):
         why = f"what {flow.source} has of it is not noted on {flow.target} yet: a few seconds"
         return (PairState.RETURNING if is_return and lag is not None else PairState.UNPROTECTED), why
     return state, why

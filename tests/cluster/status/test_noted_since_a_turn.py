@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 
+import pytest
+
 from drkit.config import Settings
+from drkit.errors import DrkitError
 from drkit.failover.core.context import Scope
 from drkit.failover.loss.silent import noted_copied
+from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import alter_topic_configs
 from drkit.model import TopicPartition
 from drkit.status.facts import noted_ends
 from drkit.status.paired import PairedCollector
@@ -101,3 +107,23 @@ def test_a_topic_that_waits_says_nothing_of_the_others(flow: Flow, topic_name: s
     )
     late = note.copied_ms
     assert [noted_copied(note, scope) for scope in scopes] == [note.at_ms, late, late, late]
+
+
+def test_a_note_that_is_refused_is_not_sent_at_each_look(flow: Flow, topic_name: str) -> None:
+    """As one of a very large flow is, which the target's limit for a record refuses: megabytes every 5 s."""
+    flow.create_both(topic_name, 1)
+    ours = flow.settings.model_copy(update={"topics": (topic_name,), "emit_heartbeats": False})
+    settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(ours,))
+    target, name = Cluster.connect(flow.target), state_topic(flow.source.alias)
+    with closing(PairedCollector(settings, ours, scan_up_to=0, groups=False)) as collector:
+        collector.look()
+        assert not alter_topic_configs(target, {name: {"max.message.bytes": "10"}})
+        with pytest.raises(DrkitError):
+            collector.remember_source()
+        assert not is_due(collector)
+        assert not alter_topic_configs(target, {name: {"max.message.bytes": None}})
+        collector.look()
+        collector.remember_source()
+        fill(flow.source, topic_name, 1)
+        collector.look()
+        assert not is_due(collector), "it was noted"

@@ -12,11 +12,19 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
+from drkit.errors import Refused
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import BulkProducerRecord, ClustersRecord, GenerationRecord
+from drkit.flow_state.records import (
+    BulkProducerRecord,
+    ClustersRecord,
+    GenerationRecord,
+    PendingFence,
+    Role,
+    RoleRecord,
+)
 from drkit.flow_state.reverse_flow import NotAcknowledged, OppositeFlows
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -112,6 +120,28 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
     assert opposite.allow((*ids, 4003)), "it ended; the next run reads all ids before it copies"
     for each in (opposite, them):
         each.close()
+
+
+@pytest.mark.parametrize(
+    "what", [RoleRecord(Role.PROMOTED, 1, "run", 1), PendingFence("run", 1, 1, "x", ("t",))]
+)
+def test_another_cluster_does_not_take_the_place_of_one_that_a_failover_has_left(
+    sides: Sides, what: RoleRecord | PendingFence
+):
+    """Its id was recorded by any attempt to copy. Then `drkit fence pay` fenced it, and took the old one's
+    fence for applied: that one came back open.
+    """
+    opposite, left = sides.asking(), ClustersRecord("the old primary", sides.ours[1].cluster_id)
+    sides.state.put(left)
+    sides.state.put(what, "t" if isinstance(what, RoleRecord) else "")
+    with pytest.raises(Refused) as refused:
+        opposite.introduce()
+    assert sides.state.get(ClustersRecord) == left
+    named = f"--new-primary {sides.ours[0].cluster_id}"
+    assert refused.value.hint.endswith(f"drkit reprotect --flow '{sides.forward.name}' {named}")
+    sides.state.delete(type(what), "t" if isinstance(what, RoleRecord) else "")
+    opposite.introduce()
+    assert sides.state.get(ClustersRecord) == dataclasses.replace(left, source=sides.ours[0].cluster_id)
 
 
 @pytest.mark.wide

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-from drkit.flow_state.records import IncompleteRecord, UnreplayedRecord
+from drkit.flow_state.kinds.source_seen import NotedEnds
+from drkit.flow_state.records import IncompleteRecord, SourceSeenRecord, UnreplayedRecord
+from drkit.flow_state.returns import never_noted
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed
+from drkit.model import TopicPartition
 from drkit.status.faults import with_pair
 from drkit.status.pair.facts import DirectionFacts, TopicLag
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairAlarm, PairState
 from drkit.status.pair.text import pair_lines
+from drkit.status.sums import lags_of
 from tests.support.status.pair_facts import (
     NOT_KNOWN,
     OVER,
@@ -138,10 +143,34 @@ def test_a_copy_that_a_failover_would_not_trust_yet_is_not_called_protected(
     assert only(first, replace(way_back, not_noted=frozenset())).state is PairState.PROTECTED
 
 
-def test_a_topic_that_is_younger_than_the_note_is_not_called_protected():
-    """What a failover would lose is unknown. A deleted one is in no note either, and stays as it is."""
-    lag = TopicLag(0, 0.0, ages=(0.0,))
+def test_a_partition_that_is_younger_than_the_note_is_not_called_protected():
+    """What a failover would lose of it is unknown. A deleted topic is in no note, and stays as it is."""
+    lag = TopicLag(0, 0.0, ages=(0.0, 0.0))
     flow = direction("p", "s", lags={TOPIC: lag}, never_noted=frozenset({TOPIC}))
     assert only(flow, back()).state is PairState.UNPROTECTED
     assert only(replace(flow, never_noted=frozenset()), back()).state is PairState.PROTECTED
-    assert only(replace(flow, lags={}), back()).state is PairState.PROTECTED
+    assert only(replace(flow, lags={}, never_noted=frozenset()), back()).state is PairState.PROTECTED
+
+
+@pytest.mark.parametrize(
+    ("noted", "partitions", "young"),
+    [((0, 1), 2, False), ((0,), 2, True), ((), 1, True), ((0, 1, 2), 2, False)],
+)
+def test_what_is_younger_than_the_note_is_told_by_partition(
+    noted: tuple[int, ...], partitions: int, *, young: bool
+):
+    ends = {TopicPartition(TOPIC, n): NotedEnds(0, 9) for n in noted}
+    state, note = FlowState(), SourceSeenRecord(1, ends, 1, {})
+    state.take(note.key().encode(), note.encode())
+    assert never_noted(state, {TOPIC: partitions}) == (frozenset({TOPIC}) if young else frozenset())
+
+
+def test_a_topic_without_a_leader_is_not_called_protected_nor_gone():
+    """The note of that look does not know its age, and a failover refuses."""
+    away = replace(status("standby"), unanswered={TOPIC: (1,)})
+    flow = direction("p", "s", lags=lags_of(away))
+    found = only(flow, back())
+    assert (found.state, "p has no leader for 1 partition of it" in found.why) == (
+        PairState.UNPROTECTED,
+        True,
+    )

@@ -23,7 +23,7 @@ from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.protection import not_protected
-from drkit.status.source_look import SourceLook, is_unanswered, noted_look, partitions_of
+from drkit.status.source_look import SourceLook, noted_look, partitions_of, unanswered_in
 from drkit.status.sums import copied_ms
 from drkit.watch import senses
 from drkit.watch.loss import loss_known
@@ -198,13 +198,13 @@ def test_a_look_without_some_leaders_shows_nothing() -> None:
     leader = PartitionLeader(1, 0)
     known = {n: TopicMetadata(0, UUID(int=1), {0: leader}) for n in ("orders", "left")}
     look = SourceLook(known, {AT: Ends(0, 9)})
-    assert not is_unanswered({"orders", "gone", "left"}, flow, look), "one is deleted, one not selected now"
+    assert not unanswered_in({"orders", "gone", "left"}, flow, look), "one is deleted, one not selected now"
     more = {"orders": TopicMetadata(0, UUID(int=1), {0: leader, 1: leader})}
-    assert is_unanswered({"orders"}, flow, look._replace(topics=more))
-    assert is_unanswered({"orders"}, flow, SourceLook({"orders": TopicMetadata(5, UUID(int=1), {})}, {}))
+    assert unanswered_in({"orders"}, flow, look._replace(topics=more))
+    assert unanswered_in({"orders"}, flow, SourceLook({"orders": TopicMetadata(5, UUID(int=1), {})}, {}))
     loss = Loss(0, 0, 2.0, exact=True, source_seen_seconds=0.0)
     assert copied_ms(Findings(NOW), loss) == NOW - 2000
-    assert copied_ms(Findings(NOW, unanswered=True), loss) is None
+    assert copied_ms(Findings(NOW, unanswered={"orders": (0,)}), loss) is None
     assert copied_ms(Findings(NOW, source_error="gone", noted_copied_ms=7), loss) == 7
 
 

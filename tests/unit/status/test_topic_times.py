@@ -42,9 +42,8 @@ def test_each_topic_has_the_time_of_its_oldest_missing_record() -> None:
 
 
 def test_where_not_every_partition_was_seen_no_topic_has_one() -> None:
-    for found in (
-        Findings(NOW, unanswered=True), Findings(NOW, source_error="x"), Findings(NOW, target_error="x")
-    ):  # fmt: skip
+    away = Findings(NOW, unanswered={"a": (0,)})
+    for found in (away, Findings(NOW, source_error="x"), Findings(NOW, target_error="x")):
         assert times_of(found, [part("a", 0, 0.0)]) is None
 
 

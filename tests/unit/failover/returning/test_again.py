@@ -132,6 +132,8 @@ def test_topics_that_were_named_are_named_again() -> None:
     assert again(named) == f"{BEGIN} --topic a --topic b {UNTIL_EXPORT} {CLIENTS_CUT}"
     assert again(named, "--topic TOPIC") == f"{BEGIN} {UNTIL_EXPORT} {CLIENTS_CUT} --topic TOPIC"
     assert again(named, "--disposition a=replay").count(UNTIL_EXPORT) == 0
+    decided = returning(RunRequest(dispositions={"a": "replay"}), words=named.words)
+    assert again(decided) == f"{BEGIN} --topic a --topic b --disposition a=replay", "it was begun before that"
     assert again(named, without=["--clients-cut"]) == f"{BEGIN} --topic a --topic b {UNTIL_EXPORT}"
 
 
