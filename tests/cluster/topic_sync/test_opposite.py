@@ -128,9 +128,7 @@ def test_new_ids_wait_until_a_running_opposite_flow_leaves_them_out(sides: Sides
 def test_another_cluster_does_not_take_the_place_of_one_that_a_failover_has_left(
     sides: Sides, what: RoleRecord | PendingFence
 ):
-    """Its id was recorded by any attempt to copy. Then `drkit fence pay` fenced it, and took the old one's
-    fence for applied: that one came back open.
-    """
+    """Any attempt recorded its id: `drkit fence pay` fenced it, and the old primary came back open."""
     opposite, left = sides.asking(), ClustersRecord("the old primary", sides.ours[1].cluster_id)
     sides.state.put(left)
     sides.state.put(what, "t" if isinstance(what, RoleRecord) else "")
