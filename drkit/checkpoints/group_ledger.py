@@ -195,5 +195,5 @@ class GroupLedger:
         return [line for entry in ordered for line in entry.refused]
 
     def unread(self) -> dict[str, int]:
-        """Groups whose offsets the source did not return, and Kafka's error code."""
+        """Groups whose offsets the source did not return, and the error code."""
         return {name: e.unread for name, e in self._entries.items() if e.unread}

@@ -132,7 +132,7 @@ class ShardReport:
     refused: list[Refusal] = field(default_factory=list)
     """Some that were not written."""
     unread: dict[str, int] = field(default_factory=dict)
-    """Groups whose offsets the source did not return, and Kafka's error code."""
+    """Groups whose offsets the source did not return, and the error code: Kafka's, or a client's own one."""
     deleted: list[str] = field(default_factory=list)
     started_ms: int = 0
     """When the round began for this shard, in milliseconds since 1970."""

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from drkit.checkpoints.group_ledger import GroupLedger
 from drkit.checkpoints.other_groups import OtherGroup, to_state
 from drkit.checkpoints.shard import SHOWN, ShardReport
 from drkit.config import FlowSettings
+from drkit.counted import counted, first_of
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import CheckpointsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
+from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, error_name
+from drkit.kafka.groups.asking import NO_ANSWER
 from drkit.min_max_mean import MinMaxMean
 from drkit.observe import MOST_GROUPS
 from drkit.offsets.group_guard import GuardVerdict
+
+_REFUSALS: Final = frozenset({GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED})
 
 
 def wants_checkpoints(flow: FlowSettings) -> bool:
@@ -71,11 +77,12 @@ def summary(
     :param seconds: how long the round took, where no report contains it
     :param others: groups that are not consumer groups
     """
-    error = next((r.error for r in reports if r.error), "")
+    error = next((r.error for r in reports if r.error), "") or _unanswered(ledger.unread())
     ended_well = before.ok_ms if before is not None else 0
     return CheckpointsRecord(
         now_ms,
-        # A round that broke off for some groups does not count: which positions are old is not reported.
+        # A round that broke off or got no answer for some groups does not count: which positions are old is
+        # not reported.
         ok_ms=ended_well if error else now_ms,
         groups=ledger.groups,
         looked_at=ledger.looked_at,
@@ -88,6 +95,19 @@ def summary(
         seconds=round(_span(reports) or seconds, 3),
         error=error,
     )
+
+
+def _unanswered(unread: Mapping[str, int]) -> str:
+    """Which groups the source did not answer about; empty: none.
+
+    A refusal does not count: it lasts until a person grants the right, and says nothing about other groups.
+    """
+    silent = {group: code for group, code in unread.items() if code not in _REFUSALS}
+    if not silent:
+        return ""
+    whose = f"{counted(len(silent), 'group')} ({first_of(sorted(silent))})"
+    why = sorted({"no answer" if code == NO_ANSWER else error_name(code) for code in silent.values()})
+    return f"the source did not return the offsets of {whose}: {', '.join(why)}"
 
 
 def _span(reports: Sequence[ShardReport]) -> float:

@@ -236,6 +236,8 @@ class NotSynchronised(Body):
 
 
 _counts: Final = mapping_of(text(), whole())
+_codes: Final = mapping_of(text(), whole(-SHORT - 1, SHORT))
+"""Kafka's error codes; a client's own ones, such as for no answer, are negative."""
 _position: Final = row(text(), text(), text(), prose)
 
 
@@ -264,7 +266,7 @@ class CheckpointsRecord(StateRecord):
 
     at_ms: int = stored(whole())
     ok_ms: int = stored(whole(), default=0)
-    """When a round last succeeded; 0: never."""
+    """When a round last read every group that drkit may read; 0: never."""
     groups: int = stored(whole(), default=0)
     looked_at: int = stored(whole(), default=0)
     positions: int = stored(whole(), default=0)
@@ -273,12 +275,13 @@ class CheckpointsRecord(StateRecord):
     """None: no round has ended yet."""
     refused: tuple[tuple[str, str, str, str], ...] = stored(_refused, default=())
     """Group, partition, verdict and reason of some positions that were not written."""
-    unread: Mapping[str, int] | None = stored(_counts, default=None)
+    unread: Mapping[str, int] | None = stored(_codes, default=None)
+    """Groups whose offsets the source did not return, and the error code."""
     not_synchronised: NotSynchronised | None = stored(NotSynchronised.of, default=None, omit_none=True)
     """None: written by a release that did not look for them."""
     seconds: float | None = stored(optional(seconds), default=None)
     error: str = stored(prose, default="")
-    """Why the round failed; empty: it did not."""
+    """Why the round failed, for all groups or for some; empty: it did not."""
 
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`; before the first round has ended there is only the time."""

@@ -151,11 +151,16 @@ CHECKPOINTS_WITH_OTHERS: Final = (
     b'{"total": 2, "shown": {"a-share": "share", "a-streams": "streams"}}, "seconds": 0.25, "error": ""}'
 )
 """Under the key ``checkpoints`` since groups that are not consumer groups are named."""
+CHECKPOINTS_UNREAD: Final = CHECKPOINTS_WITH_OTHERS.replace(
+    b'"unread": {}', b'"unread": {"billing": -1, "cash": 30}'
+)
+"""Under the key ``checkpoints`` when the source died in the middle of a round: -1 is a client's code."""
 FIRST_CHECKPOINTS: Final = b'{"at_ms": 0}'
 """Under the key ``checkpoints`` before the first round has ended."""
 MORE: Final = (
     ("source-seen", SEEN_WITH_HELD),
     ("checkpoints", CHECKPOINTS_WITH_OTHERS),
+    ("checkpoints", CHECKPOINTS_UNREAD),
     ("checkpoints", FIRST_CHECKPOINTS),
 )
 """Other shapes of records in :data:`RECORDS`."""
