@@ -11,10 +11,9 @@ from drkit.status.groups import STALE_ROUNDS, STALE_SECONDS, Rounds
 def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answers: bool) -> Rounds:
     """State of the rounds; for a lost source up to when it was last seen: no round can succeed since."""
     last, seen = state.get(CheckpointsRecord) or CheckpointsRecord(0), state.get(SourceSeenRecord)
-    well = last.ok_ms
     gone = 0 if source_answers or seen is None else max(0, now_ms - seen.at_ms)
     return Rounds(
-        max(0, now_ms - well) / 1000 if well else None,
+        last.age_seconds(now_ms),
         max(STALE_SECONDS, STALE_ROUNDS * flow.checkpoint_interval_seconds), gone / 1000,
         last.error, last.seconds, dict(last.verdicts or {}),
     )  # fmt: skip

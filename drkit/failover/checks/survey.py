@@ -26,6 +26,7 @@ from drkit.failover.groups.look import (
     Positions,
     TargetGroup,
     checkpointed,
+    checkpoints_age,
     committed_on_source,
     marked,
     on_target,
@@ -34,10 +35,7 @@ from drkit.failover.loss.risk import held_total
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
-from drkit.flow_state.records import (
-    CheckpointsRecord,
-    ClustersRecord,
-)
+from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
 from drkit.kafka.raw import RawCluster, RawError
@@ -158,8 +156,6 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         for g, p in positions.items()
         if g in scope.groups
     }
-    rounds = state.get(CheckpointsRecord)
-    age = (now - rounds.at_ms) / 1000 if rounds is not None and rounds.at_ms else None
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     risky = partitions if source is not None else noted_partitions(context, partitions)
@@ -171,7 +167,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         partitions=tuple(partitions),
         positions=mine,
         positions_from=origin,
-        positions_age_seconds=age if source is None else 0.0,
+        positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
         target_groups=targets,
         facts=facts_of(context, notes, risk, unready, unprotected(context, risky), silent=source is None),
         replicator=_replicator(context, source, now),

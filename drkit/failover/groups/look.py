@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import FlowSettings
 from drkit.flow_state.copied_topics import CopiedTopics
+from drkit.flow_state.records import CheckpointsRecord
+from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.requests import Groups, Offsets, failure
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
@@ -59,6 +61,15 @@ async def committed_on_source(
         if mine:
             out[group] = mine
     return out
+
+
+def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
+    """Return the seconds since a round of checkpoints last ended well; None: unknown.
+
+    A round that failed may have written nothing of some groups, so its time says nothing.
+    """
+    last = state.get(CheckpointsRecord)
+    return last.age_seconds(now_ms) if last is not None else None
 
 
 def checkpointed(

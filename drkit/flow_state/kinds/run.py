@@ -283,6 +283,10 @@ class CheckpointsRecord(StateRecord):
     error: str = stored(prose, default="")
     """Why the round failed, for all groups or for some; empty: it did not."""
 
+    def age_seconds(self, now_ms: int) -> float | None:
+        """Seconds since a round last ended well; None: none ever did."""
+        return max(0, now_ms - self.ok_ms) / 1000 if self.ok_ms else None
+
     def to_json(self) -> dict[str, Any]:
         """See :class:`Body`; before the first round has ended there is only the time."""
         if self.verdicts is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from drkit.failover.checks.outside import Outside, by_the_last_round
 from drkit.failover.core.context import Scope
+from drkit.failover.groups.look import checkpoints_age
 from tests.support.stored import flow_state
 
 
@@ -27,3 +28,12 @@ def test_the_last_round_names_groups_without_a_position_and_of_other_kinds():
     assert "group g-lost has no exact position" in notes
     assert "group g-share remains" in notes
     assert by_the_last_round(Outside(), scope, flow_state({})) == Outside()
+
+
+def test_positions_are_as_old_as_the_last_round_that_ended_well():
+    """A failover said 35 s, the time of a round that had failed; the last good one was 102 s ago."""
+    failed = {"at_ms": 165_000, "ok_ms": 98_000, "verdicts": {}, "unread": {"g": -1}, "error": "no answer"}
+    assert checkpoints_age(flow_state({"checkpoints": failed}), 200_000) == 102.0
+    assert checkpoints_age(flow_state({"checkpoints": {**failed, "ok_ms": 0}}), 200_000) is None
+    assert checkpoints_age(flow_state({"checkpoints": {"at_ms": 165_000}}), 200_000) is None
+    assert checkpoints_age(flow_state({}), 200_000) is None
