@@ -100,12 +100,12 @@ class Picture:
 
     @property
     def moves(self) -> bool:
-        """Replication moved recently, or its heartbeats are not late, or the watch has only begun."""
+        """Replication moved recently, or its heartbeats are not late."""
         recent = self.moved_ago is not None and self.moved_ago < self.still_seconds
-        return recent or self._is_fresh or (self.phi is not None and not self.beats_late)
+        return recent or (self.phi is not None and not self.beats_late)
 
     @property
-    def _is_fresh(self) -> bool:
+    def is_fresh(self) -> bool:
         """Whether a copy that moves may not have been seen moving yet."""
         return self.target_answers and self.watched_for is not None and self.watched_for < self.still_seconds
 
@@ -141,7 +141,10 @@ class Picture:
         if self.moved_ago is not None:
             what = f" ({self.moved_what})" if self.moved_what else ""
             yield f"replication last moved {self.moved_ago:.1f} s ago{what}"
-        if self._is_fresh:
-            yield f"replication has been watched for {self.watched_for:.1f} s only"
+        if self.is_fresh:
+            yield (
+                f"not watched long enough: for {self.watched_for:.1f} s; a copy that still moves is seen"
+                f" within {self.still_seconds:g} s"
+            )
         if not self.target_answers:
             yield f"the target does not answer: {self.target_error}"

@@ -98,7 +98,10 @@ class Probes:
                 if at in doubled and not by_note:
                     continue
                 shown = names[at] if at in doubled else track
-                view[address] = Track(shown.last, shown.failing_since, of_note=by_note and at not in doubled)
+                view[address] = Track(
+                    shown.last, shown.failing_since,
+                    of_note=by_note and at not in doubled, answered=track.answered or shown.answered,
+                )  # fmt: skip
             return view
 
     def known(self) -> KnownBrokers:

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     WRITES_REFUSED = "writes_refused"
     BLIND = "blind"
     REPLICATION_MOVES = "replication_moves"
+    NOT_WATCHED_YET = "not_watched_yet"
     BEATS_UNKNOWN = "heartbeats_unknown"
     CLOCKS_DISAGREE = "clocks_disagree"
     TARGET_UNREACHABLE = "target_unreachable"

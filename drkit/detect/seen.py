@@ -72,10 +72,13 @@ class Track:
     """Start of the first failure since the last success."""
     of_note: bool = False
     """Only a note of the observers' topic names this address."""
+    answered: bool = False
+    """Some probe met a broker of the cluster here."""
 
     def take(self, probe: Probe) -> None:
         """Record the newest probe."""
         self.last = probe
+        self.answered |= probe.outcome in WELL | ILL
         if probe.outcome in WELL:
             self.failing_since = None
         elif self.failing_since is None:
@@ -122,6 +125,8 @@ class SourceView:
     brokers: int = 0
     failing: int = 0
     """Brokers with a confirmed failure on some listener."""
+    answered: bool = False
+    """Whether this observer ever got an answer from the cluster."""
 
 
 NOTHING_SEEN: Final = SourceView(Sight.BLIND, None, ("no address was probed yet",))
@@ -147,8 +152,10 @@ def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> Sourc
     """One view from all addresses; those that were not probed yet do not count."""
     probed = {a: t for a, t in tracks.items() if t.last is not None}
     counts = _counted(probed, now, rules)
+    answered = any(t.answered for t in probed.values())
     if counts.stale == len(probed):
-        return SourceView(Sight.BLIND, None, tuple(counts.lines) or NOTHING_SEEN.evidence)
+        lines = tuple(counts.lines) or NOTHING_SEEN.evidence
+        return SourceView(Sight.BLIND, None, lines, answered=answered)
     # A bootstrap name is an address, but does not count as a broker.
     known = {_broker(a) for a in probed if a.broker >= 0}
     brokers = known or {_broker(a) for a in probed}
@@ -156,7 +163,7 @@ def see(tracks: Mapping[Address, Track], now: float, rules: SightRules) -> Sourc
     all_since = max(s for s in since if s is not None) if None not in since else None
     lost = (counts.failing - counts.working) & brokers
     sight = _sight(counts, len(lost), len(brokers), brokers_known=bool(known))
-    return SourceView(sight, all_since, tuple(counts.lines), len(brokers), len(lost))
+    return SourceView(sight, all_since, tuple(counts.lines), len(brokers), len(lost), answered)
 
 
 def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> _Counts:

@@ -166,6 +166,9 @@ ABOUT_THE_PRIMARY: Final[tuple[VerdictRow, ...]] = (
         "repair the observer; ask another one"),
     # Below: no broker answers on any listener, and that is confirmed.
     *(_row(row) for row in reasons.ABOUT_THE_PRIMARY),
+    VerdictRow(_K.HOLD, _R.NOT_WATCHED_YET, lambda p: p.is_fresh,
+        "no broker answers us, and this watch has only begun: a copy that still moves may not have been seen"
+        " moving", _path, "wait: confirm_seconds"),
 )  # fmt: skip
 """States of the primary. No match: the primary is lost."""
 

@@ -5,9 +5,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from drkit.detect.risk import Risk, Sighting, of_answering_source, of_silent_source, unknown
+from drkit.detect.seen import SourceView
 from drkit.failover.loss.risk import held_total
 from drkit.status.lag.source import NOTHING_HELD, HeldBack
 from drkit.status.model import FlowStatus
+
+
+def last_seen_ms(seen: SourceView, wall_ms: int, now: float) -> int | None:
+    """When this observer last got an answer from the source; None: it answers, or it never did.
+
+    All addresses fail since the begin of a watch that never saw the source alive: that says nothing.
+
+    :param now: the current time of the clock of `seen`
+    """
+    if seen.since is None or not seen.answered:
+        return None
+    return wall_ms - round((now - seen.since) * 1000)
 
 
 class LossKnown(NamedTuple):

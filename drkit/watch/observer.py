@@ -157,9 +157,10 @@ class Observer:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the target has answered, or its time to answer is over."""
-        silent = self.target_board.silent_seconds()
-        return silent is not None or self._clock.now() - self._began >= _START_SECONDS
+        """Whether the flow was looked at, or the time of a target that does not answer is over."""
+        if self.target_board.silent_seconds() is None:
+            return self._clock.now() - self._began >= _START_SECONDS
+        return self.senses.status is not None
 
     @property
     def target_board(self) -> Noticeboard:

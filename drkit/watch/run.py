@@ -25,8 +25,10 @@ from drkit.watch.pending_fences import by_service as applied_by_service
 from drkit.watch.tell import Teller
 
 TICK_SECONDS: Final = 0.25
-_SETTLING_SECONDS: Final = 10.0
-"""How much longer than `confirm_seconds` a look with an end waits for a confirmed verdict."""
+_SETTLING_SECONDS: Final = 15.0
+"""How much longer than `confirm_seconds` a look with an end waits for a verdict that is not preliminary."""
+_PRELIMINARY: Final = frozenset({Reason.UNCONFIRMED, Reason.NOT_WATCHED_YET})
+"""Reasons that a longer look replaces by another one."""
 _LEVELS: Final[Mapping[VerdictKind, observe.Level]] = {
     VerdictKind.UP: "info", VerdictKind.SUSPECT: "info", VerdictKind.DEGRADED: "warning",
     VerdictKind.HOLD: "warning", VerdictKind.LOST: "error",
@@ -42,8 +44,8 @@ class WatchOptions(NamedTuple):
     given: Given = Given()
     """Options of this run that its suggested commands need too, such as ``--config FILE``."""
     once: float | None = None
-    """End after this time in seconds, or as soon as the verdict is confirmed after that; None: no end. Such a
-    look sends no alarm and does not act: its identity does not vote."""
+    """End after this time in seconds, or as soon as the verdict is no longer preliminary after that; None: no
+    end. Such a look sends no alarm and does not act: its identity does not vote."""
 
 
 class FlowMoment(NamedTuple):
@@ -157,7 +159,7 @@ def _go_on(
         settled = all(watcher.observer.is_settled for watcher in watchers)
         said = [watcher.look(teller) for watcher in watchers]
         show(said)
-        sure = settled and not any(s.moment.verdict.reason is Reason.UNCONFIRMED for s in said)
+        sure = settled and not any(s.moment.verdict.reason in _PRELIMINARY for s in said)
         if stop.wait(TICK_SECONDS) or (
             ends is not None and _is_over(watchers, monotonic() - ends, sure=sure)
         ):
@@ -165,7 +167,7 @@ def _go_on(
 
 
 def _is_over(watchers: Sequence[_FlowWatcher], late: float, *, sure: bool) -> bool:
-    """Whether a look with an end may end; one that sees a failure waits until it is confirmed.
+    """Whether a look with an end may end; it waits while its verdict is preliminary.
 
     :param late: seconds since the requested time; negative before it
     """

@@ -27,12 +27,14 @@ from drkit.status.progress import Progress
 from drkit.status.protection import not_noted, not_protected, since_promoted
 from drkit.status.readiness_look import ReadinessLook
 from drkit.watch.beats import Arrivals, HeartbeatListener
-from drkit.watch.loss import LossKnown, loss_known
+from drkit.watch.loss import LossKnown, last_seen_ms, loss_known
 
 _LOOK_SECONDS: Final = 4.0
 _LOOK_SHARE: Final = 1.0
 """The loss is known as precisely as the last look before the primary's end is fresh."""
 _READY_SECONDS: Final = 15.0
+_GROWTH_SECONDS: Final = 20.0
+"""A new watch waits this long for the first end offsets of the copies."""
 
 
 class Watched:
@@ -63,7 +65,7 @@ class Sensed(NamedTuple):
     unprotected: tuple[str, ...] = ()
     """Topics that the target has not wholly, by the last look at both clusters."""
     watched_for: float | None = None
-    """Since the copies' end offsets were first known; None: never."""
+    """Since the copies' end offsets were first known; 0 while a new watch awaits them; None: unknown."""
     since_promoted: tuple[str, ...] = ()
     """Of a promoted flow: the alarms of its pair, and that clients are back on its source."""
 
@@ -94,6 +96,7 @@ class Senses:
         """When that look began."""
         self._unprotected: tuple[str, ...] | None = None
         """What the target has not wholly, by a look at both clusters; None: there was none."""
+        self._began = clock.now()
         self._rpo_seconds = settings.failover.rpo_seconds
         self._introduced = False
         self._ended = threading.Event()
@@ -135,26 +138,32 @@ class Senses:
             moved_ago=min(moves, default=None),
             moved_what=grew[1] if grew else "",
             promoted=status is not None and status.role == "promoted",
-            loss=self._loss(beats, gone_for if seen.since is not None else None),
+            loss=self._loss(beats, seen),
             findings=self._findings,
             fence_owed=_owed(status),
             unprotected=self._not_whole(status),
             beat_ahead=beats.ahead,
-            watched_for=None if self._growth.began is None else monotonic() - self._growth.began,
+            watched_for=self._watched_for(),
             since_promoted=() if status is None else since_promoted(status),
         )
 
-    def _loss(self, beats: Arrivals, gone_for: float | None) -> LossKnown:
+    def _watched_for(self) -> float | None:
+        """Seconds since the copies' end offsets were first known; 0 while a new watch awaits them."""
+        if self._growth.began is not None:
+            return monotonic() - self._growth.began
+        return 0.0 if self._copies() and self._clock.now() - self._began < _GROWTH_SECONDS else None
+
+    def _loss(self, beats: Arrivals, seen: SourceView) -> LossKnown:
         now, wall = self._boot(), wall_ms()
         self._take_look(now)
         copied = None if self._copied is None else wall - round((now - self._copied) * 1000)
-        last_seen = None if gone_for is None else wall - round(gone_for * 1000)
+        last_seen = last_seen_ms(seen, wall, self._clock.now())
         looked = None if self._looked is None else wall - round((now - self._looked) * 1000)
         sighting = Sighting(
             wall, beats.newest_ms, None, last_seen, copied_ms=copied, looked_ms=looked,
             margin_ms=round(self._margin * 1000),
         )  # fmt: skip
-        return loss_known(self.status, sighting, silent=gone_for is not None)
+        return loss_known(self.status, sighting, silent=seen.since is not None)
 
     def _take_look(self, now: float) -> None:
         """Note what a look at both clusters found: until when everything is copied, and what is not wholly.

@@ -27,7 +27,8 @@ def watch(context: click.Context, /, **given: Any) -> Any:
     its own. With --json: one line for each change. With --once only the last verdict: such a look does
     not vote, notifies no one and starts nothing.
 
-    Such a look continues for some seconds while a failure is not confirmed.
+    Such a look continues, for up to confirm_seconds and 15 s, while a failure is not confirmed, the flow was
+    not looked at yet, or replication was not watched for confirm_seconds.
 
     Exit code with --once: 0 up, 1 suspect, degraded or lost, 3 on hold.
     """

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 import json
 import random
+import threading
 import time
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
+from drkit.config import Settings
 from drkit.detect.reasons import Reason
 from drkit.detect.seen import ProbeOutcome, Sight
 from drkit.detect.verdict import VerdictKind
@@ -22,7 +24,7 @@ from drkit.local.ports import PortReservation
 from drkit.monitoring.page.server import Listen
 from drkit.watch import by_hand
 from drkit.watch.identity import ObserverIdentity, this_process
-from drkit.watch.observer import Observer
+from drkit.watch.observer import Moment, Observer
 from drkit.watch.run import WatchOptions, watch
 from tests.support.circles import in_soak
 from tests.support.flows.beside import SideJobs
@@ -242,6 +244,14 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     assert {a.broker for a in second.observer.senses.probes.newest()} == {0, 1, 2}
 
 
+def looked_once(settings: Settings, seconds: float) -> Moment:
+    """The only answer of `drkit watch --once`."""
+    identity = this_process(None, votes=False, watch=settings.watch)
+    options = WatchOptions(identity, once=seconds)
+    (found,) = watch(settings, settings.flows, options, threading.Event(), lambda _said: None)
+    return found.moment
+
+
 # P39
 def test_killed_is_lost_and_a_pause_holds_it(world: World, lookout: Lookout):
     """The last test: the primary is not started again. One observer is left, and decides alone."""
@@ -257,6 +267,13 @@ def test_killed_is_lost_and_a_pause_holds_it(world: World, lookout: Lookout):
     told = moment.as_dict()
     assert told["lost_at_ms"] <= told["at_ms"]
     assert told["source_last_seen_ms"] <= told["lost_at_ms"] + 2000
+    # A watch that begins now does not answer before it knows whether replication moves.
+    late = looked_once(world.settings(failover={"rpo_seconds": 600.0}), 0.5)
+    assert late.verdict.reason is Reason.CONFIRMED, late.verdict
+    assert late.picture.watched_for is not None
+    assert late.picture.watched_for >= late.picture.still_seconds
+    # It never saw the primary, so its own start says nothing about when that died.
+    assert late.sensed.loss.sighting.last_seen_ms is None
     by_hand.pause(settings, settings.flows[0], "ann", "rack move")
     held = lookout.sees(Reason.PAUSED)
     assert held.verdict.evidence == ("paused by ann: rack move",)

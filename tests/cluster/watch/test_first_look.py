@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import json
 from pathlib import Path
 import subprocess
@@ -15,12 +16,14 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.picture import Picture
+from drkit.detect.verdict import VerdictKind, judge
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.watch.beats import HeartbeatListener
+from tests.support.detect.pictures import LOST
 from tests.support.flows.produce import producer, put
 from tests.support.waiting import eventually
 
@@ -54,9 +57,12 @@ def test_the_silence_of_heartbeats_counts_from_the_last_one(target: LocalCluster
 def test_a_look_that_has_only_begun_cannot_say_that_replication_stopped() -> None:
     late = Picture(phi=20.0, beat_silence=1140.0, moved_ago=1140.0, still_seconds=5.0)
     assert not late.moves
+    assert not late.is_fresh
     fresh = Picture(phi=20.0, beat_silence=1140.0, moved_ago=1140.0, still_seconds=5.0, watched_for=2.0)
-    assert fresh.moves
-    assert "replication has been watched for 2.0 s only" in list(fresh.beats_in_words())
+    assert fresh.is_fresh
+    said = "not watched long enough: for 2.0 s; a copy that still moves is seen within 5 s"
+    assert said in list(fresh.beats_in_words())
+    assert judge(replace(LOST, watched_for=2.0, still_seconds=5.0)).kind is VerdictKind.HOLD
 
 
 @pytest.mark.wide

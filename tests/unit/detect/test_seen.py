@@ -18,6 +18,7 @@ from drkit.detect.seen import (
     Track,
     see,
 )
+from drkit.watch.loss import last_seen_ms
 
 RULES = SightRules(confirm=5.0, stale=10.0)
 NOW = 100.0
@@ -180,3 +181,17 @@ def test_an_address_that_only_a_note_names_is_shown_when_it_answers():
     seen = see(cluster(KILLED, track(ProbeOutcome.UNCONFIRMED)), NOW, RULES)
     assert seen.sight is Sight.FEW
     assert seen.evidence[1] == f"broker 1 (own, h:1): {ProbeOutcome.UNCONFIRMED.value}"
+
+
+def test_a_silent_cluster_was_seen_only_by_who_got_an_answer():
+    """A watch that began after the end takes its own start for the time when the primary was last seen."""
+    never = see(cluster(KILLED, FROZEN), NOW, RULES)
+    assert (never.sight, never.since, never.answered) == (Sight.GONE, NOW - 60.0, False)
+    assert last_seen_ms(never, 1_000_000, NOW) is None
+    died = track(ProbeOutcome.WORKS, age=90.0)
+    died.take(Probe(ProbeOutcome.REFUSED, NOW - 60.0, NOW - 59.9))
+    died.take(Probe(ProbeOutcome.REFUSED, NOW - 0.5, NOW - 0.4))
+    once = see(cluster(died, KILLED), NOW, RULES)
+    assert (once.sight, once.since, once.answered) == (Sight.GONE, NOW - 60.0, True)
+    assert last_seen_ms(once, 1_000_000, NOW) == 940_000
+    assert last_seen_ms(see(cluster(FINE, died), NOW, RULES), 1_000_000, NOW) is None, "it answers"

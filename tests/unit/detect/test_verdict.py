@@ -60,6 +60,8 @@ def test_lost_only_when_nothing_speaks_against_it(p: Picture):
     assert p.seen.sight is Sight.GONE
     assert p.target_answers
     assert not p.promoted
+    # Never before a copy that moves would have been seen moving.
+    assert p.watched_for is None or p.watched_for >= p.still_seconds
     # Never while replication moves.
     assert p.moved_ago is None or p.moved_ago >= p.still_seconds
     assert p.phi is not None
@@ -70,6 +72,20 @@ def test_lost_only_when_nothing_speaks_against_it(p: Picture):
     assert 2 * len(p.tally.gone) > p.tally.observers
     assert p.tally.observers != 2
     assert p.tally.observers == 1 or len(p.tally.gone) >= 2
+
+
+def test_a_watch_that_has_only_begun_says_so_and_not_that_replication_moves():
+    """The first line of the night's runbook said that clients probably work on a primary that was dead."""
+    fresh = replace(LOST, phi=736.0, beat_silence=33.1, moved_ago=33.1, watched_for=3.0, still_seconds=5.0)
+    found = judge(fresh)
+    assert (found.name, found.primary_lost) == ("HOLD(not_watched_yet)", False)
+    assert found.next == "wait: confirm_seconds"
+    assert any(line.startswith("not watched long enough: for 3.0 s") for line in found.evidence)
+    assert not fresh.moves
+    assert judge(replace(fresh, watched_for=5.0)).kind is VerdictKind.LOST
+    assert judge(replace(fresh, moved_ago=0.5)).reason is Reason.REPLICATION_MOVES, "what is seen counts"
+    sees = replace(fresh, tally=Tally(3, gone=("a", "b"), alive=("c",)))
+    assert judge(sees).reason is Reason.OBSERVERS_DISAGREE
 
 
 @given(pictures())

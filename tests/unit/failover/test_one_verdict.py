@@ -88,7 +88,8 @@ def test_every_flag_is_an_option_that_is_journalled():
 @settings(max_examples=times(4))
 @given(pictures())
 def test_whatever_holds_watch_is_refused_by_failover_and_the_other_way_round(p: Picture):
-    p = replace(p, seen=LOST.seen, promoted=False)
+    # A failover looks by itself at whether heartbeats still arrive, for as long as that takes.
+    p = replace(p, seen=LOST.seen, promoted=False, watched_for=60.0)
     found, rows = judge(p), against(p.facts)
     assert bool(rows) == bool(refused(p.facts))
     if found.kind is VerdictKind.LOST or found.reason in AUTO_ONLY:
