@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted
@@ -74,7 +75,8 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
     skip = context.known.left_out
     ends: dict[TopicPartition, Ends] = context.run(_ends, source, {at.topic for at in places}, skip)
-    gaps = [UncopiedRange(at, *span) for at, p in places.items() if (span := _span(p)) is not None]
+    places = {at: reaching(p, ends.get(at)) for at, p in places.items()}
+    gaps = [UncopiedRange(at, *span) for at, p in places.items() if (span := span_of(p)) is not None]
     counted: dict[TopicPartition, Counted] = {}
     if gaps:
         counted = context.run(count_gaps, source, gaps, skip)
@@ -85,7 +87,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     found = [
         _of_deleted(at, p, noted.get(at), planned=planned)
         if at.topic in deleted and isinstance(p, PartitionPosition)
-        else _of_answering(at, p, counted.get(at), ends.get(at))
+        else of_answering(at, p, counted.get(at), ends.get(at))
         for at, p in sorted(places.items())
     ]
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
@@ -114,7 +116,7 @@ async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict
     return with_held(ends, await held_back(source, topics, ends, skip))
 
 
-def _span(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
+def span_of(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
     """Return the source offsets that are not on the target; None: nothing is missing, or it is unknown."""
     if isinstance(place, Unavailable) or place.source_end is None:
         return None
@@ -139,9 +141,25 @@ def _of_silent(at: TopicPartition, place: PartitionPosition | Unavailable, ends:
     return Lost(*at, start, ends.end, max(0, ends.end - start)).held(ends, place.frontier)
 
 
-def _of_answering(
+def reaching(place: PartitionPosition | Unavailable, ends: Ends | None) -> PartitionPosition | Unavailable:
+    """Return a position with the later of two ends of the source: its own, and the one in `ends`.
+
+    The high watermark in `ends` is from the same moment as its end. An earlier end would make an open
+    transaction of all that was written since, and records committed since would not be missing.
+    """
+    if isinstance(place, Unavailable) or place.source_end is None or ends is None:
+        return place
+    return replace(place, source_end=max(place.source_end, ends.end))
+
+
+def of_answering(
     at: TopicPartition, place: PartitionPosition | Unavailable, counted: Counted | None, ends: Ends | None
 ) -> Lost:
+    """Return the loss of one partition.
+
+    :param place: with the end up to which `counted` was read: :func:`reaching`
+    :param ends: read after `place`; None: its leader has no answer
+    """
     if isinstance(place, Unavailable):
         return Lost(*at, reason=place.reason)
     if place.source_end is None:

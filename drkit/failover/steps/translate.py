@@ -67,11 +67,12 @@ class TranslateStep:
         )
 
     def _translated(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
-        places = scope_positions(context, source, final=True)
         late = look_late(context, source)
         groups = sorted({*context.scope.groups, *late["groups"]})
         settled = settle(context, source, groups) if source is not None and act else []
         committed, origin = positions_of(context, source, groups)
+        # The source's ends are read after the groups: else one that commits meanwhile would be past them.
+        places = scope_positions(context, source, final=True)
         names = context.scope.topics
         positions: dict[str, dict[str, list[Any]]] = {}
         unavailable: dict[str, dict[str, str]] = {}
