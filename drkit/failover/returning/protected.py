@@ -1,15 +1,20 @@
-"""DONE of a return: says who protects the new primary."""
+"""DONE of a return: says who copies its topics, and which topics of the flow have not returned."""
 
 from __future__ import annotations
 
-from drkit.counted import first_of
+from collections.abc import Iterable, Sequence
+
+from drkit.config import FlowSettings
+from drkit.counted import counted, first_of
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.old_primary.lost_tail import forget_saved
 from drkit.failover.returning.begin import LIFT
+from drkit.failover.returning.scope import promoted
 from drkit.flow_state.lease.watch import replicator_of
+from drkit.flow_state.records import ReturnRecord, RoleRecord
 from drkit.kafka.transactions.open_transactions import hanging
 
 
@@ -28,18 +33,19 @@ class ProtectedStep:
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`."""
         forget_saved(context)
-        flow = f"{context.flow.target}->{context.flow.source}"
         with reverse(context) as back:
             runner = replicator_of(back.state.records, context.wall())
-        if runner is not None and runner.alive:
-            line = f"{context.flow.target} is protected: {flow} is copied by {runner.host}"
-        else:
-            line = (
-                f"{context.flow.target} is not protected until it is copied: drkit replicate --flow '{flow}'"
-            )
-        lines = [line, *self._hanging(context)]
-        protected = runner is not None and runner.alive
-        return StepResult({"next": lines, "protected": protected}, tuple(lines))
+            done = back.state.all(ReturnRecord)
+        host = runner.host if runner is not None and runner.alive else ""
+        known = context.known.topics
+        others = {name: known[name][0] for name in promoted(context) if name not in context.scope.topics}
+        roles = context.state.all(RoleRecord)
+        left = [
+            name for name, topic in others.items()
+            if topic not in done or done[topic].promoted_by != roles[name].run_id
+        ]  # fmt: skip
+        lines = [*copied_by(context.flow, context.scope.topics.values(), host, left), *self._hanging(context)]
+        return StepResult({"next": lines, "copied_by": host}, tuple(lines))
 
     def _hanging(self, context: Context) -> list[str]:
         """What is to be done before a switchover back, where the fence was one by size."""
@@ -61,3 +67,24 @@ class ProtectedStep:
     def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
         """See :class:`drkit.failover.core.step.Step`."""
         return StepResult()
+
+
+def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequence[str]) -> list[str]:
+    """What protects the new primary after a return. Pure.
+
+    :param flow: the flow that was failed over
+    :param topics: those that have returned, by their names on the new primary
+    :param host: where a replicator of the flow back lives; empty: none does
+    :param left: promoted topics that have not returned, by their names on the old primary
+    """
+    back = f"{flow.target}->{flow.source}"
+    if host:
+        some = first_of(sorted(topics))
+        line = f"{back} on {host} copies {some}: protected once drkit status says PROTECTED of them"
+    else:
+        line = f"{flow.target} is not protected until it is copied: drkit replicate --flow '{back}'"
+    if not left:
+        return [line]
+    some, it = counted(len(left), "other topic", "has"), "it" if len(left) == 1 else "them"
+    what = f"{some} not returned, and nothing copies {it} ({first_of(sorted(left))})"
+    return [line, f"{what}: {RETURN.command} --flow '{flow.name}'"]

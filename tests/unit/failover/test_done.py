@@ -11,6 +11,7 @@ from drkit.config import FlowSettings
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.failover.returning.protected import copied_by
 from drkit.failover.steps.done import next_steps
 
 FLOW = FlowSettings(source="primary", target="standby")
@@ -66,3 +67,19 @@ def test_after_a_loss_nothing_is_copied_back_by_hand(flows: tuple[FlowSettings, 
     assert "Keep primary fenced" in text
     assert "as soon as it answers: drkit reprotect --flow 'primary->standby'" in text
     assert "drkit replicate" not in text
+
+
+def test_a_return_does_not_call_protected_what_a_replicator_only_copies() -> None:
+    """PROTECTED comes later, and drkit status says it; topics that were not named are still open."""
+    (line,) = copied_by(FLOW, ["orders", "cart"], "vm", [])
+    assert line == (
+        "standby->primary on vm copies cart, orders: protected once drkit status says PROTECTED of them"
+    )
+    (_, left) = copied_by(FLOW, ["orders"], "vm", ["late", "also"])
+    assert left == (
+        "2 other topics have not returned, and nothing copies them (also, late):"
+        " drkit reprotect --flow 'primary->standby'"
+    )
+    line, left = copied_by(FLOW, ["orders"], "", ["late"])
+    assert line == "standby is not protected until it is copied: drkit replicate --flow 'standby->primary'"
+    assert left.startswith("1 other topic has not returned, and nothing copies it (late): drkit reprotect")
