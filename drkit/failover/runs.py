@@ -17,6 +17,7 @@ from drkit.failover.core.choices import choice_for, refuse_unknown
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
 from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.failover.core.request import RunRequest
+from drkit.failover.core.said import begin_words, chosen_among, decision_words
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort
@@ -252,7 +253,10 @@ def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
     """
     if run.table is not RETURN:
         return
-    refuse_unknown(added, run.opening["scope"]["topics"], f"run {run.run_id}")
+    topics = run.opening["scope"]["topics"]
+    known = chosen_among(added, topics)
+    command = " ".join((f"{RETURN.command} --resume", *begin_words(known), *decision_words(known)))
+    refuse_unknown(added, topics, f"run {run.run_id}", command)
     if not run.is_final:
         return
     late = [

@@ -8,7 +8,8 @@ from typing import Final
 from drkit.failover.core.choices import Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.said import UNTIL_EXPORT, begin_words, decision_words, merged
+from drkit.failover.core.said import UNTIL_EXPORT, begin_words, chosen_among, decision_words, merged
+from drkit.next_command import typed
 
 _CHOICES: Final = "|".join(Disposition)
 _APPENDED: Final = f"{Disposition.REPLAY}|{Disposition.QUARANTINE}"
@@ -29,17 +30,27 @@ def again(context: Context, *more: str, without: Collection[str] = ()) -> str:
     return anew(context, *more, without=without)
 
 
-def anew(context: Context, *more: str, without: Collection[str] = ()) -> str:
+def anew(
+    context: Context, *more: str, without: Collection[str] = (), among: Collection[str] | None = None
+) -> str:
     """The command that begins a return as this one was asked for.
 
     :param more: as for :func:`again`
     :param without: likewise
+    :param among: topics that would return: choices for others are left out; None: they do not differ
     """
-    request = context.request
+    request = context.request if among is None else chosen_among(context.request, among)
     words = [w for w in context.words if w != UNTIL_EXPORT or not request.dispositions]  # decided meanwhile
     given = [*words, *begin_words(request), *decision_words(request)]
     left = (word for word in given if word not in without and word.partition(" ")[0] not in without)
     return " ".join((f"{RETURN.command} --flow '{context.flow.name}'", *merged(left, more)))
+
+
+def failed_places(context: Context) -> list[str]:
+    """The option with the place to which the run could not export, as it is typed; empty: it could."""
+    tried = context.effects(StepName.EXPORT).values()
+    failed = (e.get("intent", {}).get("to") for e in tried if e.get("result") is None)
+    return [typed("--export-to", to) for to in failed if to]
 
 
 def to_decide(context: Context, tails: Collection[str], lost: Sequence[str]) -> str:

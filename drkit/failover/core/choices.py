@@ -12,6 +12,8 @@ from drkit.failover.core.request import RunRequest
 
 EVERY_TOPIC: Final = "*"
 """Instead of a topic's name: every topic that is not named."""
+_SHOWN: Final = 50
+"""Names of a list from which a person takes one."""
 
 
 class Disposition(StrEnum):
@@ -43,10 +45,11 @@ class Method(StrEnum):
         return self in {Method.REBUILD, Method.TRIM}
 
 
-def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str) -> None:
+def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str, command: str) -> None:
     """Refuse a choice for a topic that does not return: it would decide nothing.
 
     :param topics: those that return
+    :param command: what leads on without such a choice
     :raises Refused: there is one
     """
     named = {*request.dispositions, *request.methods, *request.give_up_history} - {EVERY_TOPIC}
@@ -54,8 +57,8 @@ def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str) -> N
         raise Refused(
             "a choice names a topic that does not return",
             where=flow,
-            evidence=first_of(unknown),
-            hint=f"these do: {first_of(topics)}",
+            evidence=first_of(unknown, _SHOWN),
+            hint=f"these do: {first_of(sorted(topics), _SHOWN)}; without that choice: {command}",
         )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 import re
 from typing import Final
 
+from drkit.failover.core.choices import EVERY_TOPIC
 from drkit.failover.core.request import RunRequest
 from drkit.next_command import typed
 
@@ -40,6 +41,16 @@ def decision_words(request: RunRequest) -> list[str]:
     words += [typed("--same", request.same)] if request.same else []
     words += [typed("--copy-limit", str(request.copy_limit))] if request.copy_limit else []
     return words + ([typed("--reason", request.reason)] if request.reason else [])
+
+
+def chosen_among(request: RunRequest, topics: Collection[str]) -> RunRequest:
+    """The request without the choices that name a topic which is not one of some: they would be refused."""
+    known = {*topics, EVERY_TOPIC}
+    return request._replace(
+        dispositions={t: said for t, said in request.dispositions.items() if t in known},
+        methods={t: said for t, said in request.methods.items() if t in known},
+        give_up_history=tuple(t for t in request.give_up_history if t in known),
+    )
 
 
 def merged(given: Iterable[str], more: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.core.again import again, anew, is_held
+from drkit.failover.core.again import again, anew, failed_places, is_held
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
@@ -187,8 +187,9 @@ def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
     alias = context.flow.source
     note = (
         f"the retention and the cleaner of {alias} work again, and may remove what only it has of"
-        f" {first_of(wrong)}: {anew(context, '--export-to PLACE', UNTIL_EXPORT)}"
-        " keeps it again, and saves it"
+        f" {first_of(wrong)}: "
+        + anew(context, "--export-to PLACE", UNTIL_EXPORT, without=failed_places(context))
+        + " keeps it again, and saves it"
     )
     return [note]
 

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.checks.decision import person
-from drkit.failover.core.again import to_decide
+from drkit.failover.core.again import anew, is_held, to_decide
 from drkit.failover.core.choices import Disposition, Method, choice_for, refuse_unknown
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.old_primary.gone import Gone
 from drkit.failover.old_primary.lost_tail import (
@@ -181,10 +181,12 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
 
 def allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[str, Gone]]:
     """The method of each partition, and what the old primary has lost by topic; refuses unsound choices."""
-    refuse_unknown(context.request, context.scope.topics, context.flow.name)
+    topics = context.scope.topics
+    abort = f"{RETURN.command} --abort, then: " * is_held(context)  # a run keeps what was said
+    refuse_unknown(context.request, topics, context.flow.name, f"{abort}{anew(context, among=topics)}")
     methods = methods_of(context, found)
     refuse_methods(context, found, methods)
-    refuse_removed(context, context.scope.topics)
+    refuse_removed(context, topics)
     lost = gone_of(context, (u.tail for u in found))
     refuse_dispositions(context, found, lost)
     refuse_keep_of_gone(context, lost, methods)

@@ -61,7 +61,7 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
             "there is nothing to make a standby of in the topics that were named",
             where=f"flow {flow.name}",
             evidence=f"of its promoted topics these wait for their return: {first_of(others)}",
-            hint=f"name one of them with --topic, or leave it out: {anew(context)}",
+            hint=f"name one of them with --topic, or leave it out: {anew(context, among=others)}",
         )
     if not waiting:
         raise Refused(

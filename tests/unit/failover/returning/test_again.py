@@ -20,7 +20,7 @@ from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.failover.old_primary import late_fence
 from drkit.failover.old_primary.late_fence import nothing_keeps_off
-from drkit.failover.returning import contact, deciding, gates, replays
+from drkit.failover.returning import contact, deciding, gates, replays, scope
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.exporting import ExportStep
 from drkit.failover.returning.tails import Unsound, to_json
@@ -135,6 +135,25 @@ def test_topics_that_were_named_are_named_again() -> None:
     decided = returning(RunRequest(dispositions={"a": "replay"}), words=named.words)
     assert again(decided) == f"{BEGIN} --topic a --topic b --disposition a=replay", "it was begun before that"
     assert again(named, without=["--clients-cut"]) == f"{BEGIN} --topic a --topic b {UNTIL_EXPORT}"
+
+
+def test_without_a_topic_that_cannot_return_its_choices_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that was printed kept them, and was refused for them."""
+    roles = {t: SimpleNamespace(run_id="r1") for t in ("late", "t")}
+    monkeypatch.setattr(scope, "promoted", lambda _: roles)
+    monkeypatch.setattr(scope, "begun", lambda _: {"late": "r1"})
+    monkeypatch.setattr(scope, "_stopped", lambda *_: {})
+    said = RunRequest(
+        clients_cut=CUT, dispositions={"late": "replay", "t": "discard", "*": "discard"},
+        methods={"late": "rebuild"}, give_up_history=("late", "t"), reason="why",
+    )  # fmt: skip
+    known = SimpleNamespace(topics={t: (t, None) for t in roles})
+    with pytest.raises(Refused, match="in the topics that were named") as caught:
+        scope.choose(returning(said, known=known), ["late"])
+    assert caught.value.hint.endswith(
+        f"leave it out: {BEGIN} {CLIENTS_CUT} --disposition t=discard --disposition '*=discard'"
+        " --give-up-history t --reason why"
+    )
 
 
 def test_what_replaces_the_method_keep_has_what_was_said_of_the_return() -> None:

@@ -43,6 +43,11 @@ def test_a_typing_error_is_refused_before_it_is_journalled() -> None:
     """A run keeps what was said: with a topic that does not return it could only be aborted."""
     with pytest.raises(Refused, match="names a topic that does not return"):
         refuse_late_choices(run_of(is_final=False), RunRequest(dispositions={"ordres": "replay"}))
+    several = RunRequest(dispositions={"ordres": "replay", "b": "discard"}, reason="why")
+    with pytest.raises(Refused) as caught:
+        refuse_late_choices(run_of(is_final=False), several)
+    command = "drkit reprotect --resume --disposition b=discard --reason why"
+    assert caught.value.hint == f"these do: a, b; without that choice: {command}"
 
 
 def test_the_same_again_and_what_a_replay_needs_are_taken() -> None:

@@ -210,6 +210,20 @@ def test_an_abort_says_whose_retention_runs_again() -> None:
     assert _runs_again(context, ["u"]), "nobody has compared it"
 
 
+@pytest.mark.parametrize(("outcome", "place"), [(None, "PLACE"), ({"manifest": "/saved/m.json"}, "/saved")])
+def test_an_abort_does_not_send_to_a_place_that_could_not_be_written(
+    outcome: dict[str, str] | None, place: str
+) -> None:
+    context = context_of(TAIL, export_to="/saved", clients_cut="x")
+    context.effects = lambda step: (
+        {"export": {"intent": {"to": "/saved"}, "result": outcome}} if step is StepName.EXPORT else {}
+    )
+    [note] = _runs_again(context, ["t"])
+    assert f" --export-to {place} " in note
+    assert note.count("--export-to") == 1
+    assert "--clients-cut x " in note, "what else was said is said again"
+
+
 def test_a_kept_tail_is_whole() -> None:
     a, b = TopicPartition("t", 0), TopicPartition("t", 1)
     assert not_whole({a: 100, b: 7}, {a: 100, b: 0}) == []

@@ -101,12 +101,17 @@ def test_a_second_tail_is_not_kept_before_the_copy_has_passed_the_first(
     ],
 )
 def test_a_choice_for_a_topic_that_does_not_return_is_refused(choice: Mapping[str, Any]) -> None:
-    context = returning(request=RunRequest(**choice), state=SimpleNamespace(load=lambda: None))
+    state = SimpleNamespace(load=lambda: None)
+    context = returning(request=RunRequest(**choice), words=(), state=state)
     for ask in (DecideStep().plan, DecideStep().run):
         with pytest.raises(Refused, match="a choice names a topic that does not return") as caught:
             ask(context)
         assert caught.value.evidence == "others"
-        assert caught.value.hint == "these do: t"
+        kept = {"dispositions": " --disposition '*=replay'", "give_up_history": " --give-up-history '*'"}
+        left = "".join(kept.get(kind, "") for kind in choice)
+        begun = "drkit reprotect --abort, then: "  # a run keeps what was said
+        command = f"{begun}drkit reprotect --flow 'p->s'{left}"
+        assert caught.value.hint == f"these do: t; without that choice: {command}"
 
 
 def test_records_that_are_back_after_they_were_deleted_stop_the_topic() -> None:
