@@ -128,6 +128,16 @@ def test_what_a_runbook_gives_to_type_can_be_run(name: str):
         command.make_context(command.name, words)
 
 
+def test_beside_what_saves_first_stands_what_it_is_refused_without():
+    """Without an authorizer it is refused, with the exit code of a return that is held, and saves nothing."""
+    found = 0
+    for path in PAGES:
+        for block in re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+            found += (saves := "--until-export" in block)
+            assert not saves or "--clients-cut" in block, path
+    assert found > 3
+
+
 def test_what_is_wrong_is_seen():
     assert wrong("drkit failover --all --dry-run") == ""
     assert wrong("drkit fence lift --accept-divergence 'its disks are gone'") == ""
