@@ -12,7 +12,7 @@ from drkit.counted import counted, first_of, size_text
 from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.said import NOTHING_SAID, begin_words, decision_words
+from drkit.failover.core.said import NOTHING_SAID, UNTIL_EXPORT, begin_words, decision_words
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
 from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
 from drkit.next_command import typed
@@ -35,7 +35,7 @@ def show_outlook(
     :param topics: those that were named
     """
     found = outlook.topics
-    next_ = [to_type(line) for line in next_of(outlook, flow, request, topics)]
+    next_ = [to_type(line) for line in when_cleared(outlook, next_of(outlook, flow, request, topics))]
     asked = [to_type(line) for line in asked_of(outlook)]
     if session().as_json:
         body = {"flow": flow.name, "topics": [t.to_json() for t in found], "rate": outlook.rate.to_json()}
@@ -93,6 +93,14 @@ def asked_of(outlook: Outlook) -> Iterator[str]:
     if missing.undecided:
         yield f"to be decided: {missing.undecided}"
     yield from (f"would not begin: {why}" for why in outlook.refused)
+
+
+def when_cleared(outlook: Outlook, lines: Iterable[str]) -> Iterator[str]:
+    """The commands to type; those that would be refused now say so."""
+    for line in lines:
+        begins_now = line.endswith(" --hold") or (outlook.saves and line.endswith(f" {UNTIL_EXPORT}"))
+        is_refused = outlook.refused and not begins_now
+        yield f"once nothing above refuses it: {line}" if is_refused else line
 
 
 def whole_until(found: Iterable[TopicOutlook]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
+from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.new_primary.costs import (
     CopyRate,
     MethodCost,
@@ -120,6 +121,8 @@ class Outlook(NamedTuple):
     missing: Missing = Missing()
     refused: tuple[str, ...] = ()
     """Why the return would not begin as it was asked for."""
+    saves: bool = True
+    """Whether one that is decided later would begin all the same."""
 
 
 def outlook(context: Context) -> Outlook:
@@ -149,8 +152,8 @@ def outlook(context: Context) -> Outlook:
 
 def _asked(
     context: Context, wrong: Sequence[Unsound], lost: Mapping[str, Gone]
-) -> tuple[Missing, tuple[str, ...]]:
-    """What is missing of what the return needs, and why it would be refused besides."""
+) -> tuple[Missing, tuple[str, ...], bool]:
+    """What is missing of what the return needs, why it would be refused besides, and whether it saves."""
     refused: list[str] = []
     by_size: list[str] = []
     cut, methods = "", methods_of(context, wrong)
@@ -162,6 +165,7 @@ def _asked(
         cut = f"{error.what}: {error.evidence}"
     with _noted(context, refused):
         allowed(context, wrong)
+    saves = not refused
     with _noted(context, refused):
         refuse_lagging(context, methods)
     said, open_ = context.request, undecided(context, wrong, methods)
@@ -173,7 +177,7 @@ def _asked(
         clients_cut=cut,
         undecided=open_.evidence if open_ is not None else "",
     )
-    return missing, tuple(refused)
+    return missing, tuple(refused), saves
 
 
 @contextmanager
@@ -243,7 +247,9 @@ def _of(
         return base
     tails = [u for u in wrong if u.at.topic == name]
     methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
-    kinds = Counter(u.tail.found.value for u in tails) + Counter(clean=len(mine) - len(tails))
+    refuses = {u.at.partition for u in tails if u.tail.found is DivergenceState.MORE}
+    clean = len(mine.keys() - {u.at.partition for u in tails})
+    kinds = Counter(u.tail.found.value for u in tails) + Counter(clean=clean)
     copies = sum(whole[p] if methods.get(p) is Method.REBUILD else n for p, n in delta.items())
     trimmed = {TopicPartition(name, p) for p, m in methods.items() if m is Method.TRIM}
     kept = {TopicPartition(name, p) for p, m in methods.items() if m is Method.KEEP}
@@ -259,8 +265,10 @@ def _of(
         left=tuple(left_notes(context, [name])) if lost is None or not lost.exported else (),
         methods=dict(by_method),
         copies=copies,
-        emptied=sum(m.empties for m in methods.values()),
-        gives_up=_given_up([u for u in tails if u.at not in kept], lost, trimmed),
+        emptied=sum(m.empties for p, m in methods.items() if p not in refuses),
+        gives_up=_given_up(
+            [u for u in tails if u.at not in kept and u.at.partition not in refuses], lost, trimmed
+        ),
         early_groups=tuple(early_groups(context, trimmed)) if trimmed else (),
         appended=sum(u.tail.records for u in tails if u.at in kept),
         late_groups=tuple(late_groups(context, kept)) if kept else (),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drkit.cli.screens.outlook import asked_of, next_of, notes_of, row_of
+from drkit.cli.screens.outlook import asked_of, next_of, notes_of, row_of, when_cleared
 from drkit.config import FlowSettings
 from drkit.failover.core.request import RunRequest
 from drkit.failover.new_primary.costs import CopyRate
@@ -102,6 +102,20 @@ def test_the_plan_says_why_the_return_would_not_begin() -> None:
         "would not begin: the method trim: g at 3; take another",
     ]
     assert list(asked_of(plan(Missing()))) == []
+
+
+def test_what_would_be_refused_is_not_offered_as_if_it_ran() -> None:
+    """A topic that refuses stops also a return that is decided later; replicas that lag do not."""
+    waits = "once nothing above refuses it: "
+    for saves in (False, True):
+        found = plan(refused=("the old primary has partitions that the new one has not",))
+        found = found._replace(saves=saves)
+        lines = [*next_of(found, FLOW), f"to keep it: {COMMAND} --hold"]
+        line, later, hold = when_cleared(found, lines)
+        assert line == waits + lines[0]
+        assert later == waits * (not saves) + lines[1]
+        assert hold == lines[2], "that begins no return"
+    assert list(when_cleared(plan(), lines)) == lines
 
 
 def test_what_is_gone_and_what_was_left_is_named() -> None:
