@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+import re
 from typing import Final, NamedTuple
 
 import drkit
@@ -25,6 +26,15 @@ _TABLES: Final = (
 )
 _CLASSES: Final = "divergence-classes.md"
 """The page of the classes of ``drkit divergence``: a section for each."""
+_QUOTED: Final = re.compile(r"^> (.+)$", re.MULTILINE)
+"""What a page quotes: a sentence that drkit says."""
+_DOTS: Final = re.compile(r"…|\.\.\.")
+_VARIES: Final = re.compile(r"…|\.\.\.|\b\d[\d,.]*(?: \w+){0,2}?(?= (?:only|on|of|to|in)\b)|\b\d[\d,]*\b")
+"""What varies in a sentence: a number with what it counts, such as ``3 records are``."""
+_SOME: Final = r"\S.*"
+"""What stands for ``…`` in a quoted sentence."""
+_ENOUGH_WORDS: Final = 3
+"""Words besides what varies, with which a part of a sentence names it."""
 _NAMED_IN: Final = 2
 """Cells of a row, from its first, that name what the row is about."""
 
@@ -72,9 +82,8 @@ def pages_of(asked: str) -> Iterator[Explanation]:
     name = code.removeprefix("runbooks/").removesuffix(".md").replace("_", "-").replace(" ", "-")
     exact = {prefix + name for prefix in _RUNBOOKS}
     pages = [page for page in _runbooks() if page.stem in exact]
-    words = " ".join(code.split())
-    if not pages and " " in words:
-        pages = [page for page in _runbooks() if words in " ".join(_text(page).lower().split())]
+    if not pages:
+        pages = _pages_with(" ".join(code.split()))
     for known, text in _classes():
         if known == code:
             yield Explanation(f"runbooks/{_CLASSES}", f"{known}\n\n{text}")
@@ -89,6 +98,34 @@ def pages_of(asked: str) -> Iterator[Explanation]:
             lines = [f"{head}: {cell}" for head, cell in row.items() if cell not in {"", "–"}]
             rows.setdefault(row.page, []).append("\n".join(lines))
     yield from (Explanation(page, "\n\n".join(texts)) for page, texts in rows.items())
+
+
+def _pages_with(words: str) -> list[Path]:
+    """The runbooks with some words, or that quote a sentence with such words.
+
+    What varies is ``…`` in a quoted sentence; in what is asked it is a value, or ``…`` too.
+    The first way that finds a page counts: the more exact ones come first.
+
+    :param words: in lower case, with single blanks
+    """
+    if " " not in words:
+        return []
+    texts = {page: " ".join(_text(page).lower().split()) for page in _runbooks()}
+    quoted = [(page, quote) for page in texts for quote in _QUOTED.findall(_text(page).lower())]
+    asked = _pattern(words, _VARIES, ".*")
+    says_enough = len(_VARIES.sub(" ", words).split()) >= _ENOUGH_WORDS
+    ways = (
+        [page for page, text in texts.items() if words in text],
+        [page for page, quote in quoted if _pattern(quote, _DOTS, _SOME).fullmatch(words)],
+        [page for page, quote in quoted if says_enough and asked.search(quote)],
+        [page for page, quote in quoted if _pattern(quote, _DOTS, _SOME).search(words)],
+    )
+    return list(dict.fromkeys(next((found for found in ways if found), [])))
+
+
+def _pattern(text: str, varies: re.Pattern[str], value: str) -> re.Pattern[str]:
+    """A text as a pattern, with a pattern of its own for what varies in it."""
+    return re.compile(value.join(map(re.escape, varies.split(text))))
 
 
 class _Row(dict[str, str]):

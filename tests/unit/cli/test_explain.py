@@ -45,6 +45,50 @@ def test_the_page_about_a_word_comes_first_and_each_page_once(asked: str):
     assert len(set(found)) == len(found) <= 3
 
 
+@pytest.mark.parametrize(
+    ("said", "page"),
+    [
+        (
+            "1 group has members on the old primary: they would read there what comes back",
+            "reprotect-members",
+        ),
+        (
+            "1,402 records are only on the old primary, and where to save them was not said",
+            "reprotect-undecided",
+        ),
+        ("1,402 records are only on the old primary", "reprotect-undecided"),
+        (
+            "refused: the old primary cannot be a standby: 3 partitions take writes",
+            "reprotect-old-primary-open",
+        ),
+        ("the old primary cannot be a standby: …", "reprotect-old-primary-open"),
+        ("the old primary cannot be a standby: ...", "reprotect-old-primary-open"),
+        (
+            "a switchover of everything would leave behind … without a copy",
+            "failover-topics-not-copied",
+        ),
+        ("the export cannot be written", "export-place"),
+    ],
+)
+def test_a_sentence_is_found_with_what_varies_in_it(said: str, page: str):
+    assert [each.page for each in pages_of(said)] == [f"runbooks/{page}.md"]
+
+
+@pytest.mark.parametrize("value", ["…", "...", "1 topic", "12,345 records of primary are"])
+def test_every_quoted_sentence_leads_to_its_page(value: str):
+    for name in RUNBOOKS:
+        text = (ROOT / "runbooks" / f"{name}.md").read_text(encoding="utf-8")
+        for quote in re.findall(r"^> (.+)$", text, re.MULTILINE):
+            found = [each.page for each in pages_of(quote.replace("…", value))]
+            assert f"runbooks/{name}.md" in found, quote
+            assert len(found) <= 3, quote
+
+
+@pytest.mark.parametrize("said", ["… …", "the … of", "3 partitions of", "4 records are nonsense of drkit"])
+def test_words_that_name_no_sentence_are_not_explained_by_all_of_them(said: str):
+    assert not list(pages_of(said))
+
+
 def test_an_unknown_code_is_a_usage_error_with_the_nearest_one(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["explain", "source_gab"]) == 2
     err = capsys.readouterr().err
