@@ -8,6 +8,7 @@ from typing import Any, Final
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.counted import counted, first_of
+from drkit.errors import Refused
 from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.proposal import ReturnProposal
 from drkit.visible import visible
@@ -69,11 +70,15 @@ def _is_undone(report: Mapping[str, Any], step: str) -> bool:
 
 
 def held_in_words(report: Mapping[str, Any]) -> str:
-    """At which step a run is held, and why; empty: it is not, or was rolled back."""
+    """At which step a run is held, and why; empty: it is not, or was rolled back.
+
+    What is no refusal is named as a failure: the command ends with 1 or 2 then, not with 3.
+    """
     if report["state"] == RunState.ABORTED.value:
         return ""
     held = report.get("held") or {}
-    return " ".join(filter(None, [held.get("step"), held.get("error")]))
+    failed = "failed:" * (held.get("exit_code", Refused.exit_code) != Refused.exit_code)
+    return " ".join(filter(None, [held.get("step"), failed, held.get("error")]))
 
 
 def steps_of(report: Mapping[str, Any]) -> dict[str, Any]:

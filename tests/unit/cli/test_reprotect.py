@@ -174,3 +174,13 @@ def test_one_that_is_held_names_its_own_command(capsys: pytest.CaptureFixture[st
     assert said[-2].startswith(
         "1. clear the reason, then: drkit reprotect --resume, or drkit reprotect --abort"
     )
+
+
+@pytest.mark.parametrize(("code", "said"), [(1, "EXPORT failed: it is full"), (3, "EXPORT it is full")])
+def test_a_run_that_a_failure_holds_says_so_as_its_exit_code_does(
+    code: int, said: str, capsys: pytest.CaptureFixture[str]
+):
+    """It said `held`, which was documented as exit code 3, and ended with 1."""
+    held = {"step": "EXPORT", "error": "it is full", "exit_code": code}
+    found = lines(shown(report(held=True) | {"held": held}), capsys)
+    assert f"held      {said}" in found
