@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,13 +15,16 @@ from drkit.failover.core.machine import FAILOVER, RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.said import UNTIL_EXPORT
+from drkit.failover.fencing.methods import SIZE
 from drkit.failover.journal.journal import NoJournal, refuse_open
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
 from drkit.failover.rehearsal import rehearse
 from drkit.failover.returning.deciding import still_undecided
 from drkit.failover.returning.outlook import Outlook, outlook
 from drkit.failover.returning.scope import choose as choose_return
+from drkit.failover.returning.scope import promoted
 from drkit.failover.runs import Runs
+from drkit.failover.steps.fence import FenceStep
 from drkit.failover.steps.look import question_of
 from drkit.failover.unexpected import told
 from drkit.next_command import typed
@@ -112,6 +115,22 @@ class FailoverService(Runs):
             back.target, back.source, back.name, context.scope.topics, lines,
             undecided=error.evidence if error is not None else "",
         )  # fmt: skip
+
+    def switch_by_size(self, topics: Collection[str]) -> list[str]:
+        """The topics that a switchover would fence by size, so that its return needs a word about clients.
+
+        Empty where that was said of other topics of the flow, and counts for these, too.
+
+        :param topics: by their names on the source
+        :raises DrkitError: which fence they get is unknown
+        """
+        scope = Scope({t: t for t in topics}, (), whole_flow=False)
+        context = self._new_context(scope, RunRequest(planned=True), NoJournal(), _NO_DECISION)
+        with told(self._flow):
+            if any(role.clients_cut for name, role in promoted(context).items() if name not in topics):
+                return []
+            method = FenceStep().method(context)
+        return sorted(topics) if method is not None and method.name == SIZE else []
 
     def outlook(self, request: RunRequest, topics: Sequence[str] = ()) -> Outlook:
         """Return what a return would copy, keep and give up, topic by topic. Changes nothing.

@@ -8,17 +8,20 @@ can go home before the others: each stage is of these alone then.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
-from drkit.errors import ConfigError, Refused, Usage
+from drkit.errors import ConfigError, DrkitError, Refused, Usage
 from drkit.failover.checks.unreplayed import not_replayed
 from drkit.failover.checks.written import refusal, stopped
 from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.reverse import state_of
+from drkit.failover.fencing.methods import SIZE
 from drkit.failover.journal.entries import RunLog
+from drkit.failover.old_primary.late_fence import CLIENTS_CUT
 from drkit.failover.returning.waiting import returned, waiting
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import GenerationRecord
@@ -141,6 +144,38 @@ def refuse_stopped(settings: Settings, ways: Ways) -> None:
         found = stopped(state.records, ways.topics) if state is not None else {}
     if found:
         raise refusal(ways.back.name, ways.back.target, found)
+
+
+def refuse_uncut(settings: Settings, ways: Ways, clients_cut: str) -> None:
+    """Refuse to bring clients home where the other cluster could not become the standby afterwards.
+
+    :param clients_cut: how clients are kept off the side that they leave; empty: it was not said
+    :raises Refused: its fence would have to be lifted, and nothing else would keep clients off
+    """
+    if clients_cut:
+        return
+    found: list[str] = []
+    with suppress(DrkitError), FailoverService(settings, ways.back) as service:  # the switchover says it
+        topics = returned(settings, ways.there, ways.back)
+        found = service.switch_by_size([t for t in topics if ways.has([t])])
+    if found:
+        raise uncut(ways, found)
+
+
+def uncut(ways: Ways, topics: Collection[str]) -> Refused:
+    """The refusal where the switchover home would fence by size.
+
+    :param topics: those that it would fence so
+    """
+    left, home = ways.back.source, ways.back.target
+    return Refused(
+        "the fence of the switchover home would refuse drkit, too, and nothing else would keep clients off",
+        where=f"{left}: {first_of(sorted(topics))}",
+        evidence=f"{SIZE} = 0 on {left} would have to be lifted before {ways.there.name} copies to it:"
+        f" clients would be on {home}, and nothing would protect it",
+        hint="cut clients off by other means (listener, DNS, network), then say how:"
+        f" {CLIENTS_CUT}; or let an ACL fence {left}: drkit explain reprotect-fence-refuses-drkit",
+    )
 
 
 def nothing_to_do(ways: Ways) -> Refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+import re
 
 import pytest
 
@@ -56,6 +57,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     home.back.replicate()
     home.back.copied(home.topics, dict.fromkeys(home.groups))
     home.positions_are_right()
+    _refused_before_anybody_moves(file)
     there = drkit(file, "failback", "--clients-cut", CUT, "--yes")
     assert there.code == 0, (there.out, there.err)
     assert (there.data["home"], [s["stage"] for s in there.data["stages"]]) == (True, ["switch", "turn"])
@@ -77,6 +79,17 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert (again.code, "there is nothing to fail back" in again.err) == (3, True), again.err
     nameless = drkit(file, "failback", "--yes")
     assert (nameless.code, "lost its primary" in nameless.err) == (2, True), "either side may be home now"
+
+
+def _refused_before_anybody_moves(file: Path) -> None:
+    """The other cluster would be fenced by size, and nothing was said to keep clients off it."""
+    for mode in ("--dry-run", "--yes"):
+        uncut = drkit(file, "failback", mode)
+        assert (uncut.code, "the fence of the switchover home would refuse drkit" in uncut.err) == (
+            3,
+            True,
+        ), uncut
+        assert re.search(r"say how: drkit .*failback .*--clients-cut", uncut.err), uncut.err
 
 
 def _an_abort_leaves_the_hold(home: DeadPrimary, file: Path, words: list[str]) -> None:

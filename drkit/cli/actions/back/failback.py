@@ -33,6 +33,7 @@ from drkit.failover.way_home import (
     not_in_step,
     nothing_to_do,
     refuse_stopped,
+    refuse_uncut,
     refuse_unknown,
     refuse_unreplayed,
     situation,
@@ -114,7 +115,9 @@ class _WayHome:
             flow = self._flow_of(now.stage)
             session().flow = flow.name if len(self._settings.flows) > 1 else ""
             if now.stage is HomeStage.SWITCH and not now.is_under_way:
+                self._refuse_uncut()
                 self._wait()
+                self._refuse_uncut()  # which fence it gets may have been unknown
             try:
                 with FailoverService(self._settings, flow, Progressing()) as service:
                     self._walk_stage(service, now)
@@ -143,6 +146,7 @@ class _WayHome:
         self._refuse_unreplayed(now)
         with FailoverService(self._settings, self._flow_of(now.stage), Progressing()) as service:
             if now.stage is HomeStage.SWITCH:
+                self._refuse_uncut()
                 show_switch(self._ways.back.name, service.rehearse([], self._switch_request(), self._topics))
             else:
                 request, topics = self._return_request(now.stage)
@@ -179,6 +183,10 @@ class _WayHome:
         """
         if now.stage is not HomeStage.TURN and not now.is_under_way:
             refuse_unreplayed(self._settings, self._ways)
+
+    def _refuse_uncut(self) -> None:
+        """Refuse to move clients home where the turn after that would be refused. Raises Refused."""
+        refuse_uncut(self._settings, self._ways, self._request.clients_cut)
 
     def _is_of_a_replicator(self, now: Situation, error: DrkitError) -> bool:
         """Whether a replicator of the pair walks the stage, or has: nothing is to be decided in it."""
