@@ -32,7 +32,8 @@ from drkit.flow_state.records import PendingFence, PendingLift
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
-_TAKEN_AWAY: Final = "taken away"
+TAKEN_AWAY: Final = "taken away"
+"""Of a fence that is on record and not there."""
 _BOTH: Final = f"{ACL}, {SIZE}"
 
 
@@ -99,7 +100,7 @@ def shown(service: FailoverService) -> Fences:
     unanswered = "" if context.source() is not None else context.source_error
     if not unanswered:
         with suppress(DrkitError):  # it hides its ACLs: what the canary gets is shown
-            kinds |= dict.fromkeys(set(taken_away(context)) - owed, _TAKEN_AWAY)
+            kinds |= dict.fromkeys(set(taken_away(context)) - owed, TAKEN_AWAY)
     answers = {} if unanswered else canary_answers(context, sorted(kinds))
     rows = (
         TopicFence(t, kind, answers.get(t, unanswered or "not asked"), t in promoted)

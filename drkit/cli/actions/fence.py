@@ -31,10 +31,21 @@ def show(flow: str | None) -> None:
         told["fence pending"] = f"{found.pending_fence.owed_by}; {found.pending_fence.why}"
     if found.lift is not None:
         told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
-    if found.pending_fence is not None or found.lift is not None:
-        told["next"] = to_type(f"{paid_with(found.flow)}, once it answers; drkit watch does so by itself")
+    if next_ := next_of(found):
+        told["next"] = to_type(next_)
     told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
     emit(told)
+
+
+def next_of(found: pending_fences.Fences) -> str:
+    """The command that applies what is pending, or puts up what somebody took away; empty: neither is."""
+    paid = paid_with(found.flow)
+    if found.pending_fence is not None or found.lift is not None:
+        return f"{paid}, once it answers; drkit watch does so by itself"
+    away = [t.topic for t in found.topics if t.fence == pending_fences.TAKEN_AWAY]
+    if not away:
+        return ""
+    return f"find out who took away the fence of {first_of(away)}; {paid} asks, and puts it up again"
 
 
 def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from drkit.counted import counted
 from drkit.failover.core.choices import Method
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.model import TopicPartition
@@ -63,7 +64,7 @@ def why_unsound(tail: PartitionDivergence, *, proven: bool, copied_back: int | N
     if tail.copy is not CopyFate.KEPT:
         return f"its copy is {tail.copy}"
     if tail.only_new:
-        return f"{tail.only_new} records on the new primary are not on it"
+        return f"it does not have {counted(tail.only_new, 'record')} of the new primary"
     if copied_back is not None:
         return f"a record was copied back to it before, at {copied_back}"
     if tail.outlived != 0 or not (proven or tail.proven):

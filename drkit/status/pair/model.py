@@ -189,7 +189,9 @@ class PairStatus:
         """Topics of which the same is said, together; the worst first."""
         by: dict[tuple[PairState, str, str, bool], list[PairTopic]] = {}
         for t in self.topics:
-            by.setdefault((t.state, t.direction, t.why, t.since_ms is None), []).append(t)
+            # The sentence of PROTECTED has no time: home topics and those that returned are one line.
+            is_undated = t.since_ms is None and t.state is not PairState.PROTECTED
+            by.setdefault((t.state, t.direction, t.why, is_undated), []).append(t)
         parts = (PairPart(*key[:3], tuple(found)) for key, found in by.items())
         return tuple(sorted(parts, key=lambda p: (_WORST_FIRST.index(p.state), p.direction, p.why)))
 

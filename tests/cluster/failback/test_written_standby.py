@@ -212,4 +212,4 @@ def test_a_switchover_under_way_is_held_and_a_later_return_refuses_it(returned: 
     with pytest.raises(Refused) as refused:
         returned.reprotect()
     assert "somebody has to decide before the old primary's partitions are emptied" in refused.value.what
-    assert f"{later}-0: 1 records on the new primary are not on it" in refused.value.evidence
+    assert f"{later}-0: it does not have 1 record of the new primary" in refused.value.evidence

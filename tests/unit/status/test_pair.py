@@ -10,7 +10,7 @@ import pytest
 from drkit.status.pair.facts import DirectionFacts, FenceSeen, LeftOutTopic, TopicLag
 from drkit.status.pair.journal import RETURN
 from drkit.status.pair.judge import judge
-from drkit.status.pair.model import PairAlarm, PairState
+from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.pair.text import pair_lines
 from tests.support.status.pair_facts import (
     COPIED,
@@ -225,3 +225,15 @@ def test_both_closed():
     assert only(direction(fences={TOPIC: FenceSeen.GONE}), back()).alarm is None
     way_back = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED}, **STANDS)
     assert only(OVER, way_back).alarm is PairAlarm.BOTH_CLOSED
+
+
+def test_what_returned_and_what_never_moved_is_one_line_of_protected_topics():
+    """Both are copied by the same flow, and the sentence has no time: the same line was there twice."""
+    topics = [
+        PairTopic(t, t, PairState.PROTECTED, "s->p", since_ms=since, records=1)
+        for t, since in (("a", 1000), ("b", None), ("c", 2000))
+    ]
+    said = pair_lines(PairStatus(("p", "s"), tuple(topics)))
+    assert [f"{line.word} {line.text}" for line in said] == ["PROTECTED s->p: 3 topics, lag 3 records"]
+    bare = [replace(t, state=PairState.UNPROTECTED) for t in topics]
+    assert len(pair_lines(PairStatus(("p", "s"), tuple(bare)))) == 2, "of these the time is said"
