@@ -28,7 +28,7 @@ def show(flow: str | None) -> None:
     if found.unanswered:
         told["does not answer"] = found.unanswered
     if found.pending_fence is not None:
-        told["fence pending"] = f"{found.pending_fence.owed_by}; {found.pending_fence.why}"
+        told["fence pending"] = found.pending_fence.in_words
     if found.lift is not None:
         told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
     if next_ := next_of(found):

@@ -136,7 +136,7 @@ def _owed(status: FlowStatus) -> str | None:
     if pending is None:
         return None
     minutes = max(0, status.at_ms - pending.since_ms) / 60_000
-    return f"on {status.source} for {minutes:,.0f} min, {pending.owed_by}; {pending.why}"
+    return f"on {status.source} for {minutes:,.0f} min, {pending.in_words}"
 
 
 def _left_out(status: FlowStatus) -> str | None:

@@ -59,6 +59,11 @@ class PendingFence(StateRecord):
         run = f"run {self.run_id} (term {self.term})"
         return f"since {run}, {counted(len(self.topics), 'topic')}: {_some(self.topics)}"
 
+    @property
+    def in_words(self) -> str:
+        """The pending fence, with what was seen when it was noted: that may have changed since."""
+        return f"{self.owed_by}; seen then: {self.why}"
+
 
 def _some(topics: tuple[str, ...]) -> str:
     return ", ".join(topics[:_SHOWN]) + (" …" if len(topics) > _SHOWN else "")

@@ -117,7 +117,7 @@ def test_a_pending_fence_is_shown_with_its_run_and_command():
     status = FlowStatus("a->b", "a", "b", NOW, "promoted", (fault,), loss, None, None, pending_fence=DEBT)
     told = view(status)
     assert told["fence pending"] == (
-        "on a for 2 min, since run run7 (term 3), 2 topics: orders, payments; it was cut off"
+        "on a for 2 min, since run run7 (term 3), 2 topics: orders, payments; seen then: it was cut off"
     )
     assert "fence pending" not in view(replace(status, pending_fence=None))
     assert status.as_dict()["pending_fence"]["run_id"] == "run7"
