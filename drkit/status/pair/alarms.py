@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from drkit.counted import counted
 from drkit.flow_state.unreplayed import Unreplayed
 from drkit.next_command import typed
 from drkit.status.pair.facts import FENCED_HERE, FenceSeen
-from drkit.status.pair.journal import RETURN
+from drkit.status.pair.journal import RETURN, RunUnderWay
 from drkit.status.pair.model import PairAlarm
 from drkit.status.pair.sides import OneWay, TopicSides, runs_of
+
+_KEEPS_FENCE: Final = frozenset({"COMPARE", "EXPORT", "DECIDE", "DEMOTE"})
+"""Steps of a return after its fence, and before the fence becomes a guard or is lifted for the copy."""
+_LIFTS_FENCE: Final = frozenset({"BEGIN", "REPLAY", "DONE"})
+"""Steps in which the fence goes off its record; how clients are kept off then is said."""
 
 
 def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[PairAlarm, str]]:
@@ -71,13 +77,35 @@ def _still_open(sides: TopicSides, promoted: OneWay) -> str:
     """Why clients may write on the old primary; empty: nothing says so."""
     role, back, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
+    run = next((run for _, run in runs_of(sides) if run.table == RETURN), None)
+    then = "" if run is None else _after(promoted, run)
     if promoted.fence is FenceSeen.PENDING and not flow.silent:
-        return f"{flow.source} answers, and is not fenced since the failover"
-    if back.answers(role) or any(run.table == RETURN for _, run in runs_of(sides)):
-        return ""  # it is the passive side of a copy again
+        return f"{flow.source} answers, and is not fenced since the failover{then}"
+    if back.answers(role) or (run is not None and not _has_lost_it(promoted, run)):
+        return ""  # it is the passive side of a copy again, or its return fences it, or lifts its fence
     if promoted.fence is FenceSeen.GONE:
-        return f"{flow.source} does not have the fence that is on record"
+        return f"{flow.source} does not have the fence that is on record{then}"
     how = flow.fenced_by.get(role.run_id, "")
     if promoted.fence is FenceSeen.NONE and not flow.silent and not flow.unread and how in FENCED_HERE:
-        return f"{flow.source} answers, and its fence ({how}) is not on record any more"
+        return f"{flow.source} answers, and its fence ({how}) is not on record any more{then}"
     return ""
+
+
+def _has_lost_it(promoted: OneWay, run: RunUnderWay) -> bool:
+    """Whether a fence that is missing during a return is not missing because of what the return does."""
+    if promoted.fence is FenceSeen.GONE:
+        return bool(run.held) or run.step in _KEEPS_FENCE
+    return bool(run.held) and run.step not in _LIFTS_FENCE
+
+
+def _after(promoted: OneWay, run: RunUnderWay) -> str:
+    """What fences the old primary again while its return is held; empty: the return is at work."""
+    if not run.held:
+        return ""
+    command = typed("drkit", "reprotect", "--flow", promoted.flow.name)
+    where = f"; the return {run.run_id} is held at {run.step or 'LOCK'}"
+    role = promoted.role
+    if run.aborting or (role is not None and role.planned):  # a return puts up no fence of a switchover
+        pay = typed("drkit", "fence", "pay", "--flow", promoted.flow.name)
+        return f"{where}: {command} --abort, then: {pay}"
+    return f"{where}: {command} --resume fences it again"
