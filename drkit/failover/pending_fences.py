@@ -15,9 +15,10 @@ from drkit import observe
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.due_fences import DueFences
+from drkit.failover.fence_owner import refuse_owned
 from drkit.failover.fencing.canary_answers import canary_answers
 from drkit.failover.fencing.choosing import hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
@@ -288,13 +289,5 @@ def _pending_work(
 
     :raises Refused: a run that can still be aborted owns the fence
     """
-    run = service.under_way
-    if run is not None and run.abortable:
-        raise Refused(
-            "a failover that is under way owns the fence",
-            where=f"run {run.run_id}",
-            evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
-            hint=f"{run.table.command} --resume, or {run.table.command} --abort"
-            + ("" if run.table is RETURN else ", which lifts its fences"),
-        )
+    refuse_owned(service.under_way, context.flow.name)
     return context.state.get(PendingFence), context.state.get(PendingLift)

@@ -263,7 +263,7 @@ def taken(run: RunLog, why: str) -> RunLocked:
     age = max(0, wall_ms() - last.at_ms) / 1000
     at = run.last_step or "its beginning"
     return RunLocked(
-        "another orchestrator has this failover",
+        f"another orchestrator has this {run.table.name}",
         where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
         evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
         hint=f"let it finish; if its process is dead: {run.table.command} --resume"

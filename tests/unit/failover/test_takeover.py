@@ -174,7 +174,7 @@ def test_a_failover_and_a_return_of_a_pair_do_not_run_at_once(first: str, second
         return Journal(loop, log, JournalFile(Path("/nowhere"), run_id), run_id)  # type: ignore[arg-type]
 
     journal(first).begin(1, {"table": first})
-    with pytest.raises(RunLocked, match="another orchestrator has this failover") as caught:
+    with pytest.raises(RunLocked, match=f"another orchestrator has this {first}") as caught:
         journal(second).begin(1, {"table": second})
     assert "it is under way" in caught.value.evidence
     assert list(log.history.runs) == [first]
