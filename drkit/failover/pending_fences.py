@@ -1,6 +1,6 @@
 """Fences outside a run: shows active and pending fences, applies pending ones at first contact, lifts them.
 
-A fence that somebody else has lifted is put up again when a person asks for it.
+A fence that somebody else has lifted, or that was lifted off its record, is put up again when a person asks.
 
 A run that can still be aborted owns its fence. This module then changes nothing: resume or abort the run.
 """
@@ -19,6 +19,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.due_fences import DueFences
 from drkit.failover.fence_owner import refuse_owned
+from drkit.failover.fences import Fences, TopicFence
 from drkit.failover.fencing.canary_answers import canary_answers
 from drkit.failover.fencing.choosing import hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
@@ -26,6 +27,7 @@ from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_si
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.old_primary.late_fence import BY_COMMAND, LateFence, not_answering
+from drkit.failover.old_primary.left_open import left_open
 from drkit.failover.service import FailoverService
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
@@ -36,41 +38,6 @@ _OWED: Final = "owed"
 TAKEN_AWAY: Final = "taken away"
 """Of a fence that is on record and not there."""
 _BOTH: Final = f"{ACL}, {SIZE}"
-
-
-class TopicFence(NamedTuple):
-    """The fence of one topic of the source."""
-
-    topic: str
-    fence: str
-    """``acl``, ``max.message.bytes``, both, ``owed`` for a pending fence, ``taken away`` for one that is on
-    record and not there, or empty: drkit knows of none."""
-    takes_writes: str
-    """The canary's latest result: ``no``, ``yes`` with the partitions, or why it is unknown."""
-    promoted: bool
-    """Whether the new primary owns the topic."""
-
-
-class Fences(NamedTuple):
-    """All fences of a flow's source."""
-
-    flow: str
-    cluster: str
-    topics: tuple[TopicFence, ...]
-    pending_fence: PendingFence | None
-    lift: PendingLift | None
-    """Fences to lift at the first contact with the cluster."""
-    unanswered: str
-    """Why the cluster did not answer; empty: it did."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fences as plain JSON data."""
-        pending = None if self.pending_fence is None else self.pending_fence.to_json()
-        lift = None if self.lift is None else self.lift.to_json()
-        return {
-            "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": pending,
-            "lift_pending": lift, "topics": [t._asdict() for t in self.topics],
-        }  # fmt: skip
 
 
 class _Unjournalled(NoJournal):
@@ -118,7 +85,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    now = DueFences.of(pending, lift, _gone(context, pending, lift))
+    now = _due_now(service, context, pending, lift)
     if (pending is not None or lift is not None) and context.source() is None:
         raise not_answering(context, BY_COMMAND)
     effects = []
@@ -128,6 +95,9 @@ def planned(service: FailoverService) -> list[StepEffect]:
                 f"lift the fences of {counted(len(lift.topics), 'topic')}", context.flow.source, lift.why
             )
         )
+    if open_ := sorted(now.off_record):
+        why = "its fence is on no record any more, and it takes writes; asked first, or --yes"
+        effects.append(StepEffect(f"close {first_of(open_)} again", context.flow.source, why))
     if topics := now.to_fence:
         effects += LateFence().plan(_for(service, context, topics))
     return effects
@@ -139,8 +109,7 @@ def due(service: FailoverService) -> DueFences:
     :raises DrkitError: as :func:`apply_pending`, but for an old primary that does not answer
     """
     context = _context(service)
-    pending, lift = _pending_work(service, context)
-    return DueFences.of(pending, lift, _gone(context, pending, lift))
+    return _due_now(service, context, *_pending_work(service, context))
 
 
 class AppliedFences(NamedTuple):
@@ -159,8 +128,8 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     transactions. The call is idempotent, also when two processes make it at once.
 
     :param agreed: what a person has seen: nothing else is done, and what is due besides is noted. Fences that
-        somebody else has lifted are put up again by it alone: only a person knows whether they may be. None:
-        all that is pending
+        somebody else has lifted, or that are on no record, are put up again by it alone: only a person knows
+        whether they may be. None: all that is pending
     :raises ClusterUnreachable: the old primary does not answer
     :raises Refused: it still takes writes, or is another cluster; or a failover that can be aborted is under
         way
@@ -168,7 +137,7 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    now = DueFences.of(pending, lift, _gone(context, pending, lift) if agreed is not None else [])
+    now = DueFences.of(pending, lift, []) if agreed is None else _due_now(service, context, pending, lift)
     work, besides = (now, []) if agreed is None else (now.within(agreed), now.besides(agreed))
     if not any(work):
         return AppliedFences({}, tuple(besides), is_paid=False) if besides else None
@@ -186,8 +155,27 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
         with suppress(NotAuthorized):
             forget_replaced(context, gone)
         notes += [f"somebody had lifted the fence of {first_of(gone)}: it is up again"] if gone else []
+        if open_ := sorted(work.off_record):
+            notes.append(f"the fence of {first_of(open_)} was on no record: it is up again, and on record")
         evidence, notes = paid.evidence, [*notes, *paid.notes]
     return AppliedFences(evidence, (*notes, *besides), is_paid=True)
+
+
+def _due_now(
+    service: FailoverService, context: Context, pending: PendingFence | None, lift: PendingLift | None
+) -> DueFences:
+    """What is due on request of a person; where the source is silent, what is pending alone.
+
+    :raises DrkitError: the source does not tell
+    """
+    gone, open_ = _gone(context, pending, lift), list[str]()
+    if context.source() is not None:
+        try:
+            open_ = left_open(context, service.fenced_by)
+        except NotAuthorized:
+            if pending is None and lift is None:  # what is pending is done all the same
+                raise
+    return DueFences.of(pending, lift, gone, open_)
 
 
 def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list[str]:

@@ -168,6 +168,12 @@ class Runs:
         """The run that is under way, as of the last read of the journal; None: no run is."""
         return self._topic.history.open
 
+    @property
+    def fenced_by(self) -> dict[str, str]:
+        """Run → how its step FENCE ended, of the failovers in the journal, as of its last read."""
+        ends = {i: run.results.get(StepName.FENCE) for i, run in self._topic.history.runs.items()}
+        return {i: str(end.get("evidence", {}).get("how", "")) for i, end in ends.items() if end is not None}
+
     # -- how ----------------------------------------------------------------------------------------
 
     def _read_journal(self) -> None:

@@ -12,6 +12,7 @@ from drkit.cli.session import session, to_type
 from drkit.cli.waiting_flow import flow_that_owes
 from drkit.counted import first_of
 from drkit.failover import pending_fences
+from drkit.failover.due_fences import DueFences
 from drkit.failover.old_primary.late_fence import BY_COMMAND
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
@@ -55,12 +56,8 @@ def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
             emit([e._asdict() for e in pending_fences.planned(service)] or {"owed": "nothing"})
             return
         agreed = pending_fences.due(service)
-        if agreed.taken_away and not yes:
-            some = first_of(sorted(agreed.taken_away))
-            ask(
-                f"Somebody has lifted the fence of {some} on {service.flow.source}: clients may"
-                " write there. Refuse them again?", command=BY_COMMAND,
-            )  # fmt: skip
+        if (question := _question(agreed, service.flow.source)) and not yes:
+            ask(question, command=BY_COMMAND)
         done = pending_fences.apply_pending(service, agreed)
     if done is None:
         emit({"paid": False, "owed": "nothing"})
@@ -68,6 +65,16 @@ def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
     next_ = "drkit divergence" if done.is_paid else f"{paid_with(service.flow.name)} --dry-run"
     told = {"paid": done.is_paid, **done.evidence, "notes": list(done.notes), "next": to_type(next_)}
     emit(told if session().as_json else _filled(told))
+
+
+def _question(agreed: DueFences, source: str) -> str:
+    """What only a person can agree to; empty: nothing of it is due."""
+    said = []
+    if gone := sorted(agreed.taken_away):
+        said.append(f"Somebody has lifted the fence of {first_of(gone)} on {source}")
+    if open_ := sorted(agreed.off_record):
+        said.append(f"The fence of {first_of(open_)} on {source} is on no record any more")
+    return f"{'. '.join(said)}: clients may write there. Refuse them again?" if said else ""
 
 
 def _filled(told: Mapping[str, Any]) -> dict[str, Any]:

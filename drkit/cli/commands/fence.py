@@ -34,14 +34,14 @@ def show(**given: Any) -> None:
 @_flow
 @_dry
 @click.option(
-    "--yes", is_flag=True, help="Do not ask before a fence is put up again that somebody else has lifted."
+    "--yes", is_flag=True, help="Do not ask before a fence is put up again that somebody has lifted."
 )
 def pay(**given: Any) -> None:
     """Put up the fences that are missing on the old primary, and lift those that an abort left there.
 
     A fence is put up as in the failover: proven by a canary on every partition, open transactions resolved.
     The fence of a failover that was rolled back is lifted. Where the new primary owns a topic, a fence that
-    somebody else has lifted is put up again.
+    somebody else has lifted is put up again; so is one that drkit fence lift has lifted.
 
     Exit code: 0 applied, or nothing is pending; 1 the primary does not answer; 3 it still takes writes.
     """

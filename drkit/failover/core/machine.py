@@ -178,7 +178,7 @@ TABLE: Final[tuple[StepRow, ...]] = (
         "looks again until OPEN has begun",
         changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.READY)),
-    StepRow(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence debt",
+    StepRow(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence pending",
         "same set of fences", changes=True, abortable=True, must_hold=True,
         rests_on=(_B.MINE, _B.SOURCE)),
     StepRow(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",

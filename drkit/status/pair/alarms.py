@@ -17,6 +17,8 @@ _KEEPS_FENCE: Final = frozenset({"COMPARE", "EXPORT", "DECIDE", "DEMOTE"})
 """Steps of a return after its fence, and before the fence becomes a guard or is lifted for the copy."""
 _LIFTS_FENCE: Final = frozenset({"BEGIN", "REPLAY", "DONE"})
 """Steps in which the fence goes off its record; how clients are kept off then is said."""
+_PENDING: Final = "debt"
+"""How the step FENCE of a failover ended that could not fence."""
 
 
 def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[PairAlarm, str]]:
@@ -87,7 +89,8 @@ def _still_open(sides: TopicSides, promoted: OneWay) -> str:
         return f"{flow.source} does not have the fence that is on record{then}"
     how = flow.fenced_by.get(role.run_id, "")
     if promoted.fence is FenceSeen.NONE and not flow.silent and not flow.unread and how in FENCED_HERE:
-        return f"{flow.source} answers, and its fence ({how}) is not on record any more{then}"
+        which = "the fence that its failover left pending" if how == _PENDING else f"its fence ({how})"
+        return f"{flow.source} answers, and {which} is not on record any more{then}"
     return ""
 
 

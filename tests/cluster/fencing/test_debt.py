@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 import pytest
 
 from drkit.config.loader import load
-from drkit.errors import ClusterUnreachable, Refused
+from drkit.errors import ClusterUnreachable, Refused, Usage
 from drkit.failover import pending_fences
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
@@ -31,6 +31,7 @@ from drkit.model import TopicPartition
 from tests.support.failover.command import drkit
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.settings_file import ROOT, written
+from tests.support.failover.settings_file import drkit as process
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
 from tests.support.shared_clusters import own_cluster
@@ -192,6 +193,33 @@ def test_it_is_lifted_without_residue(owing: Owing):
     assert done.data == {"lifted": [owing.topic]}
     assert owing.size() is None
     assert FenceSizesRecord.KEY not in owing.world.state()
+    eventually(lambda: owing.write() is None, what="writing again")
+
+
+def test_a_fence_off_its_record_is_offered_and_put_up_again_when_asked(owing: Owing):
+    """`drkit fence pay` said that nothing is owed, while `drkit status` said BOTH OPEN."""
+    what = f"close {owing.topic} again"
+    dry = drkit(owing.file, "fence", "pay", "--dry-run")
+    assert what in {row["what"] for row in dry.data}
+    assert "fence 1 topic by max.message.bytes" in {row["what"] for row in dry.data}
+    asked = process(owing.file, "fence", "pay")
+    assert asked.returncode == Usage.exit_code, asked
+    assert (
+        f"The fence of {owing.topic} on {owing.world.source.alias} is on no record any more" in asked.stderr
+    )
+    assert "--yes" in asked.stderr
+    with owing.world.desk() as desk:
+        assert pending_fences.due(desk) == DueFences(off_record=frozenset({owing.topic}))
+        assert pending_fences.apply_pending(desk) is None, "drkit watch leaves it to a person"
+    assert owing.write() is None, "nobody has said yes"
+    paid = drkit(owing.file, "fence", "pay", "--yes")
+    assert paid.code == 0, paid.err
+    assert (
+        paid.data["notes"][0] == f"the fence of {owing.topic} was on no record: it is up again, and on record"
+    )
+    assert owing.write() is not None
+    assert owing.write(owing.other) is None, "a topic that was not promoted is not fenced"
+    assert drkit(owing.file, "fence", "lift", "--yes", "--accept-divergence", "test").code == 0
     eventually(lambda: owing.write() is None, what="writing again")
 
 

@@ -47,6 +47,18 @@ def test_what_the_abort_has_opened_stays_open(stage: Switchovers) -> None:
     assert stage.is_closed(), "whoever continues it says why"
 
 
+@pytest.mark.wide
+def test_what_the_abort_has_opened_stays_open_off_the_record_too(stage: Switchovers) -> None:
+    stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
+    stage.abort(statement="its site burnt down")
+    with stage.world.desk() as desk:
+        assert pending_fences.lift(desk, [stage.topic], "the abort has lifted it") == [stage.topic]
+        assert (seen := pending_fences.due(desk)) == DueFences()
+        assert pending_fences.planned(desk) == []
+        assert pending_fences.apply_pending(desk, seen) is None
+    assert not stage.is_closed()
+
+
 def _fault(stage: Switchovers) -> str:
     settings = stage.world.settings
     with closing(PairedCollector(settings, settings.flows[0], groups=False)) as collector:

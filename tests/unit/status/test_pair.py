@@ -196,6 +196,10 @@ def test_a_run_under_way(first: DirectionFacts, second: DirectionFacts, state: P
             {"fences": {}, "fenced_by": {"f1": "stopped"}},
             "p answers, and its fence (stopped) is not on record any more",
         ),
+        (
+            {"fences": {}, "fenced_by": {"f1": "debt"}},
+            "p answers, and the fence that its failover left pending is not on record any more",
+        ),
         ({"fences": {}, "fenced_by": {"f1": "stopped"}, "silent": True}, ""),
         ({"fences": {}, "fenced_by": {"f1": "elsewhere"}}, ""),
         ({}, ""),

@@ -109,3 +109,6 @@ def test_a_person_puts_it_up_again_and_the_old_primary_becomes_the_standby(lifte
     found = topic_configs(admin, [topic])[topic][SIZE]
     assert found.value != "0", "the return lifts it by its record of what was set before"
     assert not found.is_set_on_topic
+    assert answers(side.source, topic, [b"no fence, by the word of a person"]) == [None]
+    with side.desk() as desk:
+        assert pending_fences.due(desk) == DueFences(), "the flow back copies there: a fence would stop it"

@@ -1,0 +1,53 @@
+"""Which promoted topics were fenced by their failover and have no fence on record. Pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from drkit.failover.due_fences import DueFences
+from drkit.failover.old_primary.left_open import off_record, still_away
+from drkit.flow_state.records import ReturnRecord, Role, RoleRecord
+
+COPIES = {"a": "p.a", "b": "p.b"}
+
+
+def role(run: str = "f1", what: Role = Role.PROMOTED) -> RoleRecord:
+    return RoleRecord(what, 1, run, 1000)
+
+
+@pytest.mark.parametrize("how", ["acl", "max.message.bytes", "stopped", "debt"])
+def test_a_topic_that_its_failover_has_fenced_is_meant(how: str) -> None:
+    roles = {"a": role()}
+    assert off_record(roles, COPIES, {"f1": how}) == roles
+
+
+@pytest.mark.parametrize(
+    ("roles", "fenced_by"),
+    [
+        ({"a": role()}, {"f1": "elsewhere"}),
+        ({"a": role()}, {"f2": "acl"}),
+        ({"a": role()}, {}),
+        ({"a": role(what=Role.FROZEN)}, {"f1": "acl"}),
+        ({"never copied": role()}, {"f1": "acl"}),
+    ],
+    ids=["others fence it", "of another run", "the journal is lost", "not promoted", "unknown copy"],
+)
+def test_another_topic_is_left_alone(roles: dict[str, RoleRecord], fenced_by: dict[str, str]) -> None:
+    assert not off_record(roles, COPIES, fenced_by)
+
+
+def test_what_is_copied_back_since_is_never_fenced() -> None:
+    """The flow in the other direction writes there: a fence by size would stop it."""
+    roles = {"a": role(), "b": role("f3")}
+    assert still_away(roles, COPIES, {"p.a": ReturnRecord("f1", "r2", 1)}) == {"b": roles["b"]}
+    earlier = {"p.b": ReturnRecord("f1", "r2", 1)}
+    assert still_away(roles, COPIES, earlier) == roles, "a return of an earlier promotion does not count"
+
+
+def test_only_what_a_person_has_agreed_to_is_closed_again() -> None:
+    now = DueFences.of(None, None, [], ["a", "b"])
+    assert now.to_fence == ["a", "b"]
+    assert now.within(DueFences.of(None, None, ["a"], ["b"])).to_fence == ["b"]
+    assert now.besides(DueFences.of(None, None, [], ["b"])) == [
+        "the fence of a went off its record since this command has looked: nothing was done about it"
+    ]
