@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from drkit.cli.session import session
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError
 from drkit.failover.core.reverse import state_of
 from drkit.failover.returning.waiting import may_wait, pairs_of_flows
-from drkit.flow_state.records import PendingFence, PendingLift
+from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
 
 Looked = Callable[[Settings, FlowSettings, FlowSettings], bool]
 """Whether a flow, with the one in the other direction, is meant."""
@@ -36,14 +35,48 @@ def flow_that_owes(settings: Settings, name: str | None) -> FlowSettings:
     :raises ConfigError: no flow has that name, or it is not clear which is meant
     :raises DrkitError: a cluster does not answer
     """
-    found = []
-    for flow in settings.flows if name is None and len(settings.flows) > 1 else ():
-        with suppress(DrkitError), state_of(settings, flow) as state:  # of one that is dead, or not ours
-            owes = state is not None and (state.get(PendingFence) or state.get(PendingLift)) is not None
-            found += [flow] if owes else []
+    found = owing_flow(settings, name)
+    return found or settings.one_flow(None, "none of them owes a fence or waits for a return, which one?")
+
+
+def owing_flow(settings: Settings, name: str | None) -> FlowSettings | None:
+    """As :func:`flow_that_owes`; None: no flow owes a fence, waits, or has moved without a flow back.
+
+    :raises ConfigError: no flow has that name, or several may be meant
+    :raises DrkitError: a cluster does not answer: what is pending there is unknown
+    """
+    if name is not None or len(settings.flows) == 1:
+        return settings.one_flow(name)
+    owing, moved, unread = _owing(settings)
+    if len(owing) > 1:
+        raise _which(owing, "owe a fence, or its lift")
+    found = owing or _meant(settings, may_wait, "wait for a return")
+    if not found:
+        paired = [there for there, _ in pairs_of_flows(settings)]
+        found = [flow for flow in moved if flow not in paired]  # no return ends this
     if len(found) > 1:
-        raise _which(found, "owe a fence, or its lift")
-    return flow_that_waits(settings, found[0].name if found else name)
+        raise _which(found, "have promoted topics, and no flow back")
+    if not found and unread is not None:
+        raise unread
+    if found:
+        session().flow = found[0].name
+    return found[0] if found else None
+
+
+def _owing(settings: Settings) -> tuple[list[FlowSettings], list[FlowSettings], DrkitError | None]:
+    """The flows that owe a fence or its lift, those with promoted topics, and why one could not be read."""
+    owing, moved, unread = list[FlowSettings](), list[FlowSettings](), None
+    for flow in settings.flows:
+        try:
+            with state_of(settings, flow) as state:
+                if state is None:
+                    continue
+                owes = (state.get(PendingFence) or state.get(PendingLift)) is not None
+                owing += [flow] if owes else []
+                moved += [flow] if any(r.is_promoted for r in state.all(RoleRecord).values()) else []
+        except DrkitError as error:  # of one that is dead, or not ours: another one may be meant
+            unread = unread or error
+    return owing, moved, unread
 
 
 def only_flow(settings: Settings, name: str | None, looked: Looked, none: str, several: str) -> FlowSettings:
@@ -57,19 +90,27 @@ def only_flow(settings: Settings, name: str | None, looked: Looked, none: str, s
     """
     if name is not None or len(settings.flows) == 1:
         return settings.one_flow(name)
+    found = _meant(settings, looked, several)
+    return found[0] if found else settings.one_flow(None, f"{none}, which one do you mean?")
+
+
+def _meant(settings: Settings, looked: Looked, several: str) -> list[FlowSettings]:
+    """The only flow that is meant, by both directions of its pair; empty: none is.
+
+    :raises ConfigError: several are
+    :raises ClusterUnreachable: none is, as far as is known
+    """
     found, silent = [], None
     for there, back in pairs_of_flows(settings):
         try:
             found += [there] if looked(settings, there, back) else []
         except ClusterUnreachable as error:
             silent = error  # of one direction: the other one may be meant
-    if len(found) == 1:
-        return found[0]
-    if silent is not None:
+    if len(found) > 1:
+        raise _which(found, several)
+    if not found and silent is not None:
         raise silent
-    if not found:
-        return settings.one_flow(None, f"{none}, which one do you mean?")
-    raise _which(found, several)
+    return found
 
 
 def _which(found: Sequence[FlowSettings], several: str) -> ConfigError:

@@ -9,7 +9,7 @@ from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
-from drkit.cli.waiting_flow import flow_that_owes
+from drkit.cli.waiting_flow import flow_that_owes, owing_flow
 from drkit.counted import first_of
 from drkit.failover import pending_fences
 from drkit.failover.due_fences import DueFences
@@ -51,20 +51,36 @@ def next_of(found: pending_fences.Fences) -> str:
 
 def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
     """Run ``drkit fence pay``."""
-    with _service(flow, owes=True) as service:
+    settings = configuration().settings
+    chosen = owing_flow(settings, flow)
+    if chosen is None:
+        _nothing(dry_run=dry_run)
+        return
+    with FailoverService(settings, chosen) as service:
         if dry_run:
-            emit([e._asdict() for e in pending_fences.planned(service)] or {"owed": "nothing"})
+            if effects := pending_fences.planned(service):
+                emit([e._asdict() for e in effects])
+            else:
+                _nothing(dry_run=True)
             return
         agreed = pending_fences.due(service)
         if (question := _question(agreed, service.flow.source)) and not yes:
             ask(question, command=BY_COMMAND)
         done = pending_fences.apply_pending(service, agreed)
     if done is None:
-        emit({"paid": False, "owed": "nothing"})
+        _nothing(dry_run=False)
         return
     next_ = "drkit divergence" if done.is_paid else f"{paid_with(service.flow.name)} --dry-run"
     told = {"paid": done.is_paid, **done.evidence, "notes": list(done.notes), "next": to_type(next_)}
     emit(told if session().as_json else _filled(told))
+
+
+def _nothing(*, dry_run: bool) -> None:
+    """Say that no fence is missing and none is to be lifted; as JSON a dry run is a list in any case."""
+    if dry_run:
+        emit([] if session().as_json else {"owed": "nothing"})
+        return
+    emit({"paid": False, "owed": "nothing"})
 
 
 def _question(agreed: DueFences, source: str) -> str:

@@ -10,9 +10,10 @@ from drkit.cli.loading import work
 
 _flow = click.option(
     "--flow",
-    help="The flow, as 'primary->standby'.  [default: the only one, or the one that owes a fence, or waits"
-    " for its return]",
+    help="The flow, as 'primary->standby'.  [default: the only one; of several the only one that owes a fence"
+    " or its lift, or else waits for its return]",
 )
+_lifts = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
 
 
 _dry = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
@@ -43,13 +44,14 @@ def pay(**given: Any) -> None:
     The fence of a failover that was rolled back is lifted. Where the new primary owns a topic, a fence that
     somebody else has lifted is put up again; so is one that drkit fence lift has lifted.
 
-    Exit code: 0 applied, or nothing is pending; 1 the primary does not answer; 3 it still takes writes.
+    Exit code: 0 applied, or nothing is pending in any flow; 1 the primary does not answer; 3 it still takes
+    writes.
     """
     work("drkit.cli.actions.fence").pay(**given)
 
 
 @fence.command()
-@_flow
+@_lifts
 @_dry
 @click.option("--topic", "topics", multiple=True, help="A topic of the source. Repeatable.  [default: all]")
 @click.option("--accept-divergence", metavar="REASON", default="", help="Both may take writes; on record.")

@@ -1,13 +1,17 @@
-"""What ``drkit fence pay`` prints for a person. Pure."""
+"""What ``drkit fence pay`` prints. Pure."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import click
 import pytest
 
 from drkit.cli.actions import fence
-from drkit.failover.pending_fences import TAKEN_AWAY, Fences, TopicFence
+from drkit.cli.session import Session
+from drkit.failover.due_fences import DueFences
+from drkit.failover.fences import TAKEN_AWAY, Fences, TopicFence
 
 
 def test_a_fence_that_was_put_up_has_no_row_for_a_debt():
@@ -27,4 +31,23 @@ def test_a_fence_that_somebody_took_away_has_a_command(fence_: str):
         "find out who took away the fence of b; drkit fence pay --flow 'p->s' asks, and puts it up again"
         if fence_ == TAKEN_AWAY
         else ""
+    )
+
+
+@pytest.mark.parametrize(("dry_run", "said"), [(True, []), (False, {"paid": False, "owed": "nothing"})])
+def test_a_dry_run_is_a_list_in_json_also_where_nothing_is_pending(
+    capsys: pytest.CaptureFixture[str], *, dry_run: bool, said: object
+) -> None:
+    """It was a list where there was work, and an object where there was none."""
+    with click.Context(click.Command("pay"), obj=Session(as_json=True)):
+        fence._nothing(dry_run=dry_run)
+    assert json.loads(capsys.readouterr().out) == said
+
+
+def test_a_person_is_asked_only_about_what_a_person_has_done() -> None:
+    assert not fence._question(DueFences(pending=frozenset("a"), lift=frozenset("b")), "p")
+    asked = fence._question(DueFences(taken_away=frozenset("a"), off_record=frozenset("b")), "p")
+    assert asked == (
+        "Somebody has lifted the fence of a on p. The fence of b on p is on no record any more:"
+        " clients may write there. Refuse them again?"
     )

@@ -10,7 +10,7 @@ import pytest
 from drkit.cli import waiting_flow
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError
-from drkit.flow_state.records import PendingFence
+from drkit.flow_state.records import PendingFence, Role, RoleRecord
 from drkit.flow_state.state import FlowState
 
 ALIASES = ("a", "b", "c", "d")
@@ -54,3 +54,48 @@ def test_the_flow_that_owes_a_fence_is_meant_before_one_that_waits(
         return
     assert waiting_flow.flow_that_owes(settings, None).name == found
     assert waiting_flow.flow_that_owes(settings, "b->a").name == "b->a"
+
+
+MOVED = RoleRecord(Role.PROMOTED, 1, "run7", 1000)
+
+
+@pytest.mark.parametrize(
+    ("promoted", "found"),
+    [((), None), (("c->d",), "c->d"), (("a->b",), None)],
+    ids=["nothing", "no flow back", "returned since"],
+)
+def test_with_nothing_pending_in_any_flow_none_is_meant(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, promoted: tuple[str, ...], found: str | None
+) -> None:
+    """`drkit fence pay` ended with 2, "which one do you mean?", where nothing is pending in any of them."""
+
+    @contextmanager
+    def state_of(_settings: Settings, flow: FlowSettings) -> Iterator[FlowState | None]:
+        state = FlowState()
+        if flow.name in promoted:
+            state.take(MOVED.key("orders").encode(), MOVED.encode())
+        yield state if flow.name != "b->a" else None
+
+    monkeypatch.setattr(waiting_flow, "state_of", state_of)
+    monkeypatch.setattr(waiting_flow, "may_wait", lambda *_: False)
+    meant = waiting_flow.owing_flow(settings, None)
+    assert (None if meant is None else meant.name) == found
+    if found is None:
+        with pytest.raises(ConfigError, match="none of them owes a fence or waits for a return"):
+            waiting_flow.flow_that_owes(settings, None)
+
+
+@pytest.mark.parametrize("dead", ["b->a", "c->d"])
+def test_what_is_pending_on_a_silent_cluster_is_unknown_and_not_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, dead: str
+) -> None:
+    @contextmanager
+    def state_of(_settings: Settings, flow: FlowSettings) -> Iterator[FlowState | None]:
+        if flow.name == dead:
+            raise ClusterUnreachable("it is dead", where="", evidence="", hint="")
+        yield FlowState()
+
+    monkeypatch.setattr(waiting_flow, "state_of", state_of)
+    monkeypatch.setattr(waiting_flow, "may_wait", lambda *_: False)
+    with pytest.raises(ClusterUnreachable, match="it is dead"):
+        waiting_flow.owing_flow(settings, None)
