@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from drkit.cli.render import emit
+from drkit.cli.screens.held_return import commands_of, lines_of, under_way
 from drkit.cli.session import session, to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text
@@ -13,6 +14,7 @@ from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.said import NOTHING_SAID, UNTIL_EXPORT, begin_words, decision_words
+from drkit.failover.journal.entries import RunLog
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
 from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
 from drkit.next_command import typed
@@ -26,23 +28,33 @@ _HOUR: Final = 3600
 
 
 def show_outlook(
-    outlook: Outlook, flow: FlowSettings, request: RunRequest = NOTHING_SAID, topics: Sequence[str] = ()
-) -> None:
+    outlook: Outlook, flow: FlowSettings, request: RunRequest = NOTHING_SAID, topics: Sequence[str] = (),
+    run: RunLog | None = None,
+) -> None:  # fmt: skip
     """Print the plan of a return.
 
     :param flow: the flow that was failed over
     :param request: what was said of the return
     :param topics: those that were named
+    :param run: the return that is under way: none begins beside it
     """
     found = outlook.topics
-    next_ = [to_type(line) for line in when_cleared(outlook, next_of(outlook, flow, request, topics))]
-    asked = [to_type(line) for line in asked_of(outlook)]
+    if run is None:
+        next_ = [*when_cleared(outlook, next_of(outlook, flow, request, topics))]
+    else:
+        next_ = commands_of(run, flow, request, [*missing_of(outlook.missing)])
+    next_ = [to_type(line) for line in next_]
+    asked = [to_type(line) for line in asked_of(outlook, "begin" if run is None else "go on")]
     if session().as_json:
-        body = {"flow": flow.name, "topics": [t.to_json() for t in found], "rate": outlook.rate.to_json()}
-        emit(body | {"asked": asked, "next": next_})
+        rate = outlook.rate.to_json() if found else None
+        body = {"flow": flow.name, "topics": [t.to_json() for t in found], "rate": rate}
+        emit(body | {"run": None if run is None else under_way(run), "asked": asked, "next": next_})
         return
-    emit([row_of(t) for t in found])
-    notes = (*map(to_type, notes_of(found, flow)), *asked, *whole_until(found), rate_note(outlook.rate))
+    if found:
+        emit([row_of(t) for t in found])
+    began = () if run is None else map(to_type, lines_of(run))
+    ends = (*whole_until(found), rate_note(outlook.rate)) if found else ()
+    notes = (*began, *map(to_type, notes_of(found, flow)), *asked, *ends)
     for line in (*notes, *(f"{n}. {line}" for n, line in enumerate(next_, start=1))):
         emit(line)
 
@@ -83,8 +95,11 @@ def notes_of(found: Iterable[TopicOutlook], flow: FlowSettings) -> Iterator[str]
         yield f"unknown until contact: {why}"
 
 
-def asked_of(outlook: Outlook) -> Iterator[str]:
-    """With what the return would be refused as it was asked for."""
+def asked_of(outlook: Outlook, verb: str = "begin") -> Iterator[str]:
+    """With what the return would be refused as it was asked for.
+
+    :param verb: what it would not do
+    """
     missing = outlook.missing
     if missing.clients_cut:
         yield f"how clients are kept off is to be said: {missing.clients_cut}"
@@ -92,7 +107,7 @@ def asked_of(outlook: Outlook) -> Iterator[str]:
         yield "where the records that only the old primary has are exported is to be said"
     if missing.undecided:
         yield f"to be decided: {missing.undecided}"
-    yield from (f"would not begin: {why}" for why in outlook.refused)
+    yield from (f"would not {verb}: {why}" for why in outlook.refused)
 
 
 def when_cleared(outlook: Outlook, lines: Iterable[str]) -> Iterator[str]:
@@ -141,15 +156,26 @@ def next_of(
     if any(t.unknown for t in found):
         line = " ".join((command, *of_topics, *before, *decided, "--plan"))
         return [f"when {flow.source} answers, and can be read: {line}", *keep]
-    if missing.clients_cut:
-        before.append('--clients-cut "HOW"')
-    if missing.export_to:
-        before.append("--export-to PLACE")
+    before += missing_places(missing)
     begin = " ".join((command, *of_topics, *before))
     lines = [" ".join((begin, *decided, *_missing_words(missing)))]
     if missing.dispositions and any(t.only_old for t in found):
         lines.append(f"to keep and export them now, and decide later: {begin} --until-export")
     return [*lines, *keep]
+
+
+def missing_of(missing: Missing) -> Iterator[str]:
+    """All options that are missing, with what can be chosen."""
+    yield from missing_places(missing)
+    yield from _missing_words(missing)
+
+
+def missing_places(missing: Missing) -> Iterator[str]:
+    """The options that a return needs before anything is decided."""
+    if missing.clients_cut:
+        yield '--clients-cut "HOW"'
+    if missing.export_to:
+        yield "--export-to PLACE"
 
 
 def _missing_words(missing: Missing) -> Iterator[str]:

@@ -11,6 +11,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from drkit.flow_state.codec.parts import Parts
+from drkit.next_command import typed
 
 FAILOVER: Final = "failover"
 RETURN: Final = "return"
@@ -18,6 +19,7 @@ RETURN: Final = "return"
 _OVER: Final = frozenset({"aborted", "refused", "done"})
 _OPEN: Final = "OPEN"
 _HOLDS: Final = frozenset({"run", "hold"})
+_COMMANDS: Final = {FAILOVER: "failover", RETURN: "reprotect"}
 
 
 class RunUnderWay(NamedTuple):
@@ -44,6 +46,20 @@ class RunUnderWay(NamedTuple):
         """The step, and why it is held."""
         doing = f"rolling back, last {self.step or 'LOCK'}" if self.aborting else self.step or "LOCK"
         return f"{doing}, held: {self.held}" if self.held else doing
+
+    def leads_on(self, flow: str) -> str:
+        """What continues the run, and what rolls it back, as it is typed; empty: no person has to.
+
+        :param flow: the name of the flow that its journal is of
+        """
+        verb = _COMMANDS.get(self.table)
+        if not self.held or verb is None:
+            return ""
+        command = typed("drkit", verb, "--flow", flow)
+        if self.aborting:
+            return f"{command} --abort"
+        rolls_back = f"; to roll it back: {command} --abort"
+        return f"{command} --resume" + ("" if self.has_opened else rolls_back)
 
 
 class JournalRuns:

@@ -229,4 +229,6 @@ def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> 
     is_back = is_back or (promoted is not None and side is not promoted)
     moving = sides.other(side) if run.table == RETURN else side
     state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
-    return replace(found, state=state, direction=moving.flow.name, why=f"run {run.run_id} at {run.in_words}")
+    then = f"; when that is cleared: {command}" if (command := run.leads_on(side.flow.name)) else ""
+    why = f"run {run.run_id} at {run.in_words}{then}"
+    return replace(found, state=state, direction=moving.flow.name, why=why)

@@ -197,7 +197,11 @@ def test_before_a_failover_the_flow_protects(course: Course):
 @pytest.mark.wide
 def test_a_held_run_is_shown_with_its_step_and_why(course: Course):
     assert course.state("held", course.orders) == (PairState.FAILING_OVER, course.over)
-    assert course.topic("held", course.orders).why.endswith("at DRAIN, held: the copy does not move")
+    command = f"drkit failover --flow '{course.over}'"
+    assert course.topic("held", course.orders).why.endswith(
+        "at DRAIN, held: the copy does not move; when that is cleared:"
+        f" {command} --resume; to roll it back: {command} --abort"
+    )
     assert course.topic("held", course.orders).alarm is None, "the fence is that of a run under way"
     assert course.state("held", course.quiet) == (PairState.PROTECTED, course.over)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drkit.status.pair.facts import DirectionFacts, FenceSeen, LeftOutTopic, TopicLag
-from drkit.status.pair.journal import RETURN
+from drkit.status.pair.journal import RETURN, RunUnderWay
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.pair.text import pair_lines
@@ -184,6 +184,30 @@ def test_a_run_under_way(first: DirectionFacts, second: DirectionFacts, state: P
     assert (found.state, found.direction) == (state, way)
     if state is not PairState.UNPROTECTED:
         assert found.why == "run f9 at DRAIN"
+
+
+RESUME = "drkit {0} --flow 'p->s' --resume; to roll it back: drkit {0} --flow 'p->s' --abort"
+
+
+@pytest.mark.parametrize(
+    ("run", "next_"),
+    [
+        (RUN._replace(table=RETURN), RESUME.format("reprotect")),
+        (RUN, RESUME.format("failover")),
+        (RUN._replace(has_opened=True), "drkit failover --flow 'p->s' --resume"),
+        (RUN._replace(table="of a later drkit"), ""),
+    ],
+)
+def test_a_run_that_is_held_names_what_leads_on(run: RunUnderWay, next_: str):
+    """It said FAILING BACK, held, and no command."""
+    held = "run f9 at DRAIN, held: somebody has to decide"
+    why = only(replace(OVER, run=run._replace(held="somebody has to decide")), back()).why
+    assert why == held + (f"; when that is cleared: {next_}" if next_ else "")
+    aborting = run._replace(held="p refuses", aborting=True)
+    why = only(replace(OVER, run=aborting), back()).why
+    command = next_.partition(" --resume")[0]
+    said = "run f9 at rolling back, last DRAIN, held: p refuses"
+    assert why == said + (f"; when that is cleared: {command} --abort" if next_ else "")
 
 
 @pytest.mark.parametrize(

@@ -15,21 +15,24 @@ from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask, can_ask
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, rows_of
+from drkit.cli.screens.held_return import request_with
 from drkit.cli.screens.outlook import show_outlook
 from drkit.cli.screens.reprotect import show_return, verdict_of_return
 from drkit.cli.session import session
 from drkit.cli.waiting_flow import flow_that_waits, only_flow
 from drkit.config import FlowSettings, Settings
-from drkit.errors import Usage
+from drkit.errors import Refused, Usage
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained
+from drkit.failover.new_primary.costs import CopyRate
 from drkit.failover.new_primary.hold import held_now
 from drkit.failover.proposal import ConfirmReturn, ReturnProposal
 from drkit.failover.returning.deciding import Undecided
+from drkit.failover.returning.outlook import Outlook
 from drkit.failover.service import FailoverService
 
 _PLACE: Final = RETURN.command
@@ -72,12 +75,25 @@ def reprotect(**given: Unpack[_Given]) -> None:
         elif given["forget"]:
             forget_topics(service, given["forget"], dry_run=given["dry_run"], yes=given["yes"])
         elif given["plan"]:
-            show_outlook(service.outlook(request, given["topics"]), chosen, request, given["topics"])
+            _show_plan(service, request, given["topics"])
         elif given["dry_run"]:
             show_rehearsal(service.rehearse_return(request, given["topics"]))
         else:
             work = partial(_worked, settings, service, request, given)
             reported(service, work, verbose=given["verbose"])
+
+
+def _show_plan(service: FailoverService, request: RunRequest, topics: tuple[str, ...]) -> None:
+    """Print what a return would do; of one that is under way, where it is and what continues it."""
+    run = service.under_way
+    if run is None or run.table is not RETURN:
+        show_outlook(service.outlook(request, topics), service.flow, request, topics)
+        return
+    try:
+        found = service.outlook(request_with(run, request), sorted(run.opening["scope"]["topics"]))
+    except Refused:  # its topics have begun, or something is in the way: the run says what
+        found = Outlook([], CopyRate(0.0))
+    show_outlook(found, service.flow, request, run=run)
 
 
 def _worked(

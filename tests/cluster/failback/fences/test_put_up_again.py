@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+import json
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from drkit.failover.returning.deciding import Undecided
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
-from drkit.status.pair.model import PairAlarm
+from drkit.status.pair.model import PairAlarm, PairStatus
 from drkit.status.paired import PairedCollector
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.settings_file import drkit, written
@@ -61,6 +62,8 @@ def test_what_was_written_meanwhile_is_exported_and_waits_for_a_decision(
     with side.desk() as desk:
         assert desk.under_way is not None
         assert desk.under_way.state is RunState.HELD
+    _is_said_while_it_is_held(pair, topic, file)
+    with side.desk() as desk:
         decided = request._replace(dispositions={topic: "discard"}, reason="three stray orders")
         report = desk.resume(decided)
     assert report["state"] == "done", report
@@ -68,12 +71,39 @@ def test_what_was_written_meanwhile_is_exported_and_waits_for_a_decision(
     assert sum(p.records for p in found.partitions) == 7
 
 
+def _is_said_while_it_is_held(pair: Pair, topic: str, file: Path) -> None:
+    """The plan names the run; somebody takes the fence away again: BOTH OPEN, and who owns the fence."""
+    side, flow = pair.now, pair.now.settings.flows[0].name
+    back, admin = f"drkit reprotect --flow '{flow}'", Cluster.connect(side.source)
+    plan = json.loads(drkit(file, "reprotect", "--flow", flow, "--plan", "--json").stdout)
+    assert (plan["run"]["state"], plan["run"]["step"]) == ("held", "DECIDE")
+    assert "somebody has to decide" in plan["run"]["held"]
+    assert [(t["topic"], t["only_old"]) for t in plan["topics"]] == [(topic, 7)]
+    choice = f'--disposition {topic}=discard|replay|quarantine --reason "WHY"'
+    assert [line.replace(f" --config {file}", "") for line in plan["next"]] == [
+        f"{back} --resume {choice}", f"to roll it back: {back} --abort",
+    ]  # fmt: skip
+    assert _pair(pair).alarms == ()
+    assert not alter_topic_configs(admin, {topic: {SIZE: None}})
+    [found] = [t for t in _pair(pair).topics if t.topic == topic]
+    assert f"--resume; to roll it back: {back} --abort" in found.why
+    assert f"is held at DECIDE: {back} --abort, then: drkit fence pay" in found.why_of(PairAlarm.BOTH_OPEN)
+    with side.desk() as desk, pytest.raises(Refused, match="a return that is under way owns") as owned:
+        pending_fences.due(desk)
+    assert f"{back} --abort, then: drkit fence pay" in owned.value.hint
+    assert not alter_topic_configs(admin, {topic: {SIZE: "0"}})
+
+
 def _alarms(pair: Pair) -> tuple[PairAlarm, ...]:
+    return _pair(pair).alarms
+
+
+def _pair(pair: Pair) -> PairStatus:
     settings = pair.now.settings
     with closing(PairedCollector(settings, settings.flows[0], groups=False)) as collector:
         found = collector.look().pair
     assert found is not None
-    return found.alarms
+    return found
 
 
 def test_a_person_puts_it_up_again_and_the_old_primary_becomes_the_standby(lifted: tuple[Pair, str]) -> None:
