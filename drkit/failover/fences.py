@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from drkit.flow_state.records import PendingFence, PendingLift
+
+TAKEN_AWAY: Final = "taken away"
 
 
 class TopicFence(NamedTuple):

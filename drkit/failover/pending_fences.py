@@ -19,7 +19,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.due_fences import DueFences
 from drkit.failover.fence_owner import refuse_owned
-from drkit.failover.fences import Fences, TopicFence
+from drkit.failover.fences import TAKEN_AWAY, Fences, TopicFence
 from drkit.failover.fencing.canary_answers import canary_answers
 from drkit.failover.fencing.choosing import hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
@@ -35,8 +35,6 @@ from drkit.flow_state.records import PendingFence, PendingLift
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
-TAKEN_AWAY: Final = "taken away"
-"""Of a fence that is on record and not there."""
 _BOTH: Final = f"{ACL}, {SIZE}"
 
 
@@ -243,10 +241,13 @@ def lift(service: FailoverService, topics: Collection[str], reason: str) -> list
     """Lift active fences and drop pending ones for these topics; return the topics.
 
     :raises ClusterUnreachable: the cluster has an active fence and does not answer
+    :raises Refused: it is another cluster than the one that was copied
     :raises DrkitError: as :func:`liftable`
     """
     wanted = set(liftable(service, topics, reason))
     context = _context(service)
+    if context.source() is not None:
+        refuse_another(context)
     lift_fences(context, wanted)
     settle(context.state, PendingFence, wanted)
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),

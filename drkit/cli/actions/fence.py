@@ -13,6 +13,7 @@ from drkit.cli.waiting_flow import flow_that_owes, owing_flow
 from drkit.counted import first_of
 from drkit.failover import pending_fences
 from drkit.failover.due_fences import DueFences
+from drkit.failover.fences import TAKEN_AWAY, Fences
 from drkit.failover.old_primary.late_fence import BY_COMMAND
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
@@ -38,12 +39,12 @@ def show(flow: str | None) -> None:
     emit(told)
 
 
-def next_of(found: pending_fences.Fences) -> str:
+def next_of(found: Fences) -> str:
     """The command that applies what is pending, or puts up what somebody took away; empty: neither is."""
     paid = paid_with(found.flow)
     if found.pending_fence is not None or found.lift is not None:
         return f"{paid}, once it answers; drkit watch does so by itself"
-    away = [t.topic for t in found.topics if t.fence == pending_fences.TAKEN_AWAY]
+    away = [t.topic for t in found.topics if t.fence == TAKEN_AWAY]
     if not away:
         return ""
     return f"find out who took away the fence of {first_of(away)}; {paid} asks, and puts it up again"

@@ -135,8 +135,9 @@ def test_another_cluster_of_that_name_is_not_fenced(owing: Owing, tmp_path: Path
     wrong.write_text(text.replace(owing.world.source.bootstrap_servers, target.bootstrap_servers), "utf-8")
     debt = owing.debt()
     assert debt is not None
-    for words in (("--dry-run",), ("--yes",)):
-        done = drkit(wrong, "fence", "pay", *words)
+    lift = "lift", "--accept-divergence", "a typing error", "--yes"
+    for words in (("pay", "--dry-run"), ("pay", "--yes"), lift):
+        done = drkit(wrong, "fence", *words)
         assert done.code == 3, (done.out, done.err)
         told = json.loads(done.err)
         assert told["error"] == "the old primary is another cluster than the one that was copied"
