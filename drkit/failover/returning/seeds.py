@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from uuid import UUID
 
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.again import again
@@ -20,8 +22,9 @@ from drkit.failover.returning.keeping import AppendedTail
 from drkit.failover.returning.scope import pairs, turned, unplanned
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.records import GenerationRecord
+from drkit.kafka import codes
 from drkit.kafka.partition_offsets import listed
-from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.requests import EARLIEST, TopicMetadata, metadata, metadata_of_all
 from drkit.model import TopicPartition
 from drkit.offset_map.seeding import SeededPartition, write_seeds
 from drkit.offsets.crossing import Crossing
@@ -29,6 +32,7 @@ from drkit.offsets.seed import CopyEnd, inverted, seed_after, seed_of_emptied
 from drkit.offsets.translation import PartitionPosition
 
 Methods = Mapping[TopicPartition, Method]
+_KNOWN_SECONDS: Final = 20.0
 _NONE_KEPT: Final[Mapping[TopicPartition, AppendedTail]] = {}
 
 
@@ -167,12 +171,38 @@ def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[Topic
 
 
 def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
-    """The current ids of topics of the old primary: a topic may have been recreated."""
+    """The current ids of topics of the old primary: a topic may have been recreated, or created just now.
+
+    :raises Failed: a broker does not know one of them within some seconds
+    """
     source = context.source()
     if source is None:
         return {}
-    found = context.run(metadata, source, sorted(topics))
-    return {name: topic.topic_id for name, topic in found.items()}
+
+    def ask() -> dict[str, list[TopicMetadata]]:
+        found: dict[str, list[TopicMetadata]] = context.run(metadata_of_all, source, sorted(topics))
+        return found
+
+    patient = Retrying(
+        retry=retry_if_result(lambda answers: bool(_unknown_in(answers))),
+        stop=stop_after_delay(_KNOWN_SECONDS),
+        wait=wait_fixed(0.2),
+    )
+    try:
+        answers = patient(ask)
+    except RetryError as error:
+        raise Failed(
+            "the old primary does not know a topic that is to be begun",
+            where=context.flow.source,
+            evidence=first_of(_unknown_in(error.last_attempt.result())),
+            hint=f"check the cluster, then: {again(context)}",
+        ) from error
+    return {name: each[0].topic_id for name, each in answers.items()}
+
+
+def _unknown_in(answers: Mapping[str, list[TopicMetadata]]) -> list[str]:
+    """The topics that a broker does not know; one that is new gets there within moments."""
+    return [f"{name}: {codes.error_name(t.error)}" for name, each in answers.items() for t in each if t.error]
 
 
 def _first(context: Context, at: TopicPartition, span: tuple[int, int]) -> int | None:
