@@ -11,7 +11,7 @@ from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, fetch_request
 from drkit.model import TopicPartition
-from drkit.wire import Piece, Transformed, pieces_in, visible
+from drkit.wire import Piece, Transformed, pieces_in, split, visible
 
 _FETCH_BYTES: Final = 1 << 20
 _LEAST_BYTES: Final = 32 << 10
@@ -123,7 +123,7 @@ class LogCursor:
             raise _unreadable(self._side, self._at, f"nothing at offset {position}, before {self._end}")
         self.bytes += len(data)
         self._position = found.next_source
-        self._density = len(data) / (found.next_source - position)
+        self._density = _density(data)
         return _Read(position, found, answer)
 
     async def _fetch(self) -> Any:
@@ -153,6 +153,16 @@ class LogCursor:
         if self._density is None or left > _NEAR:
             return _FETCH_BYTES
         return min(_FETCH_BYTES, max(_LEAST_BYTES, round(1.25 * left * self._density)))
+
+
+def _density(data: bytes) -> float | None:
+    """Bytes for each offset of the whole batches of an answer, which may begin before the wanted offset."""
+    batches = [*split(data)]
+    if not batches:
+        return None
+    (first, _), (last, _) = batches[0], batches[-1]
+    offsets = last.base_offset + last.last_offset_delta + 1 - first.base_offset
+    return sum(len(batch) for _, batch in batches) / offsets
 
 
 class PieceCursor(LogCursor):
