@@ -51,6 +51,21 @@ def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord 
     return found
 
 
+def still_away(
+    roles: Mapping[str, RoleRecord], copies: Mapping[str, str], returned: Mapping[str, ReturnRecord]
+) -> dict[str, RoleRecord]:
+    """Those promoted topics that no return has answered: the flow back does not copy them.
+
+    :param copies: source topic → its copy
+    :param returned: copy → its latest return
+    """
+    return {
+        topic: role
+        for topic, role in roles.items()
+        if (found := returned.get(copies[topic])) is None or found.promoted_by != role.run_id
+    }
+
+
 def waiting_topics(
     flow: FlowSettings, opposites: Iterable[FlowState], own: FlowState
 ) -> dict[str, DrkitError]:

@@ -18,8 +18,8 @@ def share_of_looks(usual: float, *, due: bool, whole: bool) -> float:
 
     :param usual: where the note is good
     :param due: the last look saw what is not noted, as after a turn: the next look comes at once
-    :param whole: every partition was known when the ends were noted; not so while a new topic's copy begins
-        or a leader is away
+    :param whole: every partition was known when the ends were noted, or none is expected to become known
+        soon; not so while the copy of a new one begins
     """
     if due:
         return 0.0

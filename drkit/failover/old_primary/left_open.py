@@ -14,6 +14,7 @@ from drkit.failover.fencing.methods import recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import prove
 from drkit.failover.fencing.source_record import aborted_runs
 from drkit.flow_state.records import PendingFence, PendingLift, ReturnRecord, RoleRecord
+from drkit.flow_state.returns import still_away
 from drkit.status.pair.facts import FENCED_HERE
 
 
@@ -58,19 +59,4 @@ def off_record(
         topic: role
         for topic, role in roles.items()
         if role.is_promoted and topic in copies and fenced_by.get(role.run_id, "") in FENCED_HERE
-    }
-
-
-def still_away(
-    roles: Mapping[str, RoleRecord], copies: Mapping[str, str], returned: Mapping[str, ReturnRecord]
-) -> dict[str, RoleRecord]:
-    """Those promoted topics that no return has answered: the flow back does not copy them. Pure.
-
-    :param copies: source topic → its copy
-    :param returned: copy → its latest return
-    """
-    return {
-        topic: role
-        for topic, role in roles.items()
-        if (found := returned.get(copies[topic])) is None or found.promoted_by != role.run_id
     }

@@ -14,7 +14,8 @@ from drkit.failover.old_primary.lost_tail import forget_saved
 from drkit.failover.returning.begin import LIFT
 from drkit.failover.returning.scope import promoted
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.flow_state.records import ReturnRecord, RoleRecord
+from drkit.flow_state.records import ReturnRecord
+from drkit.flow_state.returns import still_away
 from drkit.kafka.transactions.open_transactions import hanging
 
 
@@ -37,13 +38,9 @@ class ProtectedStep:
             runner = replicator_of(back.state.records, context.wall())
             done = back.state.all(ReturnRecord)
         host = runner.host if runner is not None and runner.alive else ""
-        known = context.known.topics
-        others = {name: known[name][0] for name in promoted(context) if name not in context.scope.topics}
-        roles = context.state.all(RoleRecord)
-        left = [
-            name for name, topic in others.items()
-            if topic not in done or done[topic].promoted_by != roles[name].run_id
-        ]  # fmt: skip
+        others = {t: role for t, role in promoted(context).items() if t not in context.scope.topics}
+        copies = {topic: known[0] for topic, known in context.known.topics.items()}
+        left = list(still_away(others, copies, done))
         lines = [*copied_by(context.flow, context.scope.topics.values(), host, left), *self._hanging(context)]
         return StepResult({"next": lines, "copied_by": host}, tuple(lines))
 

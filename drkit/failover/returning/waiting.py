@@ -8,6 +8,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.reverse import state_of
 from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
+from drkit.flow_state.returns import still_away
 
 
 def pairs_of_flows(settings: Settings) -> Iterator[tuple[FlowSettings, FlowSettings]]:
@@ -101,4 +102,4 @@ def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
 def _waits(settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings) -> dict[str, RoleRecord]:
     with state_of(settings, back) as state:
         known = state.all(ReturnRecord) if state is not None else {}
-    return {t: r for t, r in promoted.items() if t not in known or known[t].promoted_by != r.run_id}
+    return still_away(promoted, {t: t for t in promoted}, known)

@@ -36,6 +36,13 @@ def is_due(collector: PairedCollector) -> bool:
     return collector.is_note_due
 
 
+def looking(flow: Flow, topics: str) -> PairedCollector:
+    """What a replicator of some topics notes with."""
+    ours = flow.settings.model_copy(update={"topics": (topics,), "emit_heartbeats": False})
+    settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(ours,))
+    return PairedCollector(settings, ours, scan_up_to=0, groups=False)
+
+
 def test_a_turn_is_noted_though_the_ends_are_the_same(flow: Flow, topic_name: str) -> None:
     """A note that did not change was not written again, and one from before the turn counts for nothing.
 
@@ -43,11 +50,9 @@ def test_a_turn_is_noted_though_the_ends_are_the_same(flow: Flow, topic_name: st
     """
     flow.create_both(topic_name, 1)
     fill(flow.source, topic_name, 5)
-    ours = flow.settings.model_copy(update={"topics": (topic_name,), "emit_heartbeats": False})
-    settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(ours,))
     with (
         StateTopic(flow.target, flow.source.alias) as state,
-        closing(PairedCollector(settings, ours, scan_up_to=0, groups=False)) as collector,
+        closing(looking(flow, topic_name)) as collector,
     ):
         collector.look()
         collector.remember_source()
@@ -67,9 +72,7 @@ def test_a_new_topic_is_noted_at_the_first_look_that_sees_it(flow: Flow, topic_n
     """
     first, second = topic_name, f"{topic_name}-second"
     flow.create_both(first, 1)
-    ours = flow.settings.model_copy(update={"topics": (f"{topic_name}.*",), "emit_heartbeats": False})
-    settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(ours,))
-    with closing(PairedCollector(settings, ours, scan_up_to=0, groups=False)) as collector:
+    with closing(looking(flow, f"{topic_name}.*")) as collector:
         assert not is_due(collector), "nothing was seen yet"
         collector.look()
         assert is_due(collector)
@@ -88,11 +91,9 @@ def test_a_topic_that_waits_says_nothing_of_the_others(flow: Flow, topic_name: s
     flow.create_both(back, 1)
     flow.create_both(waits, 1)
     fill(flow.source, waits, 5, timestamp=aged(600_000))
-    ours = flow.settings.model_copy(update={"topics": (f"{topic_name}.*",), "emit_heartbeats": False})
-    settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(ours,))
     with (
         StateTopic(flow.target, flow.source.alias) as state,
-        closing(PairedCollector(settings, ours, scan_up_to=0, groups=False)) as collector,
+        closing(looking(flow, f"{topic_name}.*")) as collector,
     ):
         collector.look()
         collector.remember_source()
@@ -112,10 +113,8 @@ def test_a_topic_that_waits_says_nothing_of_the_others(flow: Flow, topic_name: s
 def test_a_note_that_is_refused_is_not_sent_at_each_look(flow: Flow, topic_name: str) -> None:
     """As one of a very large flow is, which the target's limit for a record refuses: megabytes every 5 s."""
     flow.create_both(topic_name, 1)
-    ours = flow.settings.model_copy(update={"topics": (topic_name,), "emit_heartbeats": False})
-    settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(ours,))
     target, name = Cluster.connect(flow.target), state_topic(flow.source.alias)
-    with closing(PairedCollector(settings, ours, scan_up_to=0, groups=False)) as collector:
+    with closing(looking(flow, topic_name)) as collector:
         collector.look()
         assert not alter_topic_configs(target, {name: {"max.message.bytes": "10"}})
         with pytest.raises(DrkitError):

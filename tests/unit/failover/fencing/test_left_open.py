@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from drkit.failover.due_fences import DueFences
-from drkit.failover.old_primary.left_open import off_record, still_away
+from drkit.failover.old_primary.left_open import off_record
 from drkit.flow_state.records import ReturnRecord, Role, RoleRecord
+from drkit.flow_state.returns import still_away
 
 COPIES = {"a": "p.a", "b": "p.b"}
 
