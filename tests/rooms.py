@@ -56,6 +56,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("failover.returning",),
     ("failover",),
     ("watch",),
+    ("chaos",),
     ("demo",),
     ("cli",),
     ("cli.screens",),
