@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 import uuid
 
 from drkit.config import FlowSettings, Settings
@@ -44,8 +44,10 @@ class Runs:
     """One flow's runs in one process. Use it from one thread, in a ``with``.
 
     :param tell: receives live progress
-    :param journal_type: the journal; tests replace it with one that dies at a chosen boundary
     """
+
+    journal_class: ClassVar[type[Journal]] = Journal
+    """The class of journal that this process writes; a process that runs scenarios may replace it."""
 
     def __init__(
         self,
@@ -54,11 +56,9 @@ class Runs:
         tell: Callable[[StepProgress], None] = lambda _: None,
         *,
         steps: Mapping[StepName, Step] | None = None,
-        journal_type: type[Journal] = Journal,
     ) -> None:
         self._settings, self._flow, self._tell = settings, flow, tell
         self._steps = {FAILOVER.name: steps or all_steps(), RETURN.name: return_steps()}
-        self._journal_type = journal_type
         self._folder = folder_of(settings.failover.journal_folder)
         self._run_id = ""
 
@@ -229,7 +229,7 @@ class Runs:
 
     def _journal(self, run_id: str) -> Journal:
         self._run_id = run_id
-        return self._journal_type(self._loop, self._topic, JournalFile(self._folder, run_id), run_id)
+        return self.journal_class(self._loop, self._topic, JournalFile(self._folder, run_id), run_id)
 
     def _new_context(
         self, scope: Scope, request: RunRequest, journal: Any, decision: Mapping[str, Any]

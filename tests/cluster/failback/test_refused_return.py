@@ -14,6 +14,7 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import EntryKind
 from drkit.failover.journal.journal import Journal
 from drkit.failover.returning.deciding import Undecided
+from drkit.failover.runs import Runs
 from drkit.flow_state.records import ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
@@ -126,13 +127,17 @@ class _BreaksOff(Journal):
 
 
 @pytest.mark.wide
-def test_a_run_that_is_resumed_and_ends_says_again_how_it_was_begun(pair: Pair) -> None:
+def test_a_run_that_is_resumed_and_ends_says_again_how_it_was_begun(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has changed nothing, so it cannot be resumed once more; its process knows only the journal."""
     topic = _promoted(pair)
     side, back = pair.now, pair.other
     assert pair.switch()["state"] == "done"
-    with side.desk(journal_type=_BreaksOff) as desk, pytest.raises(KeyboardInterrupt):
-        desk.begin_return(RunRequest(clients_cut=CUT), topics=[topic], until_export=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Runs, "journal_class", _BreaksOff)
+        with side.desk() as desk, pytest.raises(KeyboardInterrupt):
+            desk.begin_return(RunRequest(clients_cut=CUT), topics=[topic], until_export=True)
     back.flow_fields["topics_exclude"] = [topic]
     with side.desk() as desk:
         with pytest.raises(Refused, match="does not copy topics of the return") as error:

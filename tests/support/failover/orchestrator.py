@@ -23,6 +23,7 @@ from drkit.errors import DrkitError
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
+from drkit.failover.runs import Runs
 from drkit.failover.service import FailoverService
 from tests.support.warm import WarmProcess
 
@@ -147,8 +148,9 @@ def _work(command: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("kill", "freeze"):
         setattr(MortalJournal, name, Kill(*command[name]) if command.get(name) else None)
     MortalJournal.elsewhere = bool(command.get("elsewhere"))
+    Runs.journal_class = MortalJournal
     request = RunRequest(**command.get("request", {}))
-    with FailoverService(settings, settings.flows[0], journal_type=MortalJournal) as desk:
+    with FailoverService(settings, settings.flows[0]) as desk:
         match command["verb"]:
             case "begin":
                 return desk.begin(command["groups"], request, topics=command.get("topics", ()))

@@ -28,7 +28,7 @@ from drkit.cli.actions import fence as _fence
 from drkit.config import Settings
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
-from drkit.failover.service import FailoverService
+from drkit.failover.runs import Runs
 from tests.support.failover.replicator import Replicator
 
 LOADED = (_failover, _fence)
@@ -192,9 +192,7 @@ def _work(command: Mapping[str, Any], lines: Any) -> None:
         Replicator(settings, settings.flows[0]).run()
         return
     AskingJournal.lines, AskingJournal.elsewhere = lines, command["elsewhere"]
-    defaults = FailoverService.__init__.__kwdefaults__
-    assert defaults is not None
-    defaults["journal_type"] = AskingJournal
+    Runs.journal_class = AskingJournal
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = cli.run(command["typed"])
