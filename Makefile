@@ -71,7 +71,7 @@ soak: $(JARS) ## the long runs: kills at random moments under load, many example
 
 lock: $(INSTALLED) ## renew requirements.lock, requirements-dev.lock and the list of jars
 	@"$(PYTHON)" -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
-	@$(UV) pyproject.toml --extra keystores --extra kubernetes --output-file requirements.lock >/dev/null
+	@$(UV) pyproject.toml --extra chaos --extra keystores --extra kubernetes --output-file requirements.lock >/dev/null
 	@$(UV) pyproject.toml --extra dev --constraint requirements.lock --output-file requirements-dev.lock >/dev/null
 	@$(BIN)/python -m drkit.local.jars --pin
 

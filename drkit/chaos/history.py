@@ -248,7 +248,7 @@ class Recorder:
 
         :raises OSError: the disk is full
         """
-        line = {"what": event.KIND, **asdict(event), "seconds": round(monotonic(), 6), "by": self._by}
+        line = {"event": event.KIND, **asdict(event), "seconds": round(monotonic(), 6), "by": self._by}
         data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
         while data:  # a full disk may take a part of a line
             data = data[os.write(self._file, data) :]
@@ -284,7 +284,7 @@ class History:
 
 def _event(line: bytes) -> Event:
     fields = json.loads(line)
-    kind = _KINDS.get(fields.pop("what", ""))
+    kind = _KINDS.get(fields.pop("event", ""))
     if kind is None:
         raise ValueError(f"not an event of a chaos run: {line[:100]!r}")
     return kind(**fields)

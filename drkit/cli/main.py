@@ -91,6 +91,9 @@ _COMMANDS: Final = {
         "fence_agent",
         "Beside the primary: stops writes when its lease is lost.",
     ),
+    "chaos": _Row(
+        "drkit.cli.commands.chaos", "chaos", "Break a local pair on purpose, and judge what drkit did."
+    ),
     "explain": _Row("drkit.cli.commands.explain", "explain", "What a refusal, a hold or an event means."),
     "completion": _Row(
         "drkit.cli.commands.completion", "completion", "What makes bash, zsh or fish complete drkit's words."

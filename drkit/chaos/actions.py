@@ -1,0 +1,225 @@
+"""The actions of scenario files: faults, commands of drkit, waiting, clients.
+
+Chaos Toolkit calls them by name. An action that fails is recorded, so that the verdict is never `pass` by
+what did not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+
+from drkit.chaos.current import ScenarioRun, current_run
+from drkit.chaos.history import (
+    PRIMARY,
+    CommandEnded,
+    FaultBegan,
+    FaultEnded,
+    JournalEntered,
+    LookFailed,
+    NotAcked,
+    Observed,
+)
+from drkit.chaos.orchestrator import Child, CommandResult, JournalPosition
+from drkit.chaos.stage import BACK, FORTH, OPERATOR
+from drkit.errors import DrkitError, Failed, Usage
+
+EXPORT: Final = "EXPORT_FOLDER"
+"""In the words of a command: the folder of this run for exports."""
+_ELSEWHERE: Final = "ELSEWHERE"
+_SLEEP_SECONDS: Final = 60.0
+_REFUSED_WRITES: Final = 3
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+Then = str | Mapping[str, Any]
+"""What happens at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
+
+
+def _recorded(action: Callable[_P, _R]) -> Callable[_P, _R]:
+    @wraps(action)
+    def run(*args: _P.args, **options: _P.kwargs) -> _R:
+        try:
+            return action(*args, **options)
+        except DrkitError as error:
+            current_run().stage.recorder.record(LookFailed(f"action {action.__name__}", error.in_short))
+            raise
+
+    return run
+
+
+@_recorded
+def fault(name: str, **options: Any) -> str:
+    """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
+    run = current_run()
+    run.tell("fault", name)
+    run.faults.begin(name, **options)
+    return name
+
+
+@_recorded
+def drkit(
+    words: Sequence[str],
+    at: Sequence[Mapping[str, Any]] = (),
+    expect: Sequence[int | None] = (0,),
+    machine: str = "here",
+    resume: Sequence[str] = (),
+) -> int | None:
+    """Type a command; while it waits at entries of its journal, faults happen. Return its exit code.
+
+    :param at: ``{entry: "OPEN intent", then: [...]}``: at the first such entry, what happens there; as entry
+        also ``OPEN effect intent``, or ``every``: at each entry at which it has not happened yet
+    :param expect: exit codes that the scenario allows; None for a killed process
+    :param machine: here, or elsewhere: where the processes of this machine cannot be seen
+    :param words: after `drkit`; ``EXPORT_FOLDER`` is the folder of this run for exports
+    :param resume: the command to type after an orchestrator was killed at `every` entry
+    """
+    run, triggers = current_run(), [_Trigger(**each) for each in at]
+    words = [str(run.stage.export_folder) if word == EXPORT else word for word in words]
+    result = _type(run, words, triggers, machine)
+    while result.code is None and resume:
+        result = _type(run, list(resume), triggers, machine)
+    _record(run, result, expect)
+    return result.code
+
+
+class _Trigger:
+    """What happens at an entry of the journal, once; or once at each different entry."""
+
+    def __init__(self, entry: str, then: Sequence[Then]) -> None:
+        self._entry, self.then = entry, then
+        self._past: set[str] = set()
+
+    def is_due(self, position: JournalPosition) -> bool:
+        """Return whether it happens at this entry; that counts as its time."""
+        effect = ("effect",) if position.effect else ()
+        name = " ".join((position.step, *effect, position.kind)).strip()
+        full = f"{name} {position.effect}"
+        is_every = self._entry == "every"
+        is_due = full not in self._past if is_every else name == self._entry and not self._past
+        if is_due:
+            self._past.add(full)
+        return is_due
+
+
+def _type(
+    run: ScenarioRun, words: list[str], triggers: Sequence[_Trigger], machine: str = "here"
+) -> CommandResult:
+    user = OPERATOR if machine == "here" else _ELSEWHERE
+    run.tell("command", "drkit " + " ".join(words))
+    child = run.stage.parent.run_command(run.stage.config(user), *words, elsewhere=user == _ELSEWHERE)
+    outer, run.stage.orchestrator = run.stage.orchestrator, child
+    try:
+        while (position := child.next_entry()) is not None:
+            run.stage.recorder.record(
+                JournalEntered(child.table, child.run, position.step, position.kind, position.effect)
+            )
+            run.tell("entry", f"{position.step} {position.kind}" if not position.effect else "")
+            slept = sum(_happen(run, child, t.then) for t in triggers if t.is_due(position))
+            if child.result is not None:
+                break
+            child.proceed(slept)
+    finally:
+        run.stage.orchestrator = outer
+    if child.result is None:
+        raise Failed("a command has not ended", where=" ".join(words))
+    return child.result
+
+
+def _happen(run: ScenarioRun, child: Child, then: Sequence[Then]) -> float:
+    """Let it happen while a command waits; return for how many seconds the command is suspended then."""
+    slept = 0.0
+    for each in then:
+        if isinstance(each, Mapping):
+            run.stage.recorder.record(FaultBegan("rival orchestrator", " ".join(each["drkit"])))
+            rival = _type(run, list(each["drkit"]), (), each.get("machine", "elsewhere"))
+            run.stage.recorder.record(FaultEnded("rival orchestrator"))
+            _record(run, rival, each.get("expect", (0,)))
+        elif each == "suspend orchestrator":
+            run.stage.recorder.record(
+                FaultBegan(each, f"process {child.pid}, clocks {_SLEEP_SECONDS:.0f} s ahead")
+            )
+            slept = _SLEEP_SECONDS
+        elif child.result is None:
+            run.tell("fault", each)
+            run.faults.begin(each)
+    return slept
+
+
+def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None]) -> None:
+    run.tell("ended", f"exit code {result.code}")
+    run.stage.recorder.record(
+        CommandEnded(list(result.words), result.code, list(expect), result.error, result.answer)
+    )
+    if result.code not in expect:
+        raise Failed(
+            f"the command ended with {result.code}", where=f"drkit {' '.join(result.words)}",
+            evidence=str(result.error or result.err[-500:]), hint=f"expected: {list(expect)}",
+        )  # fmt: skip
+
+
+@_recorded
+def wait(until: str, records: int = 20, seconds: float = 60.0) -> str:
+    """Wait for a state of the pair, never for a time.
+
+    :param until: ``acked``: some more records are acknowledged; ``refused``: the writer is refused;
+        ``protected forth`` or ``protected back``; ``verdict UP``, ``HOLD`` and so on: of the observer
+    """
+    run, what = current_run(), until.partition(" ")
+    stage = run.stage
+    run.tell("wait", until)
+    if until == "acked":
+        stage.wait_acked(records, "writer", seconds)
+    elif until == "refused":
+        before = len(stage.history().events)
+
+        def is_refused() -> bool:
+            events = stage.history().events[before:]
+            return sum(isinstance(e, NotAcked) and e.is_refused for e in events) >= _REFUSED_WRITES
+
+        stage.wait_for(is_refused, "refused records", seconds)
+    elif what[0] == "protected":
+        stage.wait_protected(FORTH if what[2] == "forth" else BACK)
+    elif what[0] == "verdict":
+
+        def is_verdict() -> bool:
+            newest = stage.history().last(Observed)
+            return newest is not None and newest.verdict == what[2]
+
+        stage.wait_for(is_verdict, until, seconds)
+    else:
+        raise Usage(f"nothing to wait for is called '{until}'", where="chaos", hint="drkit explain chaos")
+    return until
+
+
+@_recorded
+def observe() -> str:
+    """Start an observer, as of `drkit watch`; it works until `stop` names it."""
+    stage = current_run().stage
+    stage.start_client("observer", "observer", config=str(stage.config()))
+    return "observer"
+
+
+@_recorded
+def stop(clients: Sequence[str]) -> str:
+    """Stop clients: writer, transactions, till, shop, observer."""
+    current_run().stage.stop_clients(*clients)
+    return ", ".join(clients)
+
+
+@_recorded
+def replicate(direction: str) -> str:
+    """Start the replicator of a direction, `forth` or `back`; the other one is stopped."""
+    stage, flow = current_run().stage, FORTH if direction == "forth" else BACK
+    for other in tuple(stage.replicators):
+        stage.stop_replicator(other)
+    stage.start_replicator(flow)
+    current_run().tell("replicate", flow)
+    return flow
+
+
+@_recorded
+def heal() -> str:
+    """End every fault that is in force."""
+    current_run().faults.end_all()
+    return PRIMARY

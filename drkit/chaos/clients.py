@@ -1,0 +1,291 @@
+"""The clients of a scenario, each a process of its own that records what it did until SIGTERM.
+
+A thread would hold its process up: librdkafka takes a minute and more to give up a dead cluster. Values are
+unique and are sent once, so a record that is seen twice was repeated by drkit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+import random
+import signal
+import threading
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+
+from drkit.chaos.history import Acked, Committed, Consumed, NotAcked, Observed, Recorder
+from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, FromAnotherCluster
+from drkit.config import load
+from drkit.watch.identity import ObserverIdentity
+from drkit.watch.run import FlowMoment, WatchOptions, watch
+
+_QUICK: Final = {
+    "socket.timeout.ms": 2000,
+    "reconnect.backoff.max.ms": 500,
+    "topic.metadata.refresh.interval.ms": 1000,
+    "log_level": 0,
+}
+"""A client that gives up a dead broker within seconds, and finds it again as fast."""
+_REFUSALS: Final = frozenset({
+    KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.POLICY_VIOLATION, KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+})  # fmt: skip
+"""A cluster refused the record; after any other error it may have it."""
+_PAUSE_SECONDS: Final = 0.2
+_CALL_SECONDS: Final = 5.0
+_FLUSH_SECONDS: Final = 4.0
+_BATCH: Final = 200
+_ABORTED: Final = 0.34
+"""The share of transactions that are aborted."""
+
+
+class _Client:
+    """What all clients have: where they record, and when to stop."""
+
+    def __init__(self, recorder: Recorder, name: str, stop: threading.Event, seed: int) -> None:
+        self.recorder, self.name, self.stop = recorder, name, stop
+        self.chance = random.Random(f"{name} {seed}")  # noqa: S311  a schedule that can be repeated
+        self._number = 0
+
+    def next_value(self, topic: str) -> str:
+        """Return a value that no other record has."""
+        self._number += 1
+        return f"{topic} {self.name} {self._number}"
+
+    def record_delivery(self, cluster: str) -> Callable[[KafkaError | None, Message | None], None]:
+        """Return the delivery callback of records sent to a cluster."""
+
+        def delivered(error: KafkaError | None, message: Message | None) -> None:
+            if message is None:
+                return
+            topic, value = message.topic() or "", _text(message.value())
+            if error is None:
+                self.recorder.record(
+                    Acked(cluster, topic, message.partition() or 0, message.offset() or 0, value)
+                )
+            else:
+                self.recorder.record(NotAcked(cluster, topic, value, error.name(), error.code() in _REFUSALS))
+
+        return delivered
+
+
+class Writer(_Client):
+    """A producer that stays with its cluster, whatever becomes of it."""
+
+    def run(self, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 20) -> None:
+        """Write records to the topics in turn."""
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 2,
+                "message.timeout.ms": 3000, **_QUICK,
+            }
+        )  # fmt: skip
+        delivered = self.record_delivery(cluster)
+        while not self.stop.wait(1 / per_second):
+            for topic in topics:
+                with suppress(BufferError):
+                    value, partition = self.next_value(topic), self.chance.randrange(2)
+                    producer.produce(topic, value, value, partition=partition, on_delivery=delivered)
+            producer.poll(0)
+        producer.flush(_FLUSH_SECONDS)
+
+
+class TransactionalWriter(_Client):
+    """A producer of small transactions of which a third are aborted; it stays with its cluster."""
+
+    def run(self, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 4) -> None:
+        """Write transactions until stopped, with a new producer after each failure."""
+        while not self.stop.is_set():
+            producer = Producer(
+                {
+                    "bootstrap.servers": bootstrap, "transactional.id": self.name,
+                    "transaction.timeout.ms": 10_000, "message.timeout.ms": 3000, **_QUICK,
+                }
+            )  # fmt: skip
+            with suppress(KafkaException):
+                producer.init_transactions(_CALL_SECONDS)
+                while not self.stop.wait(1 / per_second):
+                    self._write(producer, cluster, topics)
+            self.stop.wait(_PAUSE_SECONDS)
+
+    def _write(self, producer: Producer, cluster: str, topics: Sequence[str]) -> None:
+        """Write one transaction.
+
+        :raises KafkaException: its outcome is unknown, or it failed
+        """
+        sent: list[tuple[str, str]] = []
+        delivered: dict[str, Message] = {}
+
+        def keep(error: KafkaError | None, message: Message | None) -> None:
+            if error is None and message is not None:
+                delivered[_text(message.value())] = message
+
+        outcome, is_aborted = "", self.chance.random() < _ABORTED
+        try:
+            producer.begin_transaction()
+            for topic in topics:
+                for _ in range(self.chance.randint(1, 3)):
+                    value = self.next_value(topic)
+                    producer.produce(
+                        topic, value, value, partition=self.chance.randrange(2), on_delivery=keep
+                    )
+                    sent.append((topic, value))
+            producer.flush(_CALL_SECONDS)  # an abort before the broker knows the partitions would be fatal
+            (producer.abort_transaction if is_aborted else producer.commit_transaction)(_CALL_SECONDS)
+            outcome = "aborted" if is_aborted else "committed"
+        finally:
+            for topic, value in sent:
+                message = delivered.get(value)
+                if outcome and message is not None:
+                    partition, offset = message.partition() or 0, message.offset() or 0
+                    self.recorder.record(Acked(cluster, topic, partition, offset, value, outcome))
+                else:
+                    self.recorder.record(NotAcked(cluster, topic, value, "transaction", is_refused=False))
+
+
+class FollowingWriter(_Client):
+    """A producer that follows the endpoint file; a record whose fate is unknown is not sent again."""
+
+    def run(
+        self, *, endpoint: str, clusters: Mapping[str, str], topics: Sequence[str], per_second: int = 10
+    ) -> None:
+        """Write records to the topics in turn.
+
+        :param clusters: id of a cluster → its name in the history
+        """
+        producer = FailoverProducer(
+            {"linger.ms": 2, "message.timeout.ms": 5000, **_QUICK}, endpoint=endpoint, unacknowledged="fail"
+        )
+
+        def delivered(error: KafkaError | None, message: Message | None) -> None:
+            self.record_delivery(clusters[producer.endpoint.cluster_id])(error, message)
+
+        while not self.stop.wait(1 / per_second):
+            for topic in topics:
+                with suppress(BufferError, KafkaException):
+                    value, partition = self.next_value(topic), self.chance.randrange(2)
+                    producer.produce(topic, value, value, partition=partition, on_delivery=delivered)
+            with suppress(KafkaException):
+                producer.poll(0)
+        producer.flush(_FLUSH_SECONDS)
+
+
+class FollowingConsumer(_Client):
+    """A member of a group that follows the endpoint file and commits what it has read."""
+
+    def run(self, *, endpoint: str, clusters: Mapping[str, str], group: str, topics: Sequence[str]) -> None:
+        """Read and commit.
+
+        :param clusters: id of a cluster → its name in the history
+        """
+        config = {
+            "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
+            "isolation.level": "read_committed", "session.timeout.ms": 6000, **_QUICK,
+        }  # fmt: skip
+        consumer = FailoverConsumer(config, endpoint=endpoint)
+        consumer.subscribe(list(topics))
+        while not self.stop.is_set():
+            with suppress(KafkaException, FromAnotherCluster, EndpointMoved):
+                messages = [m for m in consumer.consume(_BATCH, _PAUSE_SECONDS) if m.error() is None]
+                if not messages:
+                    continue
+                cluster = clusters[consumer.endpoint.cluster_id]
+                for m in messages:
+                    topic, partition, offset = m.topic() or "", m.partition() or 0, m.offset() or 0
+                    self.recorder.record(Consumed(cluster, topic, partition, group, offset, _text(m.value())))
+                for tp in consumer.commit(asynchronous=False) or ():
+                    if tp.error is None and tp.offset >= 0:
+                        self.recorder.record(Committed(cluster, tp.topic, tp.partition, group, tp.offset))
+        with suppress(KafkaException):
+            consumer.close()
+
+
+class Member(_Client):
+    """A member of a group that reads and never commits."""
+
+    def run(self, *, bootstrap: str, group: str, topics: Sequence[str], instance_id: str = "") -> None:
+        """Stay in the group, as a static member (KIP-345) if it has an `instance_id`."""
+        static = {"group.instance.id": instance_id} if instance_id else {}
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+                "enable.auto.commit": False, "session.timeout.ms": 6000, **_QUICK, **static,
+            }
+        )  # fmt: skip
+        consumer.subscribe(list(topics))
+        while not self.stop.is_set():
+            with suppress(KafkaException):
+                consumer.consume(10, _PAUSE_SECONDS)
+        consumer.close()
+
+
+class HangingTransaction(_Client):
+    """A producer whose transaction stays open until the client is stopped, and is then aborted."""
+
+    def run(self, *, cluster: str, bootstrap: str, topics: Sequence[str]) -> None:
+        """Begin a transaction, write, and wait."""
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap, "transactional.id": self.name,
+                "transaction.timeout.ms": 600_000, **_QUICK,
+            }
+        )  # fmt: skip
+        producer.init_transactions(_CALL_SECONDS)
+        producer.begin_transaction()
+        values = [(topic, self.next_value(topic)) for topic in topics]
+        for topic, value in values:
+            producer.produce(topic, value, value, partition=0)
+        producer.flush(_CALL_SECONDS)
+        for topic, value in values:
+            self.recorder.record(NotAcked(cluster, topic, value, "open transaction", is_refused=False))
+        while not self.stop.wait(_PAUSE_SECONDS):
+            producer.poll(0)
+        with suppress(KafkaException):
+            producer.abort_transaction(_CALL_SECONDS)
+
+
+class WatchObserver(_Client):
+    """An observer as of ``drkit watch``, which records each change of its verdict."""
+
+    def run(self, *, config: str) -> None:
+        """Watch the first flow."""
+        settings = load(Path(config))
+        options = WatchOptions(ObserverIdentity(self.name, f"{self.name}-{self.chance.random()}"))
+
+        def show(moments: Sequence[FlowMoment]) -> None:
+            for each in moments:
+                verdict = each.moment.verdict
+                if each.changed:
+                    self.recorder.record(Observed(verdict.kind.name, verdict.reason.value))
+
+        watch(settings, settings.flows[:1], options, self.stop, show)
+
+
+_KINDS: Final[Mapping[str, type[Any]]] = {
+    "writer": Writer,
+    "transactional writer": TransactionalWriter,
+    "following writer": FollowingWriter,
+    "following consumer": FollowingConsumer,
+    "member": Member,
+    "hanging transaction": HangingTransaction,
+    "observer": WatchObserver,
+}
+
+
+def run_client(*, kind: str, name: str, history: str, seed: int, **options: Any) -> None:
+    """Run one client in this process until SIGTERM.
+
+    :param name: of the client in the history, and in its records
+    :param history: the file of the run
+    :param options: the parameters of the client's `run`
+    """
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    _KINDS[kind](Recorder(Path(history), name), name, stop, seed).run(**options)
+
+
+def _text(data: str | bytes | None) -> str:
+    return data.decode(errors="replace") if isinstance(data, bytes) else data or ""

@@ -1,0 +1,91 @@
+"""The scenario that runs in this process: Chaos Toolkit calls actions and probes without a context."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+import tempfile
+
+from drkit.chaos.faults import Faults
+from drkit.chaos.orchestrator import MODULE
+from drkit.chaos.stage import Stage
+from drkit.chaos.verdict import Verdict
+from drkit.errors import Failed
+
+Tell = Callable[[str, str], None]
+"""Receives progress: its kind, and a text."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run is given besides its scenario file."""
+
+    folder: Path | None = None
+    """Where the history stays; None: a temporary folder."""
+    seed: int = 0
+    parent_module: str = MODULE
+    tell: Tell = field(default=lambda _kind, _text: None)
+
+
+@dataclass
+class ScenarioRun:
+    """A stage that is up, its faults, and the verdict when there is one."""
+
+    stage: Stage
+    faults: Faults
+    tell: Tell
+    verdict: Verdict | None = None
+
+
+class _Current:
+    options = RunOptions()
+    run: ScenarioRun | None = None
+
+
+def set_options(options: RunOptions) -> None:
+    """Set the options of the next run of this process."""
+    _Current.options = options
+
+
+def is_under_way() -> bool:
+    """Return whether a scenario is under way."""
+    return _Current.run is not None
+
+
+def begin_run(brokers: int = 1) -> ScenarioRun:
+    """Return the run of this process; without one, start a pair.
+
+    :raises DrkitError: the pair does not start
+    """
+    if _Current.run is None:
+        options = _Current.options
+        folder = options.folder or Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
+        stage = Stage(folder, options.seed, brokers, options.parent_module)
+        stage.__enter__()
+        atexit.register(end_run)
+        _Current.run = ScenarioRun(stage, Faults(stage), options.tell)
+    return _Current.run
+
+
+def current_run() -> ScenarioRun:
+    """Return the run of this process.
+
+    :raises Failed: none is under way
+    """
+    if _Current.run is None:
+        raise Failed(
+            "no scenario is under way", where="chaos",
+            hint="its steady-state hypothesis needs the probe drkit.chaos.probes.holds, which begins it",
+        )  # fmt: skip
+    return _Current.run
+
+
+def end_run() -> ScenarioRun | None:
+    """End the pair and everything that works on it; return the run that was under way."""
+    atexit.unregister(end_run)
+    run, _Current.run = _Current.run, None
+    if run is not None:
+        run.stage.__exit__()
+    return run

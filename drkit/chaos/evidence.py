@@ -1,0 +1,182 @@
+"""Collects the facts at the end of a scenario into its history: runs, logs, positions, probes, what is left.
+
+It only reads, but for one record to each topic that moved: whether a side takes writes is known by trying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from drkit.chaos.history import (
+    PRIMARY,
+    STANDBY,
+    Ended,
+    LogEnd,
+    LookFailed,
+    Position,
+    Probed,
+    Read,
+    RunReported,
+)
+from drkit.chaos.stage import BACK, FORTH, GROUPS, LIVE_GROUP, ORDERS, TOPICS, Stage
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError
+from drkit.failover.core.machine import FAILOVER, RunState
+from drkit.failover.journal.entries import JournalHistory, RunLog
+from drkit.failover.journal.topic import JournalTopic
+from drkit.failover.journal.violations import violations
+from drkit.failover.report import report_of
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import PendingFence, PendingLift
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import KafkaError, Message, Producer
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.topics import describe_topics, list_offsets, topic_names
+from drkit.model import TopicPartition
+from drkit.verify.reading import RangeReader
+
+PROBE = "probe"
+"""How the value of a probe begins."""
+_FLUSH_SECONDS = 15.0
+_CATCH_UP_SECONDS = 60.0
+
+
+def collect(stage: Stage) -> None:
+    """Stop the writers, let the live group read to the end, and record the facts at the end.
+
+    What cannot be read is recorded as a failed look.
+    """
+    writers = [name for name in stage.clients if name != LIVE_GROUP]
+    stage.stop_clients(*writers)
+    runs = [(flow, run) for flow in (FORTH, BACK) for run in _runs(stage, stage.flow(flow))]
+    for flow, run in sorted(runs, key=lambda each: each[1].entries[0].at_ms):
+        source = flow.partition("->")[0]
+        report, broken = report_of(run, flow), violations(run)
+        stage.recorder.record(
+            RunReported(run.table.name, run.run_id, run.state, source, report, len(run.entries), broken)
+        )
+    active = _active(list(stage.history().of(RunReported)))
+    _look(stage, "the live group at the end", _read_to_the_end, active)
+    _look(stage, "probes", _probe, active)
+    _look(stage, "logs", _read_logs, active)
+    _look(stage, "positions", _read_positions, active)
+    stage.stop_clients()
+    stage.recorder.record(Ended(active, list(_left(stage, runs))))
+
+
+def _look(stage: Stage, what: str, look: Callable[[Stage, str], None], active: str) -> None:
+    try:
+        look(stage, active)
+    except DrkitError as error:
+        stage.recorder.record(LookFailed(what, error.in_short))
+
+
+def _runs(stage: Stage, flow: FlowSettings) -> list[RunLog]:
+    """Return the runs in the journal of a flow, which is on its target."""
+
+    async def ask(raw: RawCluster) -> JournalHistory:
+        topic = JournalTopic(raw, flow.source, flow.target)
+        if await topic.exists():
+            await topic.read()
+        return topic.history
+
+    try:
+        history = ask_once(stage.cluster(flow.target), "chaos", ask, what="read the journal")
+    except DrkitError as error:
+        stage.recorder.record(LookFailed(f"journal of {flow.name}", error.in_short))
+        return []
+    return list(history.runs.values())
+
+
+def _active(runs: list[RunReported]) -> str:
+    """Return the cluster that takes writes: the target of the newest failover that was done."""
+    done = [r for r in runs if r.table == FAILOVER.name and r.state == RunState.DONE]
+    if not done:
+        return PRIMARY
+    return STANDBY if done[-1].source == PRIMARY else PRIMARY
+
+
+def _read_to_the_end(stage: Stage, active: str) -> None:
+    """Let the live group read everything on the active side."""
+    cluster = Cluster.connect(stage.cluster(active))
+    ends = list_offsets(cluster, _partitions(cluster, ORDERS), "latest", committed=True)
+
+    def is_read() -> bool:
+        committed = stage.committed(active, LIVE_GROUP)
+        # Markers of transactions at the end are read by no consumer.
+        return all(committed.get(tp, 0) >= end for tp, end in ends.items() if end)
+
+    stage.wait_for(is_read, f"group {LIVE_GROUP} at the end of {ORDERS} on {active}", _CATCH_UP_SECONDS)
+
+
+def _probe(stage: Stage, active: str) -> None:
+    moved = {topic for run in stage.history().of(RunReported) for topic in run.report.get("topics", ())}
+    # The copies of topics that never moved are passive by agreement alone, so they are not probed.
+    sides = (PRIMARY, STANDBY) if moved else (active,)
+    for cluster in sides:
+        for topic in TOPICS:
+            error = _send(stage, cluster, topic)
+            stage.recorder.record(Probed(cluster, topic, is_accepted=not error, error=error))
+
+
+def _send(stage: Stage, cluster: str, topic: str) -> str:
+    errors: list[str] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        errors.append("" if error is None else error.name())
+
+    producer = Producer({"bootstrap.servers": stage.bootstrap(cluster), "log_level": 0})
+    producer.produce(topic, f"{PROBE} {cluster}", partition=0, on_delivery=delivered)
+    producer.flush(_FLUSH_SECONDS)
+    return errors[0] if errors else "no answer"
+
+
+def _partitions(cluster: Cluster, *topics: str) -> list[TopicPartition]:
+    described = describe_topics(cluster, topics)
+    return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.partitions]
+
+
+def _read_logs(stage: Stage, _active: str) -> None:
+    for name in (PRIMARY, STANDBY):
+        settings = stage.cluster(name)
+        cluster = Cluster.connect(settings)
+        partitions = _partitions(cluster, *TOPICS)
+        starts = list_offsets(cluster, partitions, "earliest")
+        ends = list_offsets(cluster, partitions, "latest", committed=True)
+        with closing(RangeReader(settings)) as reader:
+            for tp in sorted(partitions):
+                read_to = starts[tp]
+                for record in reader.read(tp, starts[tp], ends[tp]):
+                    value = (record.value or b"").decode(errors="replace")
+                    if not value.startswith(PROBE):
+                        stage.recorder.record(Read(name, tp.topic, tp.partition, record.offset, value))
+                    read_to = record.offset + 1
+                # The reader returns at the end; offsets behind the last record are markers.
+                stage.recorder.record(
+                    LogEnd(name, tp.topic, tp.partition, starts[tp], ends[tp], max(read_to, ends[tp]))
+                )
+
+
+def _read_positions(stage: Stage, _active: str) -> None:
+    for name in (PRIMARY, STANDBY):
+        for group in GROUPS:
+            for tp, offset in stage.committed(name, group).items():
+                stage.recorder.record(Position(name, tp.topic, tp.partition, group, offset))
+
+
+def _left(stage: Stage, runs: list[tuple[str, RunLog]]) -> Iterator[str]:
+    """Return what a scenario should have ended: open runs and pending fences."""
+    for name, run in runs:
+        if not run.state.is_over:
+            yield f"run {run.run_id} of {name} is {run.state.value}"
+    for flow in (stage.flow(FORTH), stage.flow(BACK)):
+        if state_topic(flow.source) not in topic_names(Cluster.connect(stage.cluster(flow.target))):
+            continue
+        with StateTopic(stage.cluster(flow.target), flow.source) as state:
+            state.load()
+            for pending in (PendingFence, PendingLift):
+                if state.get(pending) is not None:
+                    yield f"{pending.__name__} of {flow.name}"

@@ -1,0 +1,348 @@
+"""The faults of a scenario. Each takes a target, verifies its own effect, and records when it is in force.
+
+A fault that cannot verify its effect raises: what was not in force has exercised nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+import resource
+import shutil
+import signal
+import socket
+import threading
+from typing import Any, Final
+
+from drkit.chaos.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
+from drkit.chaos.stage import APPLICATIONS, OPERATOR, ORDERS, PARTITIONS, REPLICATION, Stage
+from drkit.clock import monotonic
+from drkit.errors import Failed, Usage
+from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import Producer
+from drkit.kafka.topics import TopicPlan, create_partitions, create_topics
+from drkit.local.cluster import LocalCluster
+from drkit.local.link import Direction
+from drkit.local.process import wait_stopped
+
+END: Final = "end"
+_LINKS: Final = {"operator": OPERATOR, "replication": REPLICATION, "applications": APPLICATIONS}
+_VERIFY_SECONDS: Final = 20.0
+_CONNECT_SECONDS: Final = 2.0
+_DUTY_SECONDS: Final = 0.1
+_EXPORT_BYTES: Final = 64
+
+
+@dataclass
+class Faults:
+    """The faults of one stage, and which of them are in force."""
+
+    stage: Stage
+    active: dict[str, Callable[[], object]] = field(default_factory=dict)
+    """Name of a fault in force → what ends it."""
+
+    def begin(self, name: str, **options: Any) -> None:
+        """Apply a fault, such as ``kill primary``; ``end kill primary`` ends it.
+
+        :raises Usage: there is no such fault, or it is not in force
+        :raises Failed: its effect cannot be verified
+        """
+        verb, _, target = name.partition(" ")
+        if verb == END:
+            self._end(target)
+            return
+        fault = _FAULTS.get(verb)
+        if fault is None or target not in fault.targets:
+            raise Usage(
+                f"there is no fault '{name}'",
+                where="chaos",
+                evidence=f"faults: {', '.join(fault_names())}",
+                hint="drkit explain chaos",
+            )
+        evidence, heal = fault.apply(self.stage, target, **options)
+        if heal is not None:
+            self.active[name] = heal
+        self.stage.recorder.record(FaultBegan(name, evidence))
+
+    def _end(self, name: str) -> None:
+        heal = self.active.pop(name, None)
+        if heal is None:
+            in_force = ", ".join(self.active) or "none"
+            raise Usage(
+                f"the fault '{name}' is not in force",
+                where="chaos",
+                evidence=f"in force: {in_force}",
+                hint="a fault of an instant, such as kill orchestrator, has no end",
+            )
+        heal()
+        self.stage.recorder.record(FaultEnded(name))
+
+    def end_all(self) -> None:
+        """End every fault that is in force, the newest first."""
+        for name in reversed(tuple(self.active)):
+            self._end(name)
+
+
+Applied = tuple[str, Callable[[], object] | None]
+"""Evidence that the fault is in force, and what ends it; None: it lasted an instant."""
+
+
+@dataclass(frozen=True)
+class _Fault:
+    targets: tuple[str, ...]
+    apply: Callable[..., Applied]
+
+
+def fault_names() -> list[str]:
+    """Return the names of all faults."""
+    return [f"{verb} {target}" for verb, fault in _FAULTS.items() for target in fault.targets]
+
+
+# -- processes --------------------------------------------------------------------------------------------
+
+
+def _kill(stage: Stage, target: str) -> Applied:
+    if target == "orchestrator":
+        child = stage.orchestrator
+        if child is None:
+            raise Failed("no orchestrator is at work", where="chaos")
+        return f"process {child.pid}: code {child.kill().code}", None
+    if target == "replicator":
+        [(flow, child)] = stage.replicators.items()
+        stage.stop_replicator(flow)
+        return f"replicator of {flow}, process {child.pid}, has ended", lambda: stage.start_replicator(flow)
+    cluster, broker = _brokers(stage, target)
+    for each in cluster.brokers if broker is None else [cluster.broker(broker)]:
+        each.kill()
+        if each.running:
+            raise Failed("a broker is still running", where=each.name)
+    return f"{target}: no process is left", cluster.restart
+
+
+def _brokers(stage: Stage, target: str) -> tuple[LocalCluster, int | None]:
+    """Return the cluster of a target, and the broker if it names one: ``standby 1``."""
+    name, _, broker = target.partition(" ")
+    return stage.clusters[name], int(broker) if broker else None
+
+
+def _freeze(stage: Stage, target: str) -> Applied:
+    if target in stage.clusters:
+        cluster = stage.clusters[target]
+        cluster.freeze()
+        return f"every thread of {len(cluster.brokers)} broker processes is stopped", cluster.resume
+    [child] = stage.replicators.values()
+    child.signal(signal.SIGSTOP)
+    if not wait_stopped(child.pid, monotonic() + _VERIFY_SECONDS):
+        raise Failed("the replicator is not stopped", where=f"process {child.pid}")
+    return f"process {child.pid} is stopped", lambda: child.signal(signal.SIGCONT)
+
+
+def _duty(stage: Stage, target: str) -> Applied:
+    """Stop and continue the brokers in turns: they answer, and are slow."""
+    cluster, over, turns = stage.clusters[target], threading.Event(), [0]
+
+    def alternate() -> None:
+        while not over.wait(_DUTY_SECONDS):
+            cluster.freeze()
+            over.wait(_DUTY_SECONDS)
+            cluster.resume()
+            turns[0] += 1
+
+    thread = threading.Thread(target=alternate, daemon=True)
+    thread.start()
+    stage.wait_for(lambda: turns[0] > 1, f"duty cycles of {target}", _VERIFY_SECONDS)
+
+    def end() -> None:
+        over.set()
+        thread.join()
+
+    return f"{target} stops and continues every {_DUTY_SECONDS * 1000:.0f} ms", end
+
+
+# -- links ------------------------------------------------------------------------------------------------
+
+
+def _cut(stage: Stage, target: str) -> Applied:
+    role = _LINKS[target]
+    link, address = stage.clusters[PRIMARY].link(role), stage.bootstrap(PRIMARY, role).split(",")[0]
+    link.cut()
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        return f"{address}: {error}", link.restore
+    raise Failed("the link still takes connections", where=address)
+
+
+def _stall(stage: Stage, target: str) -> Applied:
+    return _link_fault(stage, target, "held back", lambda link: link.stall())
+
+
+def _half_open(stage: Stage, target: str) -> Applied:
+    return _link_fault(stage, target, "swallowed", lambda link: link.half_open())
+
+
+def _one_way(stage: Stage, target: str) -> Applied:
+    return _link_fault(stage, target, "held back to clients", lambda link: link.stall(Direction.TO_CLIENT))
+
+
+def _slow(stage: Stage, target: str, delay_ms: float = 50.0) -> Applied:
+    link = stage.clusters[PRIMARY].link(_LINKS[target])
+    link.slow(delay_ms=delay_ms)
+    return f"every byte is delayed by {link.delay_ms:.0f} ms", link.restore
+
+
+def _link_fault(stage: Stage, target: str, effect: str, apply: Callable[[Any], object]) -> Applied:
+    link = stage.clusters[PRIMARY].link(_LINKS[target])
+    apply(link)
+    passed = link.passed(Direction.TO_CLIENT)
+    stage.wait_for(lambda: link.connections > 0, f"a connection on {target}", _VERIFY_SECONDS)
+    if link.passed(Direction.TO_CLIENT) != passed:
+        raise Failed("bytes still pass the link", where=target)
+    return f"bytes of {link.connections} connections are {effect}", link.restore
+
+
+# -- disks ------------------------------------------------------------------------------------------------
+
+
+def _fill(stage: Stage, target: str) -> Applied:
+    """Let every write of the brokers fail that makes a file longer, as on a full disk (setrlimit(2))."""
+    cluster = stage.clusters[target]
+    for broker in cluster.brokers:
+        _, hard = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (1, hard))
+        soft, _ = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
+        if soft != 1:
+            raise Failed("the limit is not in force", where=broker.name)
+
+    def free() -> None:
+        # A broker whose log folder failed has ended: it comes back with its data, and without a limit.
+        cluster.kill()
+        cluster.restart()
+
+    return f"{target}: file size is limited to 1 byte", free
+
+
+def _age(stage: Stage, target: str) -> Applied:
+    """Keep a copy of a cluster's disks; its end gives the killed cluster this older disk back."""
+    cluster = stage.clusters[target]
+    saved = stage.folder / f"older-disk-{target}"
+    cluster.kill()
+    for broker in cluster.brokers:
+        shutil.copytree(broker.folder / "data", saved / broker.folder.name)
+    cluster.restart()
+
+    def put_back() -> None:
+        cluster.kill()
+        for broker in cluster.brokers:
+            shutil.rmtree(broker.folder / "data")
+            shutil.copytree(saved / broker.folder.name, Path(broker.folder) / "data")
+
+    return f"{len(cluster.brokers)} disks of {target} are saved", put_back
+
+
+def _fill_process(stage: Stage, _target: str) -> Applied:
+    """Let files that an orchestrator writes grow to a few bytes only, as on a full disk."""
+    child = stage.orchestrator
+    if child is None:
+        raise Failed("no orchestrator is at work", where="chaos")
+    _, hard = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (_EXPORT_BYTES, hard))
+    return f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes", lambda: None
+
+
+def _spoil(stage: Stage, _target: str) -> Applied:
+    """Let the endpoint file hold something else, so that clients cannot be repointed."""
+    text = stage.endpoint_file.read_text(encoding="utf-8")
+    stage.endpoint_file.write_text("not an endpoint\n", encoding="utf-8")
+    return f"{stage.endpoint_file} holds something else", lambda: stage.endpoint_file.write_text(
+        text, "utf-8"
+    )
+
+
+def _alter(stage: Stage, _target: str) -> Applied:
+    """Change one byte of an exported file."""
+    files = [f for f in sorted(stage.export_folder.rglob("*")) if f.is_file() and f.name != "manifest.json"]
+    if not files:
+        raise Failed("there is no exported file", where=str(stage.export_folder))
+    data = files[0].read_bytes()
+    middle = len(data) // 2
+    files[0].write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    return f"one byte of {files[0].name} differs", lambda: files[0].write_bytes(data)
+
+
+# -- topics and groups ------------------------------------------------------------------------------------
+
+
+def _grow(stage: Stage, target: str) -> Applied:
+    cluster = Cluster.connect(stage.cluster(target))
+    for failure in create_partitions(cluster, {ORDERS: PARTITIONS + 1}).values():
+        raise failure
+    return f"{ORDERS} has {PARTITIONS + 1} partitions on {target}", None
+
+
+def _create(stage: Stage, target: str) -> Applied:
+    for failure in create_topics(Cluster.connect(stage.cluster(target)), [TopicPlan("fresh", 1)]).values():
+        raise failure
+    return f"topic fresh on {target}", None
+
+
+def _join(stage: Stage, target: str) -> Applied:
+    """Let a member join a group on a cluster: ``standby shop``, or ``standby shop static``."""
+    cluster, group, *static = target.split(" ")
+    name = f"member-{cluster}-{group}"
+    more = {"instance_id": name} if static else {}
+    topic = ORDERS
+    stage.start_client(
+        name, "member", bootstrap=stage.bootstrap(cluster), group=group, topics=[topic], **more
+    )
+    stage.wait_for(lambda: stage.has_members(cluster, group), f"a member of {group} on {cluster}")
+    return f"group {group} has a member on {cluster}", lambda: stage.stop_clients(name)
+
+
+def _open(stage: Stage, target: str) -> Applied:
+    """Leave a transaction open on the primary."""
+    name = f"{target}-transaction"
+    before = len(stage.history().events)
+    stage.start_client(
+        name, "hanging transaction", cluster=PRIMARY, bootstrap=stage.bootstrap(PRIMARY), topics=[ORDERS]
+    )
+    stage.wait_for(lambda: any(e.by == name for e in stage.history().events[before:]), "an open transaction")
+    return "a transaction is open", lambda: stage.stop_clients(name)
+
+
+def _write(stage: Stage, target: str) -> Applied:
+    """Write a record of a foreign producer into a passive copy."""
+    failed: list[object] = []
+    producer = Producer({"bootstrap.servers": stage.bootstrap(STANDBY), "log_level": 0})
+    producer.produce(ORDERS, f"{target} record", partition=0, on_delivery=lambda e, _: failed.append(e))
+    producer.flush(_VERIFY_SECONDS)
+    if failed != [None]:
+        raise Failed("the foreign record was not accepted", where=ORDERS, evidence=str(failed))
+    return f"a {target} record is in {ORDERS}-0 on the standby", None
+
+
+_EITHER: Final = (PRIMARY, STANDBY)
+_FAULTS: Final[dict[str, _Fault]] = {
+    "kill": _Fault((*_EITHER, "standby 0", "standby 1", "standby 2", "replicator", "orchestrator"), _kill),
+    "freeze": _Fault((*_EITHER, "replicator"), _freeze),
+    "duty": _Fault(_EITHER, _duty),
+    "cut": _Fault(tuple(_LINKS), _cut),
+    "stall": _Fault(tuple(_LINKS), _stall),
+    "half-open": _Fault(tuple(_LINKS), _half_open),
+    "one-way": _Fault(tuple(_LINKS), _one_way),
+    "slow": _Fault(tuple(_LINKS), _slow),
+    "fill": _Fault(_EITHER, _fill),
+    "limit": _Fault(("orchestrator",), _fill_process),
+    "spoil": _Fault(("endpoint",), _spoil),
+    "alter": _Fault(("export",), _alter),
+    "age": _Fault(_EITHER, _age),
+    "grow": _Fault((PRIMARY,), _grow),
+    "create": _Fault((PRIMARY,), _create),
+    "join": _Fault(
+        tuple(f"{c} {g}{s}" for c in _EITHER for g in ("shop", "billing") for s in ("", " static")), _join
+    ),
+    "open": _Fault(("hanging",), _open),
+    "write": _Fault(("foreign",), _write),
+}

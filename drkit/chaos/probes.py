@@ -1,0 +1,40 @@
+"""The probe of scenario files: before the method it brings the pair up, after it, it judges the history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from drkit.chaos.current import begin_run, is_under_way
+from drkit.chaos.evidence import collect
+from drkit.chaos.verdict import Wanted, judge, negative_controls
+
+STEADY = "steady"
+PASS, INCONCLUSIVE = "pass", "inconclusive"
+
+
+def holds(exercises: Sequence[Mapping[str, str]], needs: Sequence[str] = (), brokers: int = 1) -> str:
+    """Return ``steady`` before the method; after it ``pass``, ``fail`` or ``inconclusive``.
+
+    :param exercises: ``{fault: kill primary, step: OPEN}``: faults that must be in force while a step runs
+    :param needs: names of checks that must have examined something, besides those that always must
+    :param brokers: of each cluster
+    :raises DrkitError: the pair is not steady in time
+    """
+    if not is_under_way():
+        run = begin_run(brokers)
+        run.tell("pair", "two clusters are up")
+        run.stage.prepare()
+        run.tell("steady", f"{run.stage.acked()} records acknowledged, all copied, all groups synced")
+        return STEADY
+    run = begin_run(brokers)
+    run.tell("judge", "reading both clusters to their ends")
+    collect(run.stage)
+    history, wanted = run.stage.history(), [Wanted(**each) for each in exercises]
+    verdict = judge(history, wanted, needs)
+    if verdict.word == PASS:
+        missed = [name for name, is_found in negative_controls(history, wanted).items() if not is_found]
+        if missed:
+            reasons = [f"a defect put into the history was not found: {name}" for name in missed]
+            verdict = verdict._replace(word=INCONCLUSIVE, reasons=[*reasons, *verdict.reasons])
+    run.verdict = verdict
+    return verdict.word

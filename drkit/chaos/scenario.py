@@ -1,0 +1,133 @@
+"""The scenario files: Chaos Toolkit experiments in YAML, found by name, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+import inspect
+from pathlib import Path
+from typing import Any, Final
+
+import drkit
+from drkit.config.tables.closest import suggestion
+from drkit.errors import ConfigError, Usage
+
+_PACKAGE: Final = Path(drkit.__file__).parent
+_INSTALLED: Final = _PACKAGE / "pages" / "chaos"
+FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "chaos"
+"""In an installed drkit within the package, in a source tree beside it."""
+_EXTENSION: Final = "drkit"
+_MODULES: Final = ("drkit.chaos.actions", "drkit.chaos.probes")
+_HINT: Final = "drkit explain chaos shows how a scenario is written"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario file."""
+
+    name: str
+    path: Path
+    title: str
+    description: str
+    tags: tuple[str, ...]
+    experiment: Mapping[str, Any]
+    """As Chaos Toolkit takes it."""
+    exercises: tuple[tuple[str, str], ...]
+    """Pairs of a fault and the step during which it must be in force."""
+    promised: str
+    """What must hold, in one sentence."""
+    runbook: str
+    """The page for the operator who meets this."""
+    circle: str
+    """Where it runs as a test: test, wide or soak."""
+
+
+def scenarios() -> list[Scenario]:
+    """Return all scenarios that drkit ships, by name.
+
+    :raises DrkitError: see :func:`load_scenario`
+    """
+    return [load_scenario(str(path)) for path in sorted(FOLDER.glob("*.yaml"))]
+
+
+def load_scenario(name: str) -> Scenario:
+    """Return a scenario by its name or its file, checked.
+
+    :raises Usage: there is none
+    :raises ConfigError: the file is not a scenario, or the chaos extra is not installed
+    """
+    path = Path(name)
+    if path.suffix not in {".yaml", ".yml"}:
+        path = FOLDER / f"{name}.yaml"
+        names = {each.stem: "" for each in FOLDER.glob("*.yaml")}
+        if not path.is_file():
+            raise Usage(
+                f"there is no scenario '{name}'", where="drkit chaos run",
+                hint=f"{suggestion(name, names)}; all scenarios: drkit chaos list",
+            )  # fmt: skip
+    yaml = _extra("yaml")
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Usage("cannot read the scenario", where=str(path), hint=error.strerror or str(error)) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise _wrong(path, "the file is not YAML", " ".join(str(error).split())) from error
+    return _checked(path, data)
+
+
+def _extra(module: str) -> Any:
+    """Return a module of the chaos extra."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            "chaos scenarios need packages that are not installed", where="drkit chaos", evidence=str(error),
+            hint="pip install 'drkit[chaos]'; from a clone: pip install '.[chaos]'",
+        ) from error  # fmt: skip
+
+
+def _wrong(path: Path, what: str, evidence: str) -> ConfigError:
+    return ConfigError(what, where=str(path), evidence=evidence, hint=_HINT)
+
+
+def _checked(path: Path, data: Any) -> Scenario:
+    library = _extra("chaoslib.experiment")
+    problems = _extra("chaoslib.exceptions")
+    try:
+        library.ensure_experiment_is_valid(data)
+    except (problems.ChaosException, AttributeError, TypeError, KeyError) as error:
+        raise _wrong(path, "the file is not an experiment of Chaos Toolkit", str(error)) from error
+    extension: Mapping[str, Any] = next(
+        (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION), {}
+    )
+    probes = data.get("steady-state-hypothesis", {}).get("probes", [])
+    exercises: list[tuple[str, str]] = []
+    for activity in (*probes, *data["method"], *data.get("rollbacks", ())):
+        for arguments in _arguments(path, activity):
+            exercises += [(e["fault"], e["step"]) for e in arguments.get("exercises", ())]
+    return Scenario(
+        path.stem, path, data["title"], " ".join(data.get("description", "").split()),
+        tuple(data.get("tags", ())), data, tuple(exercises), extension.get("promised", ""),
+        extension.get("runbook", ""), extension.get("circle", "wide"),
+    )  # fmt: skip
+
+
+def _arguments(path: Path, activity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Return the arguments of one of drkit's own activities, which its function takes.
+
+    :raises ConfigError: there is no such function, or it has no such parameter
+    """
+    provider = activity["provider"]
+    if provider.get("module") not in _MODULES:
+        return
+    function = getattr(import_module(provider["module"]), provider["func"], None)
+    arguments = provider.get("arguments", {})
+    where = f"activity '{activity['name']}'"
+    if not inspect.isfunction(function) or provider["func"].startswith("_"):
+        raise _wrong(path, "the scenario calls an action that does not exist", f"{where}: {provider['func']}")
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as error:
+        raise _wrong(path, "an action does not take these arguments", f"{where}: {error}") from error
+    yield arguments

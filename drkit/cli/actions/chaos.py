@@ -1,0 +1,94 @@
+"""``drkit chaos``: list scenarios, run them, and say whether drkit held its promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+import fcntl
+from pathlib import Path
+from typing import Any, Final
+
+from drkit.chaos.current import RunOptions
+from drkit.chaos.run import ScenarioResult, run_scenario
+from drkit.chaos.scenario import Scenario, load_scenario, scenarios
+from drkit.cli.render import emit
+from drkit.cli.screens.chaos import Progress, coverage_rows, result_lines, summary_line
+from drkit.cli.session import session
+from drkit.clock import wall_ms
+from drkit.errors import Failed, Refused, Usage
+from drkit.local.pair import default_folder
+
+_CODES: Final = {"pass": 0, "inconclusive": Refused.exit_code, "fail": Failed.exit_code}
+"""Exit code of each verdict, the best verdict first."""
+
+
+def list_scenarios(*, coverage: bool) -> None:
+    """Run ``drkit chaos list``."""
+    known = scenarios()
+    emit(coverage_rows(known) if coverage else [_row(each) for each in known])
+
+
+def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) -> int:
+    """Run ``drkit chaos run``; return the exit code."""
+    as_json = session().as_json
+    chosen = _chosen(names, whole=whole)
+    histories = folder or default_folder().parent / "chaos"
+    results: list[ScenarioResult] = []
+    with _alone(histories):
+        for number, scenario in enumerate(chosen, 1):
+            progress = Progress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
+            options = RunOptions(_new_folder(histories, scenario), seed, tell=progress)
+            result = run_scenario(scenario, options)
+            results.append(result)
+            if not as_json:
+                emit(result_lines(scenario, result))
+    if as_json:
+        emit(results[0].as_dict() if len(chosen) == 1 else [r.as_dict() for r in results])
+    elif len(results) > 1:
+        emit(summary_line(results))
+    worst = max((r.verdict.word for r in results), key=list(_CODES).index)
+    return _CODES[worst]
+
+
+def _chosen(names: Sequence[str], *, whole: bool) -> list[Scenario]:
+    """Return the scenarios, all checked before the first one begins."""
+    if whole == bool(names):
+        raise Usage(
+            "name scenarios, or give --all",
+            where="drkit chaos run",
+            hint="drkit chaos run primary-killed; all scenarios: drkit chaos list",
+        )
+    return scenarios() if whole else [load_scenario(name) for name in names]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of histories: two pairs at once would slow each other down.
+
+    :raises Refused: another run holds it
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Refused(
+                "another chaos run is under way",
+                where=str(folder),
+                evidence=f"its lock {folder / '.lock'} is held",
+                hint="wait for it, or give --folder another folder",
+            ) from error
+        yield
+
+
+def _new_folder(histories: Path, scenario: Scenario) -> Path:
+    now = datetime.fromtimestamp(wall_ms() / 1000, UTC).strftime("%Y%m%d-%H%M%S")
+    folder = histories / f"{scenario.name}-{now}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def _row(scenario: Scenario) -> dict[str, Any]:
+    faults = ", ".join(f"{fault} → {step}" for fault, step in scenario.exercises) or "none"
+    return {"scenario": scenario.name, "title": scenario.title, "faults": faults, "page": scenario.runbook}

@@ -1,0 +1,94 @@
+"""Display of chaos scenarios: progress on stderr; at the end what failed, was promised, and held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from drkit.chaos.run import HISTORY, ScenarioResult
+from drkit.chaos.scenario import Scenario
+from drkit.cli.talk import say
+from drkit.clock import monotonic
+from drkit.counted import counted
+from drkit.failover.core.machine import TABLES
+
+_OFFENCES: Final = 6
+_LABEL: Final = 11
+
+
+class Progress:
+    """Prints what happens in a scenario; the steps of a run on one line."""
+
+    def __init__(self, scenario: Scenario, number: str) -> None:
+        self._began = monotonic()
+        self._steps: list[str] = []
+        say(f"{scenario.name}{f' ({number})' if number else ''}: {scenario.title}")
+
+    def __call__(self, kind: str, text: str) -> None:
+        """Show one event."""
+        if kind == "entry":
+            step, _, entry = text.partition(" ")
+            if entry == "result":
+                self._steps.append(step)
+            return
+        if self._steps:
+            say(f"{'':9}{' '.join(step for step, _ in groupby(self._steps))}")
+            self._steps.clear()
+        seconds = f"{monotonic() - self._began:6.1f} s"
+        say(f"{seconds} $ {text}" if kind == "command" else f"{seconds} {kind:9} {text}")
+
+
+def result_lines(scenario: Scenario, result: ScenarioResult) -> list[str]:
+    """Return the end of a scenario for a person."""
+    verdict = result.verdict
+    lines = [f"{verdict.word.upper()}  {scenario.name}  {result.seconds:.0f} s, seed {result.seed}"]
+    lines += _labelled("failed", [_in_force(*each) for each in _by_fault(result)] or ["nothing"])
+    lines += _labelled("promised", [scenario.promised])
+    held = [f"{c.name:<38}{c.examined:>7,} examined" for c in verdict.checked if not c.offences]
+    lines += _labelled("held", held)
+    broken = [offence for c in verdict.checked for offence in c.offences]
+    lines += _labelled("broken", broken[:_OFFENCES] + ([f"… {len(broken)} in all"] if broken else []))
+    if verdict.word == "inconclusive":
+        lines += _labelled("unproven", list(verdict.reasons)[:_OFFENCES])
+    lines += _labelled("typed", [f"{words}  ({code})" for words, code in result.commands])
+    lines += _labelled("page", [f"drkit explain {scenario.runbook}"] if scenario.runbook else [])
+    return lines + _labelled("history", [str(result.folder / HISTORY)])
+
+
+def _labelled(label: str, lines: Sequence[str]) -> list[str]:
+    return [f"  {label if not n else '':<{_LABEL}}{line}" for n, line in enumerate(lines)]
+
+
+def _by_fault(result: ScenarioResult) -> list[tuple[str, list[str]]]:
+    rows = sorted(result.covered)
+    return [
+        (fault, [f"{table} {step}" if table else step for _, table, step in group])
+        for fault, group in groupby(rows, key=lambda row: row[0])
+    ]
+
+
+def _in_force(fault: str, steps: Sequence[str]) -> str:
+    return f"{fault}: in force in {counted(len(steps), 'step')}"
+
+
+def coverage_rows(known: Sequence[Scenario]) -> list[dict[str, Any]]:
+    """Return every step of both tables, with the scenarios that have a fault in force there."""
+    return [
+        {
+            "table": table.name,
+            "step": step.value,
+            "scenarios": ", ".join(
+                f"{each.name} ({fault})" for each in known for fault, at in each.exercises if at == step.value
+            ),
+        }
+        for table in TABLES.values()
+        for step in table.order
+    ]
+
+
+def summary_line(results: Sequence[ScenarioResult]) -> str:
+    """Return how many scenarios passed, and the names of the others."""
+    others = [f"{r.scenario} {r.verdict.word}" for r in results if r.verdict.word != "pass"]
+    passed = f"{len(results) - len(others)} of {counted(len(results), 'scenario')} passed"
+    return "; ".join([passed, *others])
