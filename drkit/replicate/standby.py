@@ -1,13 +1,15 @@
-"""A standby waits, ready to copy, until the lease of its flow may be taken; until then it copies nothing."""
+"""A standby process of a flow: it keeps Spark's workers ready, and copies when the lease is free."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import threading
 from typing import Final
 
 from drkit import observe
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.copy_task.worker_links import warm_task
 from drkit.errors import DrkitError
 from drkit.flow_state.lease.lost import LeaseLost
 from drkit.flow_state.lease.run_lease import FlowLease
@@ -17,8 +19,7 @@ from drkit.flow_state.processes import lives_here, this_process
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.replicate.supervisor import is_transient
-from drkit.replicate.warmth import Warmth
-from drkit.spark.jobs import spark_gone
+from drkit.spark.jobs import SparkJobs, spark_gone
 from drkit.spark.session import SharedSpark
 from drkit.time_limit import within
 from drkit.topic_sync.rules import refuse_promoted
@@ -29,6 +30,13 @@ _LOOK_SECONDS: Final = 0.5
 """Between two looks at the lease."""
 _RETRY_SECONDS: Final = 1.0
 _GOODBYE_SECONDS: Final = 1.0
+_STARTING: Final = "Spark is starting"
+_WARMING: Final = "Spark's workers start and connect"
+_DIED: Final = "the job that warms Spark's workers died"
+_WARM_AGAIN_SECONDS: Final = 30.0
+"""Spark ends a worker that was idle for a minute."""
+_WARM_RETRY_SECONDS: Final = 5.0
+_WARM_END_SECONDS: Final = 1.0
 _HIDDEN: Final = "an open transaction hides who holds the lease: abort hanging ones on the target"
 
 
@@ -48,7 +56,7 @@ class Standby:
     ) -> None:
         self._flow, self._workshop, self._state = flow, workshop, state
         self._lease, self._run_id = lease, lease.run_id
-        self._warmth = Warmth(workshop, clusters, flow)
+        self._warmup = WorkerWarmup(workshop, clusters, flow)
         self._since_ms = wall_ms()
         self._reported: tuple[bool, str] | None = None
         self._reported_at = self._looked_at = self._may_at = float("-inf")
@@ -64,7 +72,7 @@ class Standby:
         """
         self._state.load_decided()  # what an open transaction hides is its trouble below
         observe.event("standby_waits", flow=self._flow.name, holder=_named(self._state.get(LeaseRecord)))
-        self._warmth.start()
+        self._warmup.start()
         try:
             while not stop.is_set():
                 if self._workshop.has_ended:
@@ -125,9 +133,9 @@ class Standby:
         if self._turn is LeaseAvailability.HELD or self._trouble:
             self._may_at = float("-inf")
             return False
-        if not self._warmth.was_ready:
+        if not self._warmup.was_ready:
             return False
-        if not self._warmth.reason:
+        if not self._warmup.reason:
             return True
         if self._may_at == float("-inf"):
             self._may_at = now + self._lease.seconds
@@ -135,7 +143,7 @@ class Standby:
 
     def _announce(self) -> None:
         """Write the standby's state to the target: when it changes, and often enough to count as alive."""
-        reason = _HIDDEN if self._lease.is_hidden else self._warmth.reason
+        reason = _HIDDEN if self._lease.is_hidden else self._warmup.reason
         found = (not reason, reason)
         late = boottime() - self._reported_at >= self._lease.seconds / 3
         if found == self._reported and not late:
@@ -159,10 +167,61 @@ class Standby:
             observe.event("standby_not_ready", level="warning", flow=self._flow.name, reason=reason)
 
     def _end(self) -> None:
-        self._warmth.end()
+        self._warmup.end()
         if self._reported_at > float("-inf"):
             self._state.delete(StandbyRecord, self._run_id)
 
 
 def _named(holder: LeaseRecord | None) -> str:
     return f"{holder.holder.host}, process {holder.holder.pid}" if holder is not None else "none"
+
+
+class WorkerWarmup:
+    """Keeps the workers forked and connected to both clusters, by a small job that a thread repeats."""
+
+    def __init__(
+        self, workshop: SharedSpark, clusters: tuple[ClusterSettings, ClusterSettings], flow: FlowSettings
+    ) -> None:
+        self._tasks = [str(number) for number in range(flow.tasks)]
+        self._jobs = SparkJobs(workshop, f"drkit {flow.name} warm", _DIED, flow.name)
+        self._task = _task(*clusters, flow)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"warm {flow.name}", daemon=True)
+        self.reason: str = _WARMING if workshop.has_started else _STARTING
+        """Why copying cannot begin now; empty: it can."""
+        self.was_ready = False
+        """One job has succeeded: Spark works."""
+
+    def start(self) -> None:
+        """Begin when Spark has started."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Release the workers: wait a moment for a running job, then cancel it."""
+        self._ended.set()
+        self._thread.join(_WARM_END_SECONDS)
+        if self._thread.is_alive():
+            self._jobs.cancel(_WARM_END_SECONDS)
+
+    def _run(self) -> None:
+        if not self._wait_for_spark():
+            return
+        self.reason = _WARMING
+        while not self._ended.is_set():
+            try:
+                reasons = [reason for reason in self._jobs.run(self._tasks, self._task) if reason]
+            except DrkitError as error:
+                reasons = [str(error)]
+            self.reason = reasons[0] if reasons else ""
+            self.was_ready = self.was_ready or not reasons
+            self._ended.wait(_WARM_RETRY_SECONDS if reasons else _WARM_AGAIN_SECONDS)
+
+    def _wait_for_spark(self) -> bool:
+        return self._jobs.wait() and not self._ended.is_set()
+
+
+def _task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> Callable[[str], str]:
+    def warm(_: str) -> str:
+        return warm_task(source, target, flow)
+
+    return warm

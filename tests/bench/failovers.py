@@ -116,7 +116,7 @@ class _Light:
     def prepare(self, flow: Flow) -> Command:
         """See :class:`tests.bench.peers.replicator.Peer`."""
         Drkit().prepare(flow)
-        command = [sys.executable, "-m", "tests.support.failover.replicator", str(flow.folder / "drkit.toml")]
+        command = [sys.executable, "-m", "drkit.replicate.solo", str(flow.folder / "drkit.toml")]
         return Command(command, env={"PYTHONPATH": str(_ROOT)})
 
 

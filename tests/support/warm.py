@@ -29,7 +29,7 @@ ROOT: Final = Path(__file__).parents[2]
 LOADED: Final = (
     "tests.support.flows.run_copy",
     "tests.support.failover.orchestrator",
-    "tests.support.failover.replicator",
+    "drkit.replicate.solo",
     "tests.support.replay.process",
     "tests.support.cli.forked",
     "drkit.cli.actions.config",

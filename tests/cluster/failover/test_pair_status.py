@@ -151,9 +151,7 @@ def returned(course: Course) -> None:
     plain = world.plain()
     plain["flows"] = [settings.flows[1].model_dump(mode="json", exclude_unset=True)]
     with (world.folder.parent / "back.log").open("wb") as log:
-        process = WarmProcess(
-            "tests.support.failover.replicator", stdin=json.dumps(plain).encode(), out=log.fileno()
-        )
+        process = WarmProcess("drkit.replicate.solo", stdin=json.dumps(plain).encode(), out=log.fileno())
         try:
             eventually(lambda: _is_protected(course), 60, lambda: str(course.seen["back"].pair))
         finally:

@@ -185,7 +185,7 @@ def test_each_role_does_its_work_with_exactly_its_permissions(site: Site, capsys
 
     # All that `drkit replicate` needs. That a run needs no more is in tests/spark/replicate.
     eventually(allowed, 60, "the permissions of the role replicate")
-    with site.running("replicate", "tests.support.failover.replicator") as replicated:
+    with site.running("replicate", "drkit.replicate.solo") as replicated:
         eventually(copied, 120, "the group's position on the standby")
         watch = [f"--config={site.config('watch')}", "watch"]
         agent_ = [f"--config={site.config('agent')}", "fence-agent"]

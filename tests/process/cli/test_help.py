@@ -44,10 +44,9 @@ def test_help_loads_what_a_command_takes_and_not_what_it_does(words: str, said: 
     assert said in done.stdout
 
 
-def test_a_failover_loads_neither_spark_nor_arrays():
-    program = (
-        "import sys, drkit.cli.actions.failover; print(*{'pyspark', 'pyarrow', 'numpy'} & set(sys.modules))"
-    )
+@pytest.mark.parametrize("module", ["drkit.cli.actions.failover", "drkit.replicate.solo"])
+def test_what_needs_neither_spark_nor_arrays_loads_none(module: str):
+    program = f"import sys, {module}; print(*{{'pyspark', 'py4j', 'pyarrow', 'numpy'}} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 import json
 from pathlib import Path
+import signal
 import tempfile
 from typing import Any
 import uuid
@@ -34,6 +35,7 @@ from tests.support.waiting import eventually
 from tests.support.warm import WarmProcess
 
 _ROOT = Path(__file__).parents[3]
+_END_SECONDS = 20.0
 
 
 class World(Clusters):
@@ -97,9 +99,7 @@ class World(Clusters):
     def replicate(self) -> None:
         """Start a replicator."""
         plain = json.dumps(self.plain()).encode()
-        self._replicator = WarmProcess(
-            "tests.support.failover.replicator", stdin=plain, out=self._log.fileno()
-        )
+        self._replicator = WarmProcess("drkit.replicate.solo", stdin=plain, out=self._log.fileno())
 
     def stop_replicating(self) -> None:
         """SIGKILL the replicator."""
@@ -107,6 +107,13 @@ class World(Clusters):
             self._replicator.kill()
             self._replicator.wait()
             self._replicator = None
+
+    def end_replicating(self) -> int:
+        """Send SIGTERM to the replicator; return its exit code."""
+        assert self._replicator is not None
+        self._replicator.send_signal(signal.SIGTERM)
+        code, self._replicator = self._replicator.wait(_END_SECONDS), None
+        return code
 
     def said(self) -> str:
         """What the replicator printed."""

@@ -170,7 +170,7 @@ class World:
 
     def replicate(self, wrong: Path | None = None) -> None:
         """Start a replicator; `wrong`: how wrong its clock is, for :mod:`tests.support.watch.jumping`."""
-        program, plain = "tests.support.failover.replicator", json.dumps(self.base).encode()
+        program, plain = "drkit.replicate.solo", json.dumps(self.base).encode()
         if wrong is None:
             self._replicator = WarmProcess(program, stdin=plain, out=self._log.fileno())
             return

@@ -29,7 +29,7 @@ from drkit.config import Settings
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
 from drkit.failover.runs import Runs
-from tests.support.failover.replicator import Replicator
+from drkit.replicate.solo import SoloReplicator
 
 LOADED = (_failover, _fence)
 """Commands that no child has to load."""
@@ -189,7 +189,7 @@ def _work(command: Mapping[str, Any], lines: Any) -> None:
         os.dup2(log, 1)
         os.dup2(log, 2)
         settings = Settings.model_validate(command["settings"])
-        Replicator(settings, settings.flows[0]).run()
+        SoloReplicator(settings, settings.flows[0]).run()
         return
     AskingJournal.lines, AskingJournal.elsewhere = lines, command["elsewhere"]
     Runs.journal_class = AskingJournal
