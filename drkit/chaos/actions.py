@@ -159,17 +159,19 @@ def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None
 
 
 @_recorded
-def wait(until: str, records: int = 20, seconds: float = 60.0) -> str:
+def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
     :param until: ``acked``: some more records are acknowledged; ``refused``: the writer is refused;
         ``protected forth`` or ``protected back``; ``verdict UP``, ``HOLD`` and so on: of the observer
+    :param records: how many records `acked` waits for
+    :param by: the client of `acked`
     """
     run, what = current_run(), until.partition(" ")
     stage = run.stage
     run.tell("wait", until)
     if until == "acked":
-        stage.wait_acked(records, "writer", seconds)
+        stage.wait_acked(records, by, seconds)
     elif until == "refused":
         before = len(stage.history().events)
 

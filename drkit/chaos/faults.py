@@ -224,22 +224,29 @@ def _fill(stage: Stage, target: str) -> Applied:
     return f"{target}: file size is limited to 1 byte", free
 
 
-def _age(stage: Stage, target: str) -> Applied:
-    """Keep a copy of a cluster's disks; its end gives the killed cluster this older disk back."""
+def _saved(stage: Stage, target: str) -> Path:
+    return stage.folder / f"saved-disk-{target}"
+
+
+def _save(stage: Stage, target: str) -> Applied:
+    """Keep a copy of a cluster's disks; its brokers are restarted for it."""
     cluster = stage.clusters[target]
-    saved = stage.folder / f"older-disk-{target}"
     cluster.kill()
     for broker in cluster.brokers:
-        shutil.copytree(broker.folder / "data", saved / broker.folder.name)
+        shutil.copytree(broker.folder / "data", _saved(stage, target) / broker.folder.name)
     cluster.restart()
+    return f"{len(cluster.brokers)} disks of {target} are saved", None
 
-    def put_back() -> None:
-        cluster.kill()
-        for broker in cluster.brokers:
-            shutil.rmtree(broker.folder / "data")
-            shutil.copytree(saved / broker.folder.name, Path(broker.folder) / "data")
 
-    return f"{len(cluster.brokers)} disks of {target} are saved", put_back
+def _age(stage: Stage, target: str) -> Applied:
+    """Start a cluster with the disks that were saved, as from a backup or a snapshot."""
+    cluster = stage.clusters[target]
+    cluster.kill()
+    for broker in cluster.brokers:
+        shutil.rmtree(broker.folder / "data")
+        shutil.copytree(_saved(stage, target) / broker.folder.name, broker.folder / "data")
+    cluster.restart()
+    return f"{target} runs with {len(cluster.brokers)} older disks", lambda: None
 
 
 def _fill_process(stage: Stage, _target: str) -> Applied:
@@ -337,6 +344,7 @@ _FAULTS: Final[dict[str, _Fault]] = {
     "limit": _Fault(("orchestrator",), _fill_process),
     "spoil": _Fault(("endpoint",), _spoil),
     "alter": _Fault(("export",), _alter),
+    "save": _Fault(_EITHER, _save),
     "age": _Fault(_EITHER, _age),
     "grow": _Fault((PRIMARY,), _grow),
     "create": _Fault((PRIMARY,), _create),
