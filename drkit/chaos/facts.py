@@ -1,0 +1,267 @@
+"""Facts that the checks derive from a history: records, logs, positions, failovers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import Any, Final, NamedTuple
+
+from drkit.chaos.history import (
+    PRIMARY,
+    STANDBY,
+    Acked,
+    CommandEnded,
+    Committed,
+    Consumed,
+    Ended,
+    History,
+    JournalEntered,
+    LogEnd,
+    Position,
+    Read,
+    RunReported,
+)
+from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
+from drkit.model import TopicPartition
+
+Record = tuple[TopicPartition, str]
+"""A record by its partition and its value, which no other record has."""
+_EVERY_TOPIC: Final = "*"
+
+
+def place_of(e: Acked | Read | Consumed) -> str:
+    """Return where a record is, in words."""
+    return f"{e.tp}@{e.offset} on {e.cluster}"
+
+
+def choice(report: Mapping[str, Any] | None, kind: str, topic: str) -> str:
+    """Return the disposition or the method that a return's request has for a topic; empty: none."""
+    choices = ((report or {}).get("request") or {}).get(kind) or {}
+    return str(choices.get(topic, choices.get(_EVERY_TOPIC, "")))
+
+
+class Failover(NamedTuple):
+    """A failover that is done."""
+
+    source: str
+    target: str
+    opened: int
+    """Index of OPEN's result; the number of events if the history has none."""
+    until: int
+    """Index of the event with which the source was opened again; the number of events if it was not."""
+    report: Mapping[str, Any]
+    returned: Mapping[str, Any] | None
+    """Report of the return that made the source the standby; None: no return is done."""
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it is a switchover."""
+        return bool((self.report.get("request") or {}).get("planned"))
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether its fence was proven."""
+        return bool((self.report.get("fence") or {}).get("proven"))
+
+    @property
+    def loss(self) -> Mapping[str, Any]:
+        """The loss that it states."""
+        return self.report.get("loss") or {}
+
+    @property
+    def groups(self) -> Mapping[str, Any]:
+        """Its groups, with their positions."""
+        return self.report.get("groups") or {}
+
+    def moves(self, topic: str) -> bool:
+        """Return whether a topic is in its scope; a report without topics moves all."""
+        return topic in (self.report.get("topics") or {topic})
+
+    def stated_position(self, group: str, tp: TopicPartition) -> int | None:
+        """Return the offset on the source that was translated; None: the report has none."""
+        position = (self.groups.get("positions") or {}).get(group, {}).get(str(tp))
+        return None if position is None else int(position[0])
+
+    def names_without_position(self, group: str, tp: TopicPartition | None = None) -> bool:
+        """Return whether the report says that a group has no position, in a partition or in any."""
+        unavailable = (self.groups.get("unavailable") or {}).get(group, {})
+        is_outside = group in ((self.report.get("outside") or {}).get("groups") or {})
+        return is_outside or (bool(unavailable) if tp is None else str(tp) in unavailable)
+
+
+class Tail(NamedTuple):
+    """Records that a failover left behind on its source."""
+
+    failover: Failover
+    stated: frozenset[Record]
+    """Acknowledged before OPEN, at or after the offset from which the loss is stated."""
+    late: frozenset[Record]
+    """Acknowledged by the source after OPEN."""
+
+    @property
+    def records(self) -> frozenset[Record]:
+        """All of them."""
+        return self.stated | self.late
+
+    def disposition(self, record: Record) -> str:
+        """Return what the return was asked to do with a record; empty: nothing."""
+        return choice(self.failover.returned, "dispositions", record[0].topic)
+
+
+@dataclass(frozen=True)
+class Facts(History):
+    """A history with what is derived from it, each fact once."""
+
+    @cached_property
+    def active(self) -> str:
+        """The cluster that takes writes at the end; empty: the history has no end."""
+        end = self.last(Ended)
+        return "" if end is None else end.active
+
+    @cached_property
+    def acked(self) -> dict[Record, tuple[int, Acked]]:
+        """Acknowledged records, without those of aborted transactions, with the index of their event."""
+        acked = ((i, e) for i, e in enumerate(self.events) if isinstance(e, Acked))
+        return {(e.tp, e.value): (i, e) for i, e in acked if e.transaction != "aborted"}
+
+    def acked_at(self, cluster: str, record: Record) -> int | None:
+        """Return the offset with which a cluster acknowledged a record; None: it did not."""
+        e = self.acked[record][1] if record in self.acked else None
+        return e.offset if e is not None and e.cluster == cluster else None
+
+    @cached_property
+    def logs(self) -> dict[str, dict[TopicPartition, list[tuple[int, str]]]]:
+        """The final log of each cluster's partitions: offsets and values, in order."""
+        logs: dict[str, dict[TopicPartition, list[tuple[int, str]]]] = {PRIMARY: {}, STANDBY: {}}
+        for e in self.of(Read):
+            logs[e.cluster].setdefault(e.tp, []).append((e.offset, e.value))
+        return {c: {tp: sorted(log) for tp, log in sorted(logs[c].items())} for c in logs} | {"": {}}
+
+    @cached_property
+    def offsets(self) -> dict[str, dict[Record, int]]:
+        """Offsets in the final logs."""
+        return {c: {(tp, v): o for tp, log in logs.items() for o, v in log} for c, logs in self.logs.items()}
+
+    @cached_property
+    def log_ends(self) -> dict[tuple[str, TopicPartition], LogEnd]:
+        """The final logs that were read to their end."""
+        return {(e.cluster, e.tp): e for e in self.of(LogEnd) if e.read_to >= e.end}
+
+    @cached_property
+    def positions(self) -> dict[tuple[str, str, TopicPartition], Position]:
+        """Final positions by cluster, group and partition."""
+        return {(e.cluster, e.group, e.tp): e for e in self.of(Position)}
+
+    @cached_property
+    def last_work(self) -> dict[tuple[str, str], int]:
+        """Index of the last event of a group on a cluster, by group and cluster."""
+        work = ((i, e) for i, e in enumerate(self.events) if isinstance(e, Consumed | Committed))
+        return {(e.group, e.cluster): i for i, e in work}
+
+    @cached_property
+    def opened(self) -> int:
+        """Index of the event with which the active side was opened; −1: no failover is done."""
+        return self.failovers[-1].opened if self.failovers else -1
+
+    def is_live(self, group: str) -> bool:
+        """Return whether a group was at work on the active side since that was opened."""
+        return self.last_work.get((group, self.active), -1) > self.opened
+
+    @cached_property
+    def failovers(self) -> list[Failover]:
+        """Failovers that are done, in their order."""
+        begun: dict[str, int] = {}
+        opened: dict[str, int] = {}
+        for i, e in enumerate(self.events):
+            if isinstance(e, JournalEntered):
+                begun.setdefault(e.run, i)
+                if (e.step, e.kind, e.effect) == (StepName.OPEN, "result", ""):
+                    opened.setdefault(e.run, i)
+        done = {e.run: e for e in self.of(RunReported) if e.state == RunState.DONE}
+        runs = sorted(done.values(), key=lambda e: begun.get(e.run, len(self.events)))
+        failovers: list[Failover] = []
+        for e in runs:
+            if e.table == RETURN.name and failovers:
+                failovers[-1] = failovers[-1]._replace(returned=e.report)
+            elif e.table == FAILOVER.name:
+                target = STANDBY if e.source == PRIMARY else PRIMARY
+                index = opened.get(e.run, len(self.events))
+                failovers.append(Failover(e.source, target, index, len(self.events), e.report, None))
+        for i, f in enumerate(failovers):
+            again = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
+            failovers[i] = f._replace(until=next(again, len(self.events)))
+        return failovers
+
+    @cached_property
+    def tails(self) -> list[Tail]:
+        """The tail that each failover left behind."""
+        return [Tail(f, self._stated(f), self._late(f)) for f in self.failovers]
+
+    def _stated(self, f: Failover) -> frozenset[Record]:
+        if f.is_planned:
+            return frozenset()
+        partitions = f.loss.get("partitions") or ()
+        lost_from = {TopicPartition(p["topic"], p["partition"]): p.get("lost_from") for p in partitions}
+        stated = set()
+        for record, (index, e) in self.acked.items():
+            first, offset = lost_from.get(e.tp), e.offset if e.cluster == f.source else None
+            if offset is None and f.returned is None:  # a return may have emptied the log: other offsets
+                offset = self.offsets[f.source].get(record)
+            if index < f.opened and first is not None and offset is not None and offset >= first:
+                stated.add(record)
+        return frozenset(stated)
+
+    def _late(self, f: Failover) -> frozenset[Record]:
+        of_source = ((record, i) for record, (i, e) in self.acked.items() if e.cluster == f.source)
+        return frozenset(record for record, i in of_source if f.opened < i < f.until)
+
+    @cached_property
+    def replayed(self) -> frozenset[Record]:
+        """Records of a tail that a return appended to the new primary, after what clients wrote there."""
+        tails = (tail for tail in self.tails if tail.failover.returned is not None)
+        return frozenset(r for t in tails for r in t.records if t.disposition(r) == "replay")
+
+    @cached_property
+    def divergent(self) -> list[tuple[TopicPartition, int, int]]:
+        """Ranges of offsets that the answers of ``drkit divergence`` name."""
+        answers = [e.answer for e in self.of(CommandEnded) if "divergence" in e.words]
+        named = [p for a in answers for p in (*a.get("partitions", ()), *a.get("uncopied", ()))]
+        return [
+            (TopicPartition(p["topic"], p["partition"]), p["lost_from"], p["end"])
+            for p in named
+            if p.get("end") is not None
+        ]
+
+    def is_divergent(self, acked: Acked) -> bool:
+        """Return whether ``drkit divergence`` names a record of the old primary."""
+        return any(tp == acked.tp and first <= acked.offset < end for tp, first, end in self.divergent)
+
+
+class Checked(NamedTuple):
+    """The result of one check."""
+
+    name: str
+    examined: int
+    offences: list[str]
+
+
+Check = Callable[[History], Checked]
+CHECKS: Final[dict[str, Check]] = {}
+"""The checks by their names; :mod:`drkit.chaos.checks` has them all."""
+
+
+def check(name: str) -> Callable[[Callable[[Facts], Iterator[str]]], Check]:
+    """Register a check, which yields for each item that it examines what is wrong with it, or nothing."""
+
+    def register(examine: Callable[[Facts], Iterator[str]]) -> Check:
+        @wraps(examine)
+        def checked(history: History) -> Checked:
+            facts = history if isinstance(history, Facts) else Facts(history.events)
+            problems = list(examine(facts))
+            return Checked(name, len(problems), list(filter(None, problems)))
+
+        CHECKS[name] = checked
+        return checked
+
+    return register

@@ -1,0 +1,167 @@
+"""The check of consumer groups' positions: what a group skips, and what it is given again. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from drkit.chaos.facts import Facts, Failover, Record, check, place_of
+from drkit.chaos.history import Committed, Consumed, LookFailed, Position
+from drkit.model import TopicPartition
+
+POSITIONS: Final = "positions of groups"
+
+
+@check(POSITIONS)
+def check_positions(facts: Facts) -> Iterator[str]:
+    """Check that no group skips a record, and none repeats one, unless the report names it (I5 to I8)."""
+    if facts.failovers:
+        yield from _without_position(facts, facts.failovers[-1])
+    yield from _repeated(facts)
+    if facts.active:
+        yield from _displaced(facts)
+        yield from _moved_back(facts)
+        yield from _skipped(facts)
+
+
+def _without_position(facts: Facts, f: Failover) -> Iterator[str]:
+    """Look for groups that had a position on the side that was left, and have none on the active one."""
+    for cluster, group, tp in facts.positions:
+        if cluster == f.source and f.moves(tp.topic) and (f.target, group, tp) not in facts.positions:
+            is_named = f.names_without_position(group, tp) or any(facts.of(LookFailed))
+            yield "" if is_named else f"group {group} has no position in {tp} on {f.target}"
+
+
+class Translation(NamedTuple):
+    """A position that a failover translated, of a group that was not at work since."""
+
+    failover: Failover
+    committed: int
+    """On the source."""
+    is_emptied: bool
+    """Whether the source's final log may have other offsets."""
+
+    def source_offset(self, facts: Facts, record: Record) -> int | None:
+        """Return the offset of a record on the source; None: unknown."""
+        source = self.failover.source
+        acked = facts.acked_at(source, record)
+        return acked if self.is_emptied else facts.offsets[source].get(record, acked)
+
+
+def translations(facts: Facts, group: str, tp: TopicPartition) -> Iterator[Translation]:
+    """Return the translations from which a group's position on the active side follows."""
+    worked = max((i for (name, _), i in facts.last_work.items() if name == group), default=-1)
+    for f in facts.failovers:
+        is_left = f is facts.failovers[-1] and f.returned is None
+        # A standby's positions follow the active side: then only the report has those that were left.
+        left = facts.positions.get((f.source, group, tp)) if is_left else None
+        committed = left.offset if left is not None else f.stated_position(group, tp)
+        log = facts.log_ends.get((f.source, tp))
+        is_emptied = not is_left and (log is None or log.start >= max(committed or 0, 1))
+        is_emptied = is_emptied or f is not facts.failovers[-1]
+        if committed is not None and worked < f.opened and group not in f.groups.get("kept", ()):
+            yield Translation(f, committed, is_emptied)
+
+
+def _displaced(facts: Facts) -> Iterator[str]:
+    """Compare the positions of groups that are not at work with those that were translated."""
+    for (cluster, group, tp), position in facts.positions.items():
+        if cluster == facts.active:
+            yield from (_displacement(facts, t, position) for t in translations(facts, group, tp))
+
+
+def _displacement(facts: Facts, translation: Translation, position: Position) -> str:
+    f, committed, _ = translation
+    for offset, value in facts.logs[facts.active].get(position.tp, ()):
+        record = (position.tp, value)
+        own = translation.source_offset(facts, record)
+        if own is None or record in facts.replayed:
+            continue
+        places = f"{position.tp}: {committed} on {f.source}, {position.offset} on {facts.active}"
+        if offset < position.offset and own >= committed:
+            return f"group {position.group} skips {value}, {places}"
+        if offset >= position.offset and own < committed and not _is_named(facts, f, position, own):
+            return f"group {position.group} repeats {value}, {places}"
+    return ""
+
+
+def _is_named(facts: Facts, f: Failover, e: Position | Consumed, own: int) -> bool:
+    """Return whether a failover's report says that a group repeats a record.
+
+    The positions of a primary that is silent are those of the last checkpoint: what a group committed since
+    is repeated, and the report has the offset that was translated.
+
+    :param own: the record's offset on the source
+    """
+    if e.group in (f.groups.get("repeats") or {}) or e.group in f.groups.get("kept", ()):
+        return True
+    if f.is_planned or (e.group, f.source) not in facts.last_work:
+        return False
+    translated = f.stated_position(e.group, e.tp)
+    return f.names_without_position(e.group, e.tp) if translated is None else own >= translated
+
+
+def _repeated(facts: Facts) -> Iterator[str]:
+    """Look for records that a group was given again after their commit was confirmed."""
+    unconfirmed: dict[tuple[str, str, TopicPartition], list[Consumed]] = defaultdict(list)
+    confirmed: dict[tuple[str, Record], Consumed] = {}
+    for e in facts.events:
+        if isinstance(e, Committed):
+            key = (e.group, e.cluster, e.tp)
+            confirmed |= {(c.group, (c.tp, c.value)): c for c in unconfirmed[key] if c.offset < e.offset}
+            unconfirmed[key] = [c for c in unconfirmed[key] if c.offset >= e.offset]
+        elif isinstance(e, Consumed):
+            record = (e.tp, e.value)
+            unconfirmed[e.group, e.cluster, e.tp].append(e)
+            first = confirmed.pop((e.group, record), None)  # a second time is in order: its commit is void
+            is_named = first is None or record in facts.replayed
+            if first is not None and first.cluster != e.cluster:
+                left = (f for f in facts.failovers if f.source == first.cluster)
+                is_named = is_named or any(_is_named(facts, f, first, first.offset) for f in left)
+            yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
+
+
+def _moved_back(facts: Facts) -> Iterator[str]:
+    """Compare the final positions on the active side with what was committed there, and with the logs."""
+    committed = {
+        (e.group, e.tp): e.offset
+        for i, e in enumerate(facts.events)
+        if isinstance(e, Committed) and e.cluster == facts.active and i > facts.opened
+    }
+    for (cluster, group, tp), e in facts.positions.items():
+        if cluster == facts.active:
+            least, log_end = committed.get((group, tp), 0), facts.log_ends.get((cluster, tp))
+            is_outside = log_end is not None and e.offset > log_end.end
+            problem = f"is before {least}, which it committed" if e.offset < least else ""
+            problem = f"is after the end, {log_end.end}" if log_end and is_outside else problem
+            yield f"group {group}, {tp}: its position {e.offset} {problem}" if problem else ""
+
+
+def _skipped(facts: Facts) -> Iterator[str]:
+    """Look for records before the final position of a group at work that it was never given."""
+    given = {(e.group, (e.tp, e.value)) for e in facts.of(Consumed)}
+    for (cluster, group, tp), e in facts.positions.items():
+        first = _first_position(facts, group, tp)
+        if cluster != facts.active or first is None or not facts.is_live(group):
+            continue
+        for offset, value in facts.logs[cluster].get(tp, ()):
+            own = facts.acked_at(first[0], (tp, value))  # a return may have emptied the log since
+            own = facts.offsets[first[0]].get((tp, value)) if own is None else own
+            is_later = own is None or own >= first[1] or (tp, value) in facts.replayed
+            if offset < e.offset and is_later:
+                is_skipped = (group, (tp, value)) not in given
+                yield f"group {group} skips {value}, {tp}@{offset} on {cluster}" if is_skipped else ""
+
+
+def _first_position(facts: Facts, group: str, tp: TopicPartition) -> tuple[str, int] | None:
+    """Return the cluster and the offset at which a group began, as far as that is known."""
+    known = [
+        (i, e.cluster, e.offset)
+        for i, e in enumerate(facts.events)
+        if isinstance(e, Consumed) and (e.group, e.tp) == (group, tp)
+    ][:1]
+    for f in facts.failovers:
+        if (offset := f.stated_position(group, tp)) is not None:
+            known.append((f.opened, f.source, offset))
+    return min(known)[1:] if known else None

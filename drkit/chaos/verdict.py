@@ -1,0 +1,262 @@
+"""The verdict of a scenario: its checks, the faults that had to be in force, what could not be read. Pure.
+
+What was not exercised, or not read to its end, is `inconclusive`, never `pass`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from drkit.chaos.checks import (
+    ACKNOWLEDGED,
+    CHECKS,
+    DECIDED,
+    GIVEN_UP,
+    IN_ORDER,
+    JOURNAL,
+    LEFT_BEHIND,
+    OLDER_WRITER,
+    ONE_SIDE,
+    POSITIONS,
+    SAME_SIDES,
+)
+from drkit.chaos.facts import Checked, Facts
+from drkit.chaos.group_checks import translations
+from drkit.chaos.history import (
+    Acked,
+    Committed,
+    Consumed,
+    Ended,
+    Event,
+    FaultBegan,
+    FaultEnded,
+    History,
+    JournalEntered,
+    LogEnd,
+    LookFailed,
+    Observed,
+    Position,
+    Read,
+)
+from drkit.model import TopicPartition
+
+PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
+WATCH: Final = "watch"
+"""Instead of a step: while an observer is at work."""
+_FAR: Final = 10**12
+"""An offset after all others."""
+
+
+class Wanted(NamedTuple):
+    """A fault that has to be in force while a step is under way."""
+
+    fault: str
+    step: str = ""
+    """A step's name, ``watch``, or empty for any time."""
+
+    def __str__(self) -> str:
+        return f"{self.fault} at {self.step}" if self.step else self.fault
+
+
+class Verdict(NamedTuple):
+    """The verdict over a history."""
+
+    word: str
+    """``pass``, ``fail`` or ``inconclusive``."""
+    reasons: list[str]
+    """Offences of a failed one, what is missing of an inconclusive one."""
+    checked: list[Checked]
+
+
+class _Interval(NamedTuple):
+    table: str
+    name: str
+    begins: int
+    ends: int
+    """Index of the event that ends it; of an instant the one that begins it."""
+
+    def overlaps(self, other: _Interval) -> bool:
+        return self.begins < other.ends and other.begins < self.ends
+
+
+# -- faults and steps ---------------------------------------------------------------------------------------
+
+
+def _steps(history: History) -> Iterator[_Interval]:
+    """Return when each step was under way: from its intent until the run's next entry that is no effect.
+
+    After the death of an orchestrator that entry is the one with which another continues the run.
+    """
+    under_way: dict[str, _Interval] = {}
+    for i, e in enumerate(history.events):
+        if isinstance(e, JournalEntered):
+            step = under_way.get(e.run)
+            if e.effect and step is not None and e.step == step.name:
+                continue
+            if step is not None:
+                yield under_way.pop(e.run)._replace(ends=i)
+            if e.kind == "intent" and not e.effect:
+                under_way[e.run] = _Interval(e.table, e.step, i, len(history.events))
+    yield from under_way.values()
+    observed = (i for i, e in enumerate(history.events) if isinstance(e, Observed))
+    if (first := next(observed, None)) is not None:
+        yield _Interval("", WATCH, first, len(history.events))
+
+
+def _faults(history: History, fault: str) -> Iterator[_Interval]:
+    ends = [i for i, e in enumerate(history.events) if isinstance(e, FaultEnded) and e.fault == fault]
+    for i, e in enumerate(history.events):
+        if isinstance(e, FaultBegan) and e.fault == fault:
+            yield _Interval("", fault, i, next((end for end in ends if end > i), i))
+
+
+def steps_under(history: History, fault: str) -> set[tuple[str, str]]:
+    """Return the steps, with their tables, that were under way while a fault was in force."""
+    faults = list(_faults(history, fault))
+    return {(s.table, s.name) for s in _steps(history) if any(s.overlaps(f) for f in faults)}
+
+
+def in_force(history: History, wanted: Wanted, table: str = "") -> bool:
+    """Return whether a fault was in force while a step was under way.
+
+    :param table: failover or return; empty: either
+    """
+    if not wanted.step:
+        return any(_faults(history, wanted.fault))
+    under = steps_under(history, wanted.fault)
+    return any(step == wanted.step and table in {"", of} for of, step in under)
+
+
+# -- the verdict --------------------------------------------------------------------------------------------
+
+
+def judge(history: History, wanted: Sequence[Wanted], needs: Collection[str] = ()) -> Verdict:
+    """Return the verdict over a history.
+
+    :param needs: names of checks that must have examined something, besides those of the runs that are done
+    """
+    facts = Facts(history.events)
+    checked = [check(facts) for check in CHECKS.values()]
+    if offences := [f"{c.name}: {offence}" for c in checked for offence in c.offences]:
+        return Verdict(FAIL, offences, checked)
+    examined = {c.name for c in checked if c.examined}
+    needed = dict.fromkeys((*_needs(facts), *needs))
+    reasons = [f"nothing was examined: {name}" for name in needed if name not in examined]
+    reasons += [f"was not in force: {w}" for w in wanted if not in_force(facts, w)]
+    reasons += _unknown(facts)
+    return Verdict(INCONCLUSIVE if reasons else PASS, reasons, checked)
+
+
+def _needs(facts: Facts) -> Iterator[str]:
+    """Return the checks that must have examined something, by the runs that are done."""
+    yield from (ACKNOWLEDGED, IN_ORDER, ONE_SIDE, LEFT_BEHIND)
+    if facts.failovers:
+        yield from (POSITIONS, OLDER_WRITER, JOURNAL, DECIDED)
+        if facts.failovers[-1].returned is not None:
+            yield SAME_SIDES
+        if any(f.returned is not None and not f.is_planned for f in facts.failovers):
+            yield GIVEN_UP
+
+
+def _unknown(facts: Facts) -> Iterator[str]:
+    """Return what is not known at the end."""
+    if facts.last(Ended) is None:
+        yield "the run has no end"
+    for look in facts.of(LookFailed):
+        yield f"not read: {look.what}: {look.error}"
+    for log in facts.of(LogEnd):
+        if log.read_to < log.end:
+            yield f"{log.tp} on {log.cluster} was read to {log.read_to} of {log.end}"
+    ended = {(log.cluster, log.tp) for log in facts.of(LogEnd)}
+    for tp in sorted({tp for tp, _ in facts.acked}):
+        if facts.active and (facts.active, tp) not in ended:
+            yield f"{tp} on {facts.active} was not read"
+    for f in facts.failovers:
+        if f.opened == len(facts.events):
+            yield f"failover {f.report.get('run', '')} is done, and no entry has the end of OPEN"
+
+
+# -- negative controls --------------------------------------------------------------------------------------
+
+
+def negative_controls(history: History, wanted: Sequence[Wanted]) -> dict[str, bool]:
+    """Judge the history with one defect each; return by the defect's name whether it was found.
+
+    A defect for which the history has no event is left out.
+    """
+    defects = _defects(Facts(history.events))
+    return {name: judge(History(events), wanted).word == FAIL for name, events in defects}
+
+
+def _defects(facts: Facts) -> Iterator[tuple[str, list[Event]]]:
+    events = list(facts.events)
+    copies = list(_copies(facts))
+    if copies:
+        copy = copies[len(copies) // 2]
+        yield "a copied record dropped", [e for e in events if e is not copy]
+        yield "a copied record repeated", [*events, replace(copy, offset=_FAR)]
+    for first, second in pairwise(copies):
+        if first.tp == second.tp and _writer(facts, first) == _writer(facts, second):
+            swapped = {id(first): second.value, id(second): first.value}
+            yield (
+                "two records swapped",
+                [
+                    replace(e, value=swapped[id(e)]) if isinstance(e, Read) and id(e) in swapped else e
+                    for e in events
+                ],
+            )
+            break
+    for shift, name in ((1, "a position one later"), (-1, "a position one earlier")):
+        position = next((p for p in facts.positions.values() if _is_shiftable(facts, p, shift)), None)
+        if position is not None:
+            moved = replace(position, offset=position.offset + shift)
+            yield name, [moved if e is position else e for e in events]
+    for e in facts.of(Acked):
+        if e.transaction == "aborted" and facts.active:
+            yield "an aborted record shown", [*events, Read(facts.active, *e.tp, _FAR, e.value)]
+            break
+    last = facts.failovers[-1] if facts.failovers else None
+    if last is not None and last.opened < len(events) and copies:
+        late = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN")
+        yield (
+            "a record acknowledged after OPEN",
+            [*events[: last.opened + 1], late, *events[last.opened + 1 :]],
+        )
+
+
+def _copies(facts: Facts) -> Iterator[Read]:
+    """Return records of the active side that must be there, those of another cluster if there are any."""
+    tails = frozenset[tuple[TopicPartition, str]]().union(*(tail.records for tail in facts.tails))
+    reads = [
+        e
+        for e in facts.of(Read)
+        if e.cluster == facts.active
+        and (e.cluster, e.tp) in facts.log_ends
+        and (e.tp, e.value) in facts.acked
+        and (e.tp, e.value) not in tails
+    ]
+    reads.sort(key=lambda e: (e.tp, e.offset))
+    return iter([e for e in reads if _writer(facts, e) != facts.active] or reads)
+
+
+def _writer(facts: Facts, e: Read) -> str:
+    return facts.acked[e.tp, e.value][1].cluster
+
+
+def _is_shiftable(facts: Facts, p: Position, shift: int) -> bool:
+    """Return whether a position of the active side, one record on or back, breaks a promise."""
+    log = dict(facts.logs[facts.active].get(p.tp, ()))
+    record = (p.tp, log.get(p.offset if shift > 0 else p.offset - 1, ""))
+    if p.cluster != facts.active or not record[1] or record in facts.replayed:
+        return False
+    if facts.is_live(p.group):
+        last = [e for e in facts.of(Committed) if (e.cluster, e.group, e.tp) == (p.cluster, p.group, p.tp)]
+        given = {e.value for e in facts.of(Consumed) if (e.group, e.tp) == (p.group, p.tp)}
+        is_known = any(e.offset == p.offset for e in last[-1:]) and bool(given)
+        return is_known and (shift < 0 or record[1] not in given)
+    compared = list(translations(facts, p.group, p.tp))
+    is_named = any(p.group in (t.failover.groups.get("repeats") or {}) for t in compared)
+    return not is_named and any(t.source_offset(facts, record) is not None for t in compared)
