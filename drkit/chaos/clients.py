@@ -75,8 +75,13 @@ class _Client:
 class Writer(_Client):
     """A producer that stays with its cluster, whatever becomes of it."""
 
-    def run(self, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 20) -> None:
-        """Write records to the topics in turn."""
+    def run(
+        self, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 20, burst: int = 0
+    ) -> None:
+        """Write records to the topics in turn.
+
+        :param burst: so many records of each topic at once, at the beginning
+        """
         producer = Producer(
             {
                 "bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 2,
@@ -84,10 +89,11 @@ class Writer(_Client):
             }
         )  # fmt: skip
         delivered = self.record_delivery(cluster)
-        while not self.stop.wait(1 / per_second):
+        while burst > 0 or not self.stop.wait(1 / per_second):
+            burst -= 1
             for topic in topics:
                 with suppress(BufferError):
-                    value, partition = self.next_value(topic), self.chance.randrange(2)
+                    value, partition = self.next_value(topic), self._number // len(topics) % 2
                     producer.produce(topic, value, value, partition=partition, on_delivery=delivered)
             producer.poll(0)
         producer.flush(_FLUSH_SECONDS)

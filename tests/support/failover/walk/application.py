@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-import threading
+from pathlib import Path
+import signal
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from drkit.chaos import history
+from drkit.chaos.orchestrator import Child, ProcessParent
+from drkit.clock import monotonic, wall_ms
+from tests.support.waiting import eventually
 
-from tests.support.flows.produce import now_ms
-
-_TICK_SECONDS = 0.05
 _FIRST = 40
 """Records of each topic that are there before anything else."""
+_NEEDED = 16
+"""In each partition: groups commit up to there."""
+_STOP_SECONDS = 10.0
 
 
 class Acked(NamedTuple):
@@ -26,88 +29,62 @@ class Acked(NamedTuple):
     at_ms: int
 
 
-class Application:
-    """Writes unique values, and remembers which were acknowledged, and when."""
+class Clients:
+    """Client processes of a scene that record into one history."""
 
-    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
-        self.topics = [*topics]
-        self.acked: list[Acked] = []
-        self._number = 0
-        self._stop = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 2,
-                "message.timeout.ms": 3000, "socket.timeout.ms": 2000, "reconnect.backoff.max.ms": 500,
-                "log_level": 0,
-            }
-        )  # fmt: skip
-        for topic in topics:
-            for partition in (0, 1) * (_FIRST // 2):
-                self._write(topic, partition)
-        assert self._producer.flush(30) == 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+    def __init__(self, parent: ProcessParent, folder: Path) -> None:
+        self._parent, self._folder = parent, folder
+        self._history = folder / "history.jsonl"
+        self._children: list[Child] = []
 
-    def _write(self, topic: str, partition: int) -> None:
-        self._number += 1
-        with suppress(BufferError):
-            self._producer.produce(
-                topic, b"%s %d" % (topic.encode(), self._number), partition=partition, on_delivery=self._heard
-            )
+    def start(self, kind: str, **options: object) -> None:
+        """Start one more client."""
+        name = f"{kind}-{len(self._children)}"
+        client = {"kind": kind, "name": name, "seed": 0, "history": str(self._history), **options}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._children.append(self._parent.start_client(client, self._folder / f"{name}.log"))
 
-    def _run(self) -> None:
-        while not self._stop.wait(_TICK_SECONDS):
-            for topic in self.topics:
-                self._write(topic, self._number % 2)
-            self._producer.poll(0)
-
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            topic, partition, offset, value = (
-                message.topic(), message.partition(), message.offset(), message.value()
-            )  # fmt: skip
-            assert topic is not None
-            assert partition is not None
-            assert offset is not None
-            assert isinstance(value, bytes)
-            self.acked.append(Acked(topic, partition, offset, value, now_ms()))
+    @property
+    def events(self) -> Sequence[history.Event]:
+        """What they have recorded."""
+        return history.History.load(self._history).events if self._history.exists() else ()
 
     def stop(self) -> None:
-        """What was not acknowledged by now never is."""
-        self._stop.set()
-        self._thread.join(10)
-        self._producer.flush(4)
+        """Stop all of them; what was not acknowledged by then never is."""
+        deadline = monotonic() + _STOP_SECONDS
+        for child in self._children:
+            child.signal(signal.SIGTERM)
+        while self._children:
+            self._children.pop().end_before(deadline)
+
+
+class Application(Clients):
+    """Writes unique values, and remembers which were acknowledged, and when."""
+
+    def __init__(self, parent: ProcessParent, folder: Path, bootstrap: str, topics: Sequence[str]) -> None:
+        super().__init__(parent, folder)
+        self._bootstrap = bootstrap
+        self.write(topics)
+        both = [(topic, partition) for topic in topics for partition in (0, 1)]
+        eventually(
+            lambda: all(len(self.of(*each)) >= _NEEDED for each in both), 60, f"first records: {folder}"
+        )
+
+    def write(self, topics: Sequence[str]) -> None:
+        """Write to some more topics."""
+        self.start("writer", cluster="primary", bootstrap=self._bootstrap, topics=topics, burst=_FIRST)
+
+    @property
+    def acked(self) -> list[Acked]:
+        """What was acknowledged so far."""
+        began_ms = wall_ms() - 1000 * monotonic()
+        return [
+            Acked(e.topic, e.partition, e.offset, e.value.encode(), round(began_ms + 1000 * e.seconds))
+            for e in self.events
+            if isinstance(e, history.Acked)
+        ]
 
     def of(self, topic: str, partition: int) -> list[Acked]:
         """What was acknowledged of a partition, in the order of its offsets."""
         found = (a for a in self.acked if (a.topic, a.partition) == (topic, partition))
         return sorted(found, key=lambda a: a.offset)
-
-
-class Member:
-    """A member of a group that reads, and never commits."""
-
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-                "enable.auto.commit": False, "session.timeout.ms": 6000, "log_level": 0,
-            }
-        )  # fmt: skip
-        self._consumer.subscribe([topic])
-        self.assigned, self._stop = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            with suppress(KafkaException):
-                self._consumer.consume(10, 0.1)
-                if self._consumer.assignment():
-                    self.assigned.set()
-        self._consumer.close()
-
-    def stop(self) -> None:
-        """It leaves its group."""
-        self._stop.set()
-        self._thread.join(10)

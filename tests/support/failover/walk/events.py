@@ -35,7 +35,7 @@ def _returns(scene: Scene) -> None:
 def _new_topic(scene: Scene) -> None:
     topic = scene.name("fresh")
     scene.create(scene.source, topic, 2, {"retention.ms": "-1"})
-    scene.application.topics.append(topic)
+    scene.application.write([topic])
 
 
 def _member(of: Callable[[Scene], LocalCluster]) -> Change:

@@ -8,8 +8,8 @@ import re
 import shlex
 from typing import Any, Final
 
+from drkit.chaos.orchestrator import CommandResult
 from drkit.failover.core.machine import RunState
-from tests.support.failover.walk.processes import Said
 from tests.support.failover.walk.stage import Scene, shown
 
 _MOST_COMMANDS: Final = 9
@@ -36,11 +36,11 @@ class Operator:
 
     def __init__(self, scene: Scene, chance: random.Random) -> None:
         self._scene, self._chance = scene, chance
-        self.typed: list[Said] = []
+        self.typed: list[CommandResult] = []
         self._refused: dict[str, int] = {}
         self._tried: set[tuple[str, ...]] = set()
 
-    def to_the_end(self, first: Said, begins: Sequence[str]) -> RunState:
+    def to_the_end(self, first: CommandResult, begins: Sequence[str]) -> RunState:
         """Type commands until the run is over; how it ended.
 
         :param begins: what is typed where no run is under way
@@ -60,10 +60,10 @@ class Operator:
             if words[0] == "replicate":
                 self._scene.replicate_anew()
                 words = ("failover", "--resume") if open_ else begins
-            said = self._scene.types(*words).ended()
+            said = self._scene.types(*words).finish()
         raise Locked("no command ended it:\n" + "\n".join(map(shown, self.typed)))
 
-    def _is_known(self, said: Said, state: RunState) -> bool:
+    def _is_known(self, said: CommandResult, state: RunState) -> bool:
         """Whether a run that is over is the answer to what was asked, or the question is still open."""
         return state in {RunState.DONE, RunState.ABORTED} and said.words[:1] == ("failover",)
 
@@ -75,7 +75,7 @@ class Operator:
             self._scene.heal(primary=False)
             self._scene.replicate_anew()
 
-    def _next(self, said: Said, begins: tuple[str, ...], *, open_: bool) -> tuple[str, ...]:
+    def _next(self, said: CommandResult, begins: tuple[str, ...], *, open_: bool) -> tuple[str, ...]:
         offered = list(dict.fromkeys(self._offered(said, begins, open_=open_)))
         fresh = [words for words in offered if words not in self._tried]
         default = ("failover", "--resume") if open_ else begins
@@ -83,7 +83,9 @@ class Operator:
         self._tried.add(words)
         return words
 
-    def _offered(self, said: Said, begins: tuple[str, ...], *, open_: bool) -> Iterator[tuple[str, ...]]:
+    def _offered(
+        self, said: CommandResult, begins: tuple[str, ...], *, open_: bool
+    ) -> Iterator[tuple[str, ...]]:
         for found in _COMMAND.findall(str(said.error.get("hint", ""))):
             if found == "without --planned":
                 if not open_:

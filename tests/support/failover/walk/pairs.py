@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import random
 from typing import NamedTuple
 
+from drkit.chaos.orchestrator import JournalPosition
 from drkit.failover.core.machine import ORDER, StepName
-from tests.support.failover.walk.processes import At
 
 KINDS = ("dead", "cut", "alive", "planned")
 """An unplanned failover of a primary that is dead, that only drkit does not reach, and that answers; and a
@@ -59,12 +59,12 @@ class Pair(NamedTuple):
         """Its own dice: a pair that runs alone does what it did among others."""
         return random.Random(f"{self.id} {seed}")
 
-    def is_at(self, at: At) -> bool:
+    def is_at(self, at: JournalPosition) -> bool:
         """Whether an entry is the one at which the event happens."""
         return self.entry == _named(at)
 
 
-def _named(at: At) -> str:
+def _named(at: JournalPosition) -> str:
     return ".".join(filter(None, (at.step, "effect" if at.effect else "", at.kind)))
 
 

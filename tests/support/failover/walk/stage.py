@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 import json
-import os
 from pathlib import Path
-import signal
 from typing import Any, Self
 
+from drkit.chaos.orchestrator import Child, CommandResult, ProcessParent
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
 from drkit.failover.journal.entries import RunLog
@@ -23,9 +22,8 @@ from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
-from tests.support.failover.walk.application import Application, Member
+from tests.support.failover.walk.application import Application, Clients
 from tests.support.failover.walk.pairs import Pair
-from tests.support.failover.walk.processes import Running, Said, Warm
 from tests.support.failover.world import World
 from tests.support.waiting import eventually
 
@@ -41,7 +39,7 @@ class Stage:
     def __init__(self) -> None:
         self.primary = LocalCluster(ClusterSpec("primary", listeners=_LISTENERS, linked=LINKED))
         self.standby = LocalCluster(ClusterSpec("standby"))
-        self.warm = Warm()
+        self.warm = ProcessParent()
 
     def __enter__(self) -> Self:
         start_together(self.primary, self.standby)
@@ -92,8 +90,8 @@ class Scene(World):
         self.moving = [self.orders, self.pay] if pair.scope == "all" else [self.orders]
         self.read: dict[str, dict[TopicPartition, int]] = {}
         """Group → what it had committed on the primary last."""
-        self.members: list[Member] = []
-        self.copier: Running | None = None
+        self.members = Clients(stage.warm, folder / "members")
+        self.copier: Child | None = None
         self.files = {host: self._written(host) for host in (HERE, ELSEWHERE)}
 
     # -- before it ----------------------------------------------------------------------------------
@@ -102,7 +100,9 @@ class Scene(World):
         """Everything is copied, the application works, and the primary is as the pair has it."""
         for topic in (self.orders, self.pay):
             self.create(self.source, topic, 2, {"retention.ms": "-1"})
-        self.application = Application(self.stage.primary.bootstrap(APPLICATION), [self.orders, self.pay])
+        bootstrap = self.stage.primary.bootstrap(APPLICATION)
+        topics = [self.orders, self.pay]
+        self.application = Application(self.stage.warm, self.folder / "application", bootstrap, topics)
         self.commits(self.shop, self.orders, 7)
         self.commits(self.cash, self.pay, 9)
         self.replicate()
@@ -164,16 +164,16 @@ class Scene(World):
         planned = ("--planned",) if self.pair.kind == "planned" else ()
         return ("failover", *scope[self.pair.scope], *planned, "--yes")
 
-    def types(self, *words: str, host: str = HERE) -> Running:
+    def types(self, *words: str, host: str = HERE) -> Child:
         """Type a command on a machine."""
-        return self.stage.warm.drkit(self.files[host], *words, elsewhere=host == ELSEWHERE)
+        return self.stage.warm.run_command(self.files[host], *words, elsewhere=host == ELSEWHERE)
 
     def replicate(self) -> None:
         """Start a replicator, unless one is at work."""
         if self.copier is None:
             plain = self.plain()
             plain["clusters"][self.source.alias] |= self._by(REPLICATION)
-            self.copier = self.stage.warm.replicate(plain, self.folder / "replicator.log")
+            self.copier = self.stage.warm.start_replicator(plain, "", self.folder / "replicator.log")
 
     def replicate_anew(self) -> None:
         """Restart it, as `drkit replicate` does by itself when its state topic was away for long."""
@@ -190,9 +190,7 @@ class Scene(World):
     def stop_replicating(self) -> None:
         """SIGKILL the replicator."""
         if self.copier is not None:
-            with suppress(ProcessLookupError):  # it has ended by itself
-                os.kill(self.copier.pid, signal.SIGKILL)
-            self.copier.ended()
+            self.copier.kill()
             self.copier = None
 
     def said(self) -> str:
@@ -202,7 +200,7 @@ class Scene(World):
 
     def joins(self, cluster: LocalCluster, group: str) -> None:
         """A member comes."""
-        self.members.append(Member(cluster.bootstrap(), group, self.orders))
+        self.members.start("member", bootstrap=cluster.bootstrap(), group=group, topics=[self.orders])
 
     def heal(self, *, primary: bool) -> None:
         """Everything works again, and no member is in the way.
@@ -210,9 +208,7 @@ class Scene(World):
         :param primary: also one that is dead
         """
         self.stage.links(cut=False, roles=LINKED)
-        for member in self.members:
-            member.stop()
-        self.members.clear()
+        self.members.stop()
         self.stage.standby.restart()
         if primary:
             self.stage.primary.resume()
@@ -242,14 +238,13 @@ class Scene(World):
         return found
 
     def close(self) -> None:
-        for member in self.members:
-            member.stop()
+        self.members.stop()
         if hasattr(self, "application"):
             self.application.stop()
         super().close()
 
 
-def shown(said: Said) -> str:
+def shown(said: CommandResult) -> str:
     """A command and its answer, in a line."""
     error = said.error
     answer = f"{error['error']} [{error['evidence'][:200]}] {error['hint']}" if error else "done"

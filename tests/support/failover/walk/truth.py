@@ -116,7 +116,7 @@ def _never_both(scene: Scene) -> None:
     scene.heal(primary=True)
     state = flow_state(scene.state())
     if state.get(PendingFence) is not None:
-        said = scene.types("fence", "pay").ended()
+        said = scene.types("fence", "pay").finish()
         assert said.code == 0, shown(said)
     for topic in scene.moving:
         theirs, ours = (_values(scene, cluster, topic) for cluster in (scene.source, scene.target))
@@ -138,7 +138,7 @@ def _primary_is_right(scene: Scene) -> None:
     state = flow_state(scene.state())
     assert not [t for t in scene.moving if (r := state.get(RoleRecord, t)) is not None and r.is_promoted]
     if state.get(PendingLift) is not None:
-        said = scene.types("fence", "pay").ended()
+        said = scene.types("fence", "pay").finish()
         assert said.code == 0, shown(said)
     for topic in (scene.orders, scene.pay):
         value = b"still here %d" % now_ms()

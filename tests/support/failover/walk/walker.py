@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from drkit.chaos.orchestrator import Child, CommandResult
 from drkit.failover.core.machine import RunState
 from tests.support.failover.walk.events import ANOTHER, CHANGES
 from tests.support.failover.walk.operator import Operator
 from tests.support.failover.walk.pairs import Pair
-from tests.support.failover.walk.processes import Running, Said
 from tests.support.failover.walk.stage import ELSEWHERE, HERE, Scene, Stage, shown
 from tests.support.failover.walk.truth import check
 
@@ -59,20 +59,20 @@ def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
     with stage.scene(pair, folder) as scene:
         # An orchestrator that another one may take over from is on a machine that cannot be seen from here.
         running = scene.types(*scene.begins, host=ELSEWHERE if pair.event in ANOTHER else HERE)
-        at = running.until(pair.is_at)
-        said: list[Said] = []
+        at = running.run_until(pair.is_at)
+        said: list[CommandResult] = []
         if at is None:
-            assert running.said is not None
-            said = [running.said]
+            assert running.result is not None
+            said = [running.result]
         elif pair.event in ANOTHER:
-            said.append(scene.types("failover", ANOTHER[pair.event]).ended())
-            running.go_on(_SLEEP_SECONDS)
-            said.append(running.ended())
+            said.append(scene.types("failover", ANOTHER[pair.event]).finish())
+            running.proceed(_SLEEP_SECONDS)
+            said.append(running.finish())
         elif pair.event == "orchestrator-sleeps":
-            running.go_on(_SLEEP_SECONDS)
-            said = [running.ended()]
+            running.proceed(_SLEEP_SECONDS)
+            said = [running.finish()]
         elif pair.event == "orchestrator-dies":
-            said = [running.kill(), scene.types("failover", "--resume").ended()]
+            said = [running.kill(), scene.types("failover", "--resume").finish()]
         else:
             said = [_changed(scene, running, pair.event, chance.randrange(_LATEST))]
         operator = Operator(scene, chance)
@@ -81,7 +81,7 @@ def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
             state: RunState | None = operator.to_the_end(said[-1], scene.begins)
             if state is not RunState.DONE:
                 check(scene, state)
-                ended = scene.types(*opens(scene)).ended()
+                ended = scene.types(*opens(scene)).finish()
                 state_then = operator.to_the_end(ended, opens(scene))
                 assert state_then is RunState.DONE, (
                     f"after {state} the standby cannot be opened: {state_then}"
@@ -100,17 +100,17 @@ def opens(scene: Scene) -> tuple[str, ...]:
     return (*words, "--accept-data-loss", "the walk")
 
 
-def _changed(scene: Scene, running: Running, event: str, later: int) -> Said:
+def _changed(scene: Scene, running: Child, event: str, later: int) -> CommandResult:
     begins, passes = CHANGES[event]
     begins(scene)
-    running.go_on()
+    running.proceed()
     if passes is None:
-        return running.ended()
+        return running.finish()
     left = iter(range(later, -1, -1))
-    if running.until(lambda _: next(left, 0) == 0) is not None:
+    if running.run_until(lambda _: next(left, 0) == 0) is not None:
         passes(scene)
-        running.go_on()
-        return running.ended()
+        running.proceed()
+        return running.finish()
     passes(scene)
-    assert running.said is not None
-    return running.said
+    assert running.result is not None
+    return running.result
