@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-import inspect
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ _INSTALLED: Final = _PACKAGE / "pages" / "chaos"
 FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "chaos"
 """In an installed drkit within the package, in a source tree beside it."""
 _EXTENSION: Final = "drkit"
-_MODULES: Final = ("drkit.chaos.actions", "drkit.chaos.probes")
 _HINT: Final = "drkit explain chaos shows how a scenario is written"
 
 
@@ -102,32 +100,10 @@ def _checked(path: Path, data: Any) -> Scenario:
         (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION), {}
     )
     probes = data.get("steady-state-hypothesis", {}).get("probes", [])
-    exercises: list[tuple[str, str]] = []
-    for activity in (*probes, *data["method"], *data.get("rollbacks", ())):
-        for arguments in _arguments(path, activity):
-            exercises += [(e["fault"], e["step"]) for e in arguments.get("exercises", ())]
+    arguments = [probe["provider"].get("arguments", {}) for probe in probes]
+    exercises = [(e["fault"], e["step"]) for each in arguments for e in each.get("exercises", ())]
     return Scenario(
         path.stem, path, data["title"], " ".join(data.get("description", "").split()),
         tuple(data.get("tags", ())), data, tuple(exercises), extension.get("promised", ""),
         extension.get("runbook", ""), extension.get("circle", "wide"),
     )  # fmt: skip
-
-
-def _arguments(path: Path, activity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Return the arguments of one of drkit's own activities, which its function takes.
-
-    :raises ConfigError: there is no such function, or it has no such parameter
-    """
-    provider = activity["provider"]
-    if provider.get("module") not in _MODULES:
-        return
-    function = getattr(import_module(provider["module"]), provider["func"], None)
-    arguments = provider.get("arguments", {})
-    where = f"activity '{activity['name']}'"
-    if not inspect.isfunction(function) or provider["func"].startswith("_"):
-        raise _wrong(path, "the scenario calls an action that does not exist", f"{where}: {provider['func']}")
-    try:
-        inspect.signature(function).bind(**arguments)
-    except TypeError as error:
-        raise _wrong(path, "an action does not take these arguments", f"{where}: {error}") from error
-    yield arguments

@@ -89,6 +89,9 @@ def pages_of(asked: str) -> Iterator[Explanation]:
             yield Explanation(f"runbooks/{_CLASSES}", f"{known}\n\n{text}")
     for page in pages:
         yield Explanation(f"runbooks/{page.name}", _text(page).rstrip())
+    scenario = _PAGES / "chaos" / ("README.md" if name == "chaos" else f"{name}.yaml")
+    if scenario.is_file():
+        yield Explanation(f"chaos/{scenario.name}", _text(scenario).rstrip())
     for alert, text in _alerts():
         if alert.lower() == code:
             yield Explanation("docs/how-to/alerts.md", f"{alert}\n\n{text}")

@@ -1,0 +1,33 @@
+"""The page of chaos scenarios is current, and every step of both tables was observed under a fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from drkit.chaos.scenario import scenarios
+from drkit.failover.core.machine import TABLES
+from tests.chaos_page import PAGE, ROOT, covered, page, results
+from tests.support.laws import broken
+
+
+def test_the_page_is_current():
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.chaos_page"
+
+
+def test_every_scenario_has_passed():
+    passed = {name for name, result in results()["scenarios"].items() if result["verdict"] == "pass"}
+    names = {scenario.name for scenario in scenarios()}
+    broken("scenarios without a run that passed", sorted(names - passed))
+    broken("results of scenarios that are gone", sorted(results()["scenarios"].keys() - names))
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_step_has_a_fault_in_force(table: str):
+    steps = {step for _, of, step in covered(results()["scenarios"]) if of == table}
+    broken("steps without a fault", [s.value for s in TABLES[table].order if s.value not in steps])
+
+
+def test_every_scenario_names_its_page_and_the_page_names_it():
+    for scenario in scenarios():
+        text = (ROOT / "runbooks" / f"{scenario.runbook}.md").read_text(encoding="utf-8")
+        assert f"drkit chaos run {scenario.name}" in text, f"{scenario.runbook} does not name {scenario.name}"

@@ -1,0 +1,124 @@
+"""Scenario files: those of drkit are whole, and a wrong one is refused before anything starts."""
+
+from __future__ import annotations
+
+import fcntl
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from drkit.chaos.actions import fault
+from drkit.chaos.faults import END, fault_names
+from drkit.chaos.scenario import FOLDER, Scenario, load_scenario, scenarios
+from drkit.cli import main as cli
+from drkit.errors import ConfigError, Failed, Usage
+from drkit.failover.core.machine import TABLES
+
+STEPS = {step.value for table in TABLES.values() for step in table.order} | {"watch"}
+KILLED = (FOLDER / "primary-killed.yaml").read_text(encoding="utf-8")
+
+
+def activities(scenario: Scenario) -> list[dict[str, object]]:
+    return [each["provider"] for each in scenario.experiment["method"]]
+
+
+def faults_of(scenario: Scenario) -> set[str]:
+    """Every fault that a scenario begins, at once or at an entry of a journal."""
+    found: set[str] = set()
+    for provider in activities(scenario):
+        arguments = provider.get("arguments", {})
+        assert isinstance(arguments, dict)
+        if provider["func"] == "fault":
+            found.add(arguments["name"])
+        for trigger in arguments.get("at", ()):
+            found |= {"rival orchestrator" if isinstance(each, dict) else each for each in trigger["then"]}
+    return found
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda s: s.name)
+def test_a_scenario_is_whole(scenario: Scenario):
+    own = {"rival orchestrator", "suspend orchestrator"}
+    names = {*fault_names(), *own, *(f"{END} {name}" for name in fault_names())}
+    assert faults_of(scenario) <= names
+    assert scenario.exercises
+    assert {fault for fault, _ in scenario.exercises} <= faults_of(scenario)
+    assert {step for _, step in scenario.exercises} <= STEPS
+    assert scenario.promised
+    assert scenario.circle in {"test", "wide", "soak"}
+    assert (FOLDER.parent / "runbooks" / f"{scenario.runbook}.md").is_file()
+
+
+def test_there_are_thirty():
+    circles = [scenario.circle for scenario in scenarios()]
+    assert len(circles) == 30
+    assert circles.count("test") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("title: [", "not YAML"),
+        ("- 1\n- 2\n", "not an experiment"),
+        ("title: x\n", "not an experiment"),
+        (KILLED.replace("func: fault", "func: fautl"), "a function called 'fautl'"),
+        (KILLED.replace("{name: kill primary}", "{nmae: kill primary}"), "name"),
+    ],
+)
+def test_a_wrong_file_is_refused(text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "wrong.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError):
+        load_scenario(str(file))
+    assert cli.run(["chaos", "run", str(file), "--folder", str(tmp_path)]) == 2
+    printed = " ".join(capsys.readouterr().err.split())
+    assert words in printed
+    assert "what to do" in printed
+
+
+def test_an_unknown_name_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["chaos", "run", "primary-kiled"]) == 2
+    assert "primary-killed" in capsys.readouterr().err
+    with pytest.raises(Usage, match="cannot read"):
+        load_scenario("/nowhere/else.yaml")
+
+
+@pytest.mark.parametrize("words", [["chaos", "run"], ["chaos", "run", "--all", "primary-killed"]])
+def test_what_to_run_is_named(words: list[str], capsys: pytest.CaptureFixture[str]):
+    assert cli.run(words) == 2
+    assert "--all" in capsys.readouterr().err
+
+
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert cli.run(["chaos", "run", "primary-killed", "--folder", str(tmp_path)]) == 3
+    assert "another chaos run is under way" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("missing", ["yaml", "chaoslib"])
+def test_without_the_extra_the_command_says_what_to_install(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def without(name: str) -> object:
+        if name.partition(".")[0] == missing:
+            raise ImportError(f"No module named '{missing}'")
+        return import_module(name)
+
+    monkeypatch.setattr("drkit.chaos.scenario.import_module", without)
+    assert cli.run(["chaos", "list"]) == 2
+    assert "pip install 'drkit[chaos]'" in capsys.readouterr().err
+
+
+def test_every_scenario_is_listed(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["chaos", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(scenario.name in listed for scenario in scenarios())
+    assert cli.run(["chaos", "list", "--coverage"]) == 0
+    assert "COMMIT_OFFSETS" in capsys.readouterr().out
+
+
+def test_an_action_outside_of_a_scenario_is_refused():
+    with pytest.raises(Failed, match="no scenario is under way"):
+        fault("kill primary")
