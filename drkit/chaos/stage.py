@@ -103,6 +103,7 @@ class Stage:
     """The command that waits at an entry of its journal, while faults happen there."""
 
     def __post_init__(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.history_file = self.folder / "history.jsonl"
         self.endpoint_file = self.folder / "endpoint.json"
         self.export_folder = self.folder / "export"

@@ -84,9 +84,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _new_folder(histories: Path, scenario: Scenario) -> Path:
     now = datetime.fromtimestamp(wall_ms() / 1000, UTC).strftime("%Y%m%d-%H%M%S")
-    folder = histories / f"{scenario.name}-{now}"
-    folder.mkdir(mode=0o700)
-    return folder
+    return histories / f"{scenario.name}-{now}"
 
 
 def _row(scenario: Scenario) -> dict[str, Any]:
