@@ -63,7 +63,7 @@ class Faults:
         evidence, heal = fault.apply(self.stage, target, **options)
         if heal is not None:
             self.active[name] = heal
-        self.stage.recorder.record(FaultBegan(name, evidence))
+        self.stage.recorder.record(FaultBegan(name, evidence, lasts=heal is not None))
 
     def _end(self, name: str) -> None:
         heal = self.active.pop(name, None)

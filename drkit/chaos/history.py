@@ -98,12 +98,13 @@ class JournalEntered(Event):
 
 @dataclass(frozen=True, slots=True)
 class FaultBegan(Event):
-    """A fault is in force, which was verified; for a fault of an instant nothing follows."""
+    """A fault is in force, which was verified; one that `lasts` stays so until :class:`FaultEnded`."""
 
     KIND = "fault_began"
     fault: str
     """For example ``kill primary``."""
     evidence: str
+    lasts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

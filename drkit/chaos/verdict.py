@@ -110,7 +110,8 @@ def _faults(history: History, fault: str) -> Iterator[_Interval]:
     ends = [i for i, e in enumerate(history.events) if isinstance(e, FaultEnded) and e.fault == fault]
     for i, e in enumerate(history.events):
         if isinstance(e, FaultBegan) and e.fault == fault:
-            yield _Interval("", fault, i, next((end for end in ends if end > i), i))
+            otherwise = len(history.events) if e.lasts else i
+            yield _Interval("", fault, i, next((end for end in ends if end > i), otherwise))
 
 
 def steps_under(history: History, fault: str) -> set[tuple[str, str]]:
@@ -183,7 +184,7 @@ def _unknown(facts: Facts) -> Iterator[str]:
 
 
 def negative_controls(history: History, wanted: Sequence[Wanted]) -> dict[str, bool]:
-    """Judge the history with one defect each; return by the defect's name whether it was found.
+    """Judge the history with one defect each; return by the defect's name whether the verdict is `fail`.
 
     A defect for which the history has no event is left out.
     """
