@@ -21,7 +21,7 @@ from drkit.chaos.history import (
     NotAcked,
     Observed,
 )
-from drkit.chaos.orchestrator import Child, CommandResult, JournalPosition
+from drkit.chaos.processes import Child, CommandResult, JournalPosition
 from drkit.chaos.stage import BACK, FORTH, OPERATOR
 from drkit.errors import DrkitError, Failed, Usage
 
@@ -153,9 +153,11 @@ def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None
     )
     if result.code not in expect:
         raise Failed(
-            f"the command ended with {result.code}", where=f"drkit {' '.join(result.words)}",
-            evidence=str(result.error or result.err[-500:]), hint=f"expected: {list(expect)}",
-        )  # fmt: skip
+            f"the command ended with {result.code}",
+            where=f"drkit {' '.join(result.words)}",
+            evidence=str(result.error or result.err[-500:]),
+            hint=f"expected: {list(expect)}",
+        )
 
 
 @_recorded

@@ -12,7 +12,16 @@ from typing import Final
 from drkit.chaos.facts import CHECKS as CHECKS
 from drkit.chaos.facts import Facts, check, choice, place_of
 from drkit.chaos.group_checks import POSITIONS as POSITIONS
-from drkit.chaos.history import Acked, CommandEnded, Consumed, Ended, Probed, Read, RunReported
+from drkit.chaos.history import (
+    Acked,
+    CommandEnded,
+    Consumed,
+    FaultBegan,
+    Probed,
+    Read,
+    RunReported,
+    ScenarioEnded,
+)
 from drkit.model import TopicPartition
 
 ACKNOWLEDGED: Final = "acknowledged or stated as lost"
@@ -24,6 +33,8 @@ DECIDED: Final = "decided and stated"
 LEFT_BEHIND: Final = "nothing left behind"
 SAME_SIDES: Final = "same on both sides"
 GIVEN_UP: Final = "only what was given up is missing"
+_OLDER_DISK: Final = "age "
+"""How a fault is called with which a cluster gets an older disk; its target follows."""
 _REFUSED: Final = 3
 """The exit code of a refusal."""
 
@@ -112,14 +123,19 @@ def check_aborted(facts: Facts) -> Iterator[str]:
 
 @check("same for every reader")
 def check_readers(facts: Facts) -> Iterator[str]:
-    """Check that one position never shows two values (I17); examined is what was shown twice."""
+    """Check that one position never shows two values (I17); examined is what was shown twice.
+
+    Offsets are used again only after a cluster came back with an older disk.
+    """
     values: dict[tuple[str, TopicPartition, int], str] = {}
-    sights: list[Read | Consumed] = [*facts.of(Read), *facts.of(Consumed)]
-    for e in sights:
-        place = (e.cluster, e.tp, e.offset)
-        if place in values:
-            yield f"{place_of(e)}: {values[place]} and {e.value}" if values[place] != e.value else ""
-        values.setdefault(place, e.value)
+    for e in facts.events:
+        if isinstance(e, FaultBegan) and e.fault.startswith(_OLDER_DISK):
+            values = {place: value for place, value in values.items() if place[0] not in e.fault.split()}
+        elif isinstance(e, Read | Consumed):
+            place = (e.cluster, e.tp, e.offset)
+            if place in values:
+                yield f"{place_of(e)}: {values[place]} and {e.value}" if values[place] != e.value else ""
+            values.setdefault(place, e.value)
 
 
 # -- sides, runs, commands ----------------------------------------------------------------------------------
@@ -140,7 +156,7 @@ def check_one_side(facts: Facts) -> Iterator[str]:
             problem = "its fence was paid before" if paid and index > paid[0] else problem
             problem = "its fence was proven" if f.is_fenced else problem
             yield f"{place_of(e)}: {e.value} was acknowledged after OPEN, {problem}" if problem else ""
-    for p in facts.of(Probed):
+    for p in facts.of(Probed) if facts.active else ():
         if p.cluster == facts.active:
             yield "" if p.is_accepted else f"{p.topic} on {p.cluster} takes no writes: {p.error}"
         elif (
@@ -188,7 +204,7 @@ def check_commands(facts: Facts) -> Iterator[str]:
 @check(LEFT_BEHIND)
 def check_left(facts: Facts) -> Iterator[str]:
     """Check that nothing is left behind (I18)."""
-    end = facts.last(Ended)
+    end = facts.last(ScenarioEnded)
     if end is not None:
         yield ", ".join(end.left)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from drkit.chaos.history import Acked, Committed, Consumed, NotAcked, Observed, Recorder
+from drkit.chaos.history import Acked, Consumed, NotAcked, Observed, OffsetCommitted, Recorder
 from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, FromAnotherCluster
 from drkit.config import load
 from drkit.watch.identity import ObserverIdentity
@@ -29,10 +29,15 @@ _QUICK: Final = {
     "log_level": 0,
 }
 """A client that gives up a dead broker within seconds, and finds it again as fast."""
-_REFUSALS: Final = frozenset({
-    KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.POLICY_VIOLATION, KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-})  # fmt: skip
+_REFUSALS: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 """A cluster refused the record; after any other error it may have it."""
 _PAUSE_SECONDS: Final = 0.2
 _CALL_SECONDS: Final = 5.0
@@ -40,6 +45,21 @@ _FLUSH_SECONDS: Final = 4.0
 _BATCH: Final = 200
 _ABORTED: Final = 0.34
 """The share of transactions that are aborted."""
+
+
+def _config(**more: Any) -> dict[str, Any]:
+    """Return the properties of a client; Kafka's names with underscores."""
+    return {**_QUICK, **{name.replace("_", "."): value for name, value in more.items()}}
+
+
+def _producer(bootstrap: str, **more: Any) -> Producer:
+    return Producer(_config(bootstrap_servers=bootstrap, message_timeout_ms=3000, **more))
+
+
+def _reading(group: str, **more: Any) -> dict[str, Any]:
+    """Return the properties of a member of a group that commits by itself."""
+    commits = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+    return _config(group_id=group, session_timeout_ms=6000, **commits, **more)
 
 
 class _Client:
@@ -72,7 +92,7 @@ class _Client:
         return delivered
 
 
-class Writer(_Client):
+class WriterClient(_Client):
     """A producer that stays with its cluster, whatever becomes of it."""
 
     def run(
@@ -82,12 +102,7 @@ class Writer(_Client):
 
         :param burst: so many records of each topic at once, at the beginning
         """
-        producer = Producer(
-            {
-                "bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 2,
-                "message.timeout.ms": 3000, **_QUICK,
-            }
-        )  # fmt: skip
+        producer = _producer(bootstrap, enable_idempotence=True, linger_ms=2)
         delivered = self.record_delivery(cluster)
         while burst > 0 or not self.stop.wait(1 / per_second):
             burst -= 1
@@ -105,12 +120,7 @@ class TransactionalWriter(_Client):
     def run(self, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 4) -> None:
         """Write transactions until stopped, with a new producer after each failure."""
         while not self.stop.is_set():
-            producer = Producer(
-                {
-                    "bootstrap.servers": bootstrap, "transactional.id": self.name,
-                    "transaction.timeout.ms": 10_000, "message.timeout.ms": 3000, **_QUICK,
-                }
-            )  # fmt: skip
+            producer = _producer(bootstrap, transactional_id=self.name, transaction_timeout_ms=10_000)
             with suppress(KafkaException):
                 producer.init_transactions(_CALL_SECONDS)
                 while not self.stop.wait(1 / per_second):
@@ -163,7 +173,7 @@ class FollowingWriter(_Client):
         :param clusters: id of a cluster → its name in the history
         """
         producer = FailoverProducer(
-            {"linger.ms": 2, "message.timeout.ms": 5000, **_QUICK}, endpoint=endpoint, unacknowledged="fail"
+            _config(linger_ms=2, message_timeout_ms=5000), endpoint=endpoint, unacknowledged="fail"
         )
 
         def delivered(error: KafkaError | None, message: Message | None) -> None:
@@ -187,10 +197,7 @@ class FollowingConsumer(_Client):
 
         :param clusters: id of a cluster → its name in the history
         """
-        config = {
-            "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
-            "isolation.level": "read_committed", "session.timeout.ms": 6000, **_QUICK,
-        }  # fmt: skip
+        config = _reading(group, isolation_level="read_committed")
         consumer = FailoverConsumer(config, endpoint=endpoint)
         consumer.subscribe(list(topics))
         while not self.stop.is_set():
@@ -204,23 +211,20 @@ class FollowingConsumer(_Client):
                     self.recorder.record(Consumed(cluster, topic, partition, group, offset, _text(m.value())))
                 for tp in consumer.commit(asynchronous=False) or ():
                     if tp.error is None and tp.offset >= 0:
-                        self.recorder.record(Committed(cluster, tp.topic, tp.partition, group, tp.offset))
+                        self.recorder.record(
+                            OffsetCommitted(cluster, tp.topic, tp.partition, group, tp.offset)
+                        )
         with suppress(KafkaException):
             consumer.close()
 
 
-class Member(_Client):
+class MemberClient(_Client):
     """A member of a group that reads and never commits."""
 
     def run(self, *, bootstrap: str, group: str, topics: Sequence[str], instance_id: str = "") -> None:
         """Stay in the group, as a static member (KIP-345) if it has an `instance_id`."""
-        static = {"group.instance.id": instance_id} if instance_id else {}
-        consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-                "enable.auto.commit": False, "session.timeout.ms": 6000, **_QUICK, **static,
-            }
-        )  # fmt: skip
+        static = {"group_instance_id": instance_id} if instance_id else {}
+        consumer = Consumer(_reading(group, bootstrap_servers=bootstrap, **static))
         consumer.subscribe(list(topics))
         while not self.stop.is_set():
             with suppress(KafkaException):
@@ -233,12 +237,7 @@ class HangingTransaction(_Client):
 
     def run(self, *, cluster: str, bootstrap: str, topics: Sequence[str]) -> None:
         """Begin a transaction, write, and wait."""
-        producer = Producer(
-            {
-                "bootstrap.servers": bootstrap, "transactional.id": self.name,
-                "transaction.timeout.ms": 600_000, **_QUICK,
-            }
-        )  # fmt: skip
+        producer = _producer(bootstrap, transactional_id=self.name, transaction_timeout_ms=600_000)
         producer.init_transactions(_CALL_SECONDS)
         producer.begin_transaction()
         values = [(topic, self.next_value(topic)) for topic in topics]
@@ -271,11 +270,11 @@ class WatchObserver(_Client):
 
 
 _KINDS: Final[Mapping[str, type[Any]]] = {
-    "writer": Writer,
+    "writer": WriterClient,
     "transactional writer": TransactionalWriter,
     "following writer": FollowingWriter,
     "following consumer": FollowingConsumer,
-    "member": Member,
+    "member": MemberClient,
     "hanging transaction": HangingTransaction,
     "observer": WatchObserver,
 }

@@ -9,9 +9,9 @@ from pathlib import Path
 import tempfile
 
 from drkit.chaos.faults import Faults
-from drkit.chaos.orchestrator import MODULE
-from drkit.chaos.stage import Stage
-from drkit.chaos.verdict import Verdict
+from drkit.chaos.processes import MODULE
+from drkit.chaos.stage import ScenarioStage
+from drkit.chaos.verdict import ScenarioVerdict
 from drkit.errors import Failed
 
 Tell = Callable[[str, str], None]
@@ -19,7 +19,7 @@ Tell = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class ScenarioOptions:
     """What a run is given besides its scenario file."""
 
     folder: Path | None = None
@@ -33,18 +33,18 @@ class RunOptions:
 class ScenarioRun:
     """A stage that is up, its faults, and the verdict when there is one."""
 
-    stage: Stage
+    stage: ScenarioStage
     faults: Faults
     tell: Tell
-    verdict: Verdict | None = None
+    verdict: ScenarioVerdict | None = None
 
 
 class _Current:
-    options = RunOptions()
+    options = ScenarioOptions()
     run: ScenarioRun | None = None
 
 
-def set_options(options: RunOptions) -> None:
+def set_options(options: ScenarioOptions) -> None:
     """Set the options of the next run of this process."""
     _Current.options = options
 
@@ -62,7 +62,7 @@ def begin_run(brokers: int = 1) -> ScenarioRun:
     if _Current.run is None:
         options = _Current.options
         folder = options.folder or Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
-        stage = Stage(folder, options.seed, brokers, options.parent_module)
+        stage = ScenarioStage(folder, options.seed, brokers, options.parent_module)
         stage.__enter__()
         atexit.register(end_run)
         _Current.run = ScenarioRun(stage, Faults(stage), options.tell)
@@ -76,9 +76,10 @@ def current_run() -> ScenarioRun:
     """
     if _Current.run is None:
         raise Failed(
-            "no scenario is under way", where="chaos",
+            "no scenario is under way",
+            where="chaos",
             hint="its steady-state hypothesis needs the probe drkit.chaos.probes.holds, which begins it",
-        )  # fmt: skip
+        )
     return _Current.run
 
 

@@ -11,15 +11,15 @@ from contextlib import closing
 from drkit.chaos.history import (
     PRIMARY,
     STANDBY,
-    Ended,
+    FinalPosition,
     LogEnd,
     LookFailed,
-    Position,
     Probed,
     Read,
     RunReported,
+    ScenarioEnded,
 )
-from drkit.chaos.stage import BACK, FORTH, GROUPS, LIVE_GROUP, ORDERS, TOPICS, Stage
+from drkit.chaos.stage import BACK, FORTH, GROUPS, LIVE_GROUP, ORDERS, TOPICS, ScenarioStage
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
 from drkit.failover.core.machine import FAILOVER, RunState
@@ -44,7 +44,7 @@ _FLUSH_SECONDS = 15.0
 _CATCH_UP_SECONDS = 60.0
 
 
-def collect(stage: Stage) -> None:
+def collect(stage: ScenarioStage) -> None:
     """Stop the writers, let the live group read to the end, and record the facts at the end.
 
     What cannot be read is recorded as a failed look.
@@ -56,7 +56,15 @@ def collect(stage: Stage) -> None:
         source = flow.partition("->")[0]
         report, broken = report_of(run, flow), violations(run)
         stage.recorder.record(
-            RunReported(run.table.name, run.run_id, run.state, source, report, len(run.entries), broken)
+            RunReported(
+                table=run.table.name,
+                run=run.run_id,
+                state=run.state,
+                source=source,
+                report=report,
+                entries=len(run.entries),
+                violations=broken,
+            )
         )
     active = _active(list(stage.history().of(RunReported)))
     _look(stage, "the live group at the end", _read_to_the_end, active)
@@ -64,17 +72,17 @@ def collect(stage: Stage) -> None:
     _look(stage, "logs", _read_logs, active)
     _look(stage, "positions", _read_positions, active)
     stage.stop_clients()
-    stage.recorder.record(Ended(active, list(_left(stage, runs))))
+    stage.recorder.record(ScenarioEnded(active, list(_left(stage, runs))))
 
 
-def _look(stage: Stage, what: str, look: Callable[[Stage, str], None], active: str) -> None:
+def _look(stage: ScenarioStage, what: str, look: Callable[[ScenarioStage, str], None], active: str) -> None:
     try:
         look(stage, active)
     except DrkitError as error:
         stage.recorder.record(LookFailed(what, error.in_short))
 
 
-def _runs(stage: Stage, flow: FlowSettings) -> list[RunLog]:
+def _runs(stage: ScenarioStage, flow: FlowSettings) -> list[RunLog]:
     """Return the runs in the journal of a flow, which is on its target."""
 
     async def ask(raw: RawCluster) -> JournalHistory:
@@ -99,7 +107,7 @@ def _active(runs: list[RunReported]) -> str:
     return STANDBY if done[-1].source == PRIMARY else PRIMARY
 
 
-def _read_to_the_end(stage: Stage, active: str) -> None:
+def _read_to_the_end(stage: ScenarioStage, active: str) -> None:
     """Let the live group read everything on the active side."""
     cluster = Cluster.connect(stage.cluster(active))
     ends = list_offsets(cluster, _partitions(cluster, ORDERS), "latest", committed=True)
@@ -112,7 +120,7 @@ def _read_to_the_end(stage: Stage, active: str) -> None:
     stage.wait_for(is_read, f"group {LIVE_GROUP} at the end of {ORDERS} on {active}", _CATCH_UP_SECONDS)
 
 
-def _probe(stage: Stage, active: str) -> None:
+def _probe(stage: ScenarioStage, active: str) -> None:
     moved = {topic for run in stage.history().of(RunReported) for topic in run.report.get("topics", ())}
     # The copies of topics that never moved are passive by agreement alone, so they are not probed.
     sides = (PRIMARY, STANDBY) if moved else (active,)
@@ -122,7 +130,7 @@ def _probe(stage: Stage, active: str) -> None:
             stage.recorder.record(Probed(cluster, topic, is_accepted=not error, error=error))
 
 
-def _send(stage: Stage, cluster: str, topic: str) -> str:
+def _send(stage: ScenarioStage, cluster: str, topic: str) -> str:
     errors: list[str] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -139,7 +147,7 @@ def _partitions(cluster: Cluster, *topics: str) -> list[TopicPartition]:
     return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.partitions]
 
 
-def _read_logs(stage: Stage, _active: str) -> None:
+def _read_logs(stage: ScenarioStage, _active: str) -> None:
     for name in (PRIMARY, STANDBY):
         settings = stage.cluster(name)
         cluster = Cluster.connect(settings)
@@ -160,14 +168,14 @@ def _read_logs(stage: Stage, _active: str) -> None:
                 )
 
 
-def _read_positions(stage: Stage, _active: str) -> None:
+def _read_positions(stage: ScenarioStage, _active: str) -> None:
     for name in (PRIMARY, STANDBY):
         for group in GROUPS:
             for tp, offset in stage.committed(name, group).items():
-                stage.recorder.record(Position(name, tp.topic, tp.partition, group, offset))
+                stage.recorder.record(FinalPosition(name, tp.topic, tp.partition, group, offset))
 
 
-def _left(stage: Stage, runs: list[tuple[str, RunLog]]) -> Iterator[str]:
+def _left(stage: ScenarioStage, runs: list[tuple[str, RunLog]]) -> Iterator[str]:
     """Return what a scenario should have ended: open runs and pending fences."""
     for name, run in runs:
         if not run.state.is_over:

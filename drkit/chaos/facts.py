@@ -12,15 +12,15 @@ from drkit.chaos.history import (
     STANDBY,
     Acked,
     CommandEnded,
-    Committed,
     Consumed,
-    Ended,
-    History,
+    FinalPosition,
     JournalEntered,
     LogEnd,
-    Position,
+    OffsetCommitted,
     Read,
     RunReported,
+    ScenarioEnded,
+    ScenarioHistory,
 )
 from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.model import TopicPartition
@@ -90,7 +90,7 @@ class Failover(NamedTuple):
         return is_outside or (bool(unavailable) if tp is None else str(tp) in unavailable)
 
 
-class Tail(NamedTuple):
+class DivergentTail(NamedTuple):
     """Records that a failover left behind on its source."""
 
     failover: Failover
@@ -110,13 +110,13 @@ class Tail(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts(History):
+class Facts(ScenarioHistory):
     """A history with what is derived from it, each fact once."""
 
     @cached_property
     def active(self) -> str:
         """The cluster that takes writes at the end; empty: the history has no end."""
-        end = self.last(Ended)
+        end = self.last(ScenarioEnded)
         return "" if end is None else end.active
 
     @cached_property
@@ -149,14 +149,14 @@ class Facts(History):
         return {(e.cluster, e.tp): e for e in self.of(LogEnd) if e.read_to >= e.end}
 
     @cached_property
-    def positions(self) -> dict[tuple[str, str, TopicPartition], Position]:
+    def positions(self) -> dict[tuple[str, str, TopicPartition], FinalPosition]:
         """Final positions by cluster, group and partition."""
-        return {(e.cluster, e.group, e.tp): e for e in self.of(Position)}
+        return {(e.cluster, e.group, e.tp): e for e in self.of(FinalPosition)}
 
     @cached_property
     def last_work(self) -> dict[tuple[str, str], int]:
         """Index of the last event of a group on a cluster, by group and cluster."""
-        work = ((i, e) for i, e in enumerate(self.events) if isinstance(e, Consumed | Committed))
+        work = ((i, e) for i, e in enumerate(self.events) if isinstance(e, Consumed | OffsetCommitted))
         return {(e.group, e.cluster): i for i, e in work}
 
     @cached_property
@@ -194,9 +194,9 @@ class Facts(History):
         return failovers
 
     @cached_property
-    def tails(self) -> list[Tail]:
+    def tails(self) -> list[DivergentTail]:
         """The tail that each failover left behind."""
-        return [Tail(f, self._stated(f), self._late(f)) for f in self.failovers]
+        return [DivergentTail(f, self._stated(f), self._late(f)) for f in self.failovers]
 
     def _stated(self, f: Failover) -> frozenset[Record]:
         if f.is_planned:
@@ -238,7 +238,7 @@ class Facts(History):
         return any(tp == acked.tp and first <= acked.offset < end for tp, first, end in self.divergent)
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of one check."""
 
     name: str
@@ -246,7 +246,7 @@ class Checked(NamedTuple):
     offences: list[str]
 
 
-Check = Callable[[History], Checked]
+Check = Callable[[ScenarioHistory], CheckResult]
 CHECKS: Final[dict[str, Check]] = {}
 """The checks by their names; :mod:`drkit.chaos.checks` has them all."""
 
@@ -256,10 +256,10 @@ def check(name: str) -> Callable[[Callable[[Facts], Iterator[str]]], Check]:
 
     def register(examine: Callable[[Facts], Iterator[str]]) -> Check:
         @wraps(examine)
-        def checked(history: History) -> Checked:
+        def checked(history: ScenarioHistory) -> CheckResult:
             facts = history if isinstance(history, Facts) else Facts(history.events)
             problems = list(examine(facts))
-            return Checked(name, len(problems), list(filter(None, problems)))
+            return CheckResult(name, len(problems), list(filter(None, problems)))
 
         CHECKS[name] = checked
         return checked

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-import resource
-import shutil
 import signal
 import socket
 import threading
 from typing import Any, Final
 
+from drkit.chaos.disk_faults import (
+    Applied,
+    age_disks,
+    alter_export,
+    fill_disks,
+    limit_orchestrator,
+    save_disks,
+    spoil_endpoint,
+)
 from drkit.chaos.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
-from drkit.chaos.stage import APPLICATIONS, OPERATOR, ORDERS, PARTITIONS, REPLICATION, Stage
+from drkit.chaos.stage import APPLICATIONS, OPERATOR, ORDERS, PARTITIONS, REPLICATION, ScenarioStage
 from drkit.clock import monotonic
 from drkit.errors import Failed, Usage
 from drkit.kafka.admin import Cluster
@@ -31,14 +37,13 @@ _LINKS: Final = {"operator": OPERATOR, "replication": REPLICATION, "applications
 _VERIFY_SECONDS: Final = 20.0
 _CONNECT_SECONDS: Final = 2.0
 _DUTY_SECONDS: Final = 0.1
-_EXPORT_BYTES: Final = 64
 
 
 @dataclass
 class Faults:
     """The faults of one stage, and which of them are in force."""
 
-    stage: Stage
+    stage: ScenarioStage
     active: dict[str, Callable[[], object]] = field(default_factory=dict)
     """Name of a fault in force → what ends it."""
 
@@ -84,10 +89,6 @@ class Faults:
             self._end(name)
 
 
-Applied = tuple[str, Callable[[], object] | None]
-"""Evidence that the fault is in force, and what ends it; None: it lasted an instant."""
-
-
 @dataclass(frozen=True)
 class _Fault:
     targets: tuple[str, ...]
@@ -102,7 +103,7 @@ def fault_names() -> list[str]:
 # -- processes --------------------------------------------------------------------------------------------
 
 
-def _kill(stage: Stage, target: str) -> Applied:
+def _kill(stage: ScenarioStage, target: str) -> Applied:
     if target == "orchestrator":
         child = stage.orchestrator
         if child is None:
@@ -120,13 +121,13 @@ def _kill(stage: Stage, target: str) -> Applied:
     return f"{target}: no process is left", cluster.restart
 
 
-def _brokers(stage: Stage, target: str) -> tuple[LocalCluster, int | None]:
+def _brokers(stage: ScenarioStage, target: str) -> tuple[LocalCluster, int | None]:
     """Return the cluster of a target, and the broker if it names one: ``standby 1``."""
     name, _, broker = target.partition(" ")
     return stage.clusters[name], int(broker) if broker else None
 
 
-def _freeze(stage: Stage, target: str) -> Applied:
+def _freeze(stage: ScenarioStage, target: str) -> Applied:
     if target in stage.clusters:
         cluster = stage.clusters[target]
         cluster.freeze()
@@ -138,7 +139,7 @@ def _freeze(stage: Stage, target: str) -> Applied:
     return f"process {child.pid} is stopped", lambda: child.signal(signal.SIGCONT)
 
 
-def _duty(stage: Stage, target: str) -> Applied:
+def _duty(stage: ScenarioStage, target: str) -> Applied:
     """Stop and continue the brokers in turns: they answer, and are slow."""
     cluster, over, turns = stage.clusters[target], threading.Event(), [0]
 
@@ -163,7 +164,7 @@ def _duty(stage: Stage, target: str) -> Applied:
 # -- links ------------------------------------------------------------------------------------------------
 
 
-def _cut(stage: Stage, target: str) -> Applied:
+def _cut(stage: ScenarioStage, target: str) -> Applied:
     role = _LINKS[target]
     link, address = stage.clusters[PRIMARY].link(role), stage.bootstrap(PRIMARY, role).split(",")[0]
     link.cut()
@@ -175,25 +176,25 @@ def _cut(stage: Stage, target: str) -> Applied:
     raise Failed("the link still takes connections", where=address)
 
 
-def _stall(stage: Stage, target: str) -> Applied:
+def _stall(stage: ScenarioStage, target: str) -> Applied:
     return _link_fault(stage, target, "held back", lambda link: link.stall())
 
 
-def _half_open(stage: Stage, target: str) -> Applied:
+def _half_open(stage: ScenarioStage, target: str) -> Applied:
     return _link_fault(stage, target, "swallowed", lambda link: link.half_open())
 
 
-def _one_way(stage: Stage, target: str) -> Applied:
+def _one_way(stage: ScenarioStage, target: str) -> Applied:
     return _link_fault(stage, target, "held back to clients", lambda link: link.stall(Direction.TO_CLIENT))
 
 
-def _slow(stage: Stage, target: str, delay_ms: float = 50.0) -> Applied:
+def _slow(stage: ScenarioStage, target: str, delay_ms: float = 50.0) -> Applied:
     link = stage.clusters[PRIMARY].link(_LINKS[target])
     link.slow(delay_ms=delay_ms)
     return f"every byte is delayed by {link.delay_ms:.0f} ms", link.restore
 
 
-def _link_fault(stage: Stage, target: str, effect: str, apply: Callable[[Any], object]) -> Applied:
+def _link_fault(stage: ScenarioStage, target: str, effect: str, apply: Callable[[Any], object]) -> Applied:
     link = stage.clusters[PRIMARY].link(_LINKS[target])
     apply(link)
     passed = link.passed(Direction.TO_CLIENT)
@@ -203,99 +204,23 @@ def _link_fault(stage: Stage, target: str, effect: str, apply: Callable[[Any], o
     return f"bytes of {link.connections} connections are {effect}", link.restore
 
 
-# -- disks ------------------------------------------------------------------------------------------------
-
-
-def _fill(stage: Stage, target: str) -> Applied:
-    """Let every write of the brokers fail that makes a file longer, as on a full disk (setrlimit(2))."""
-    cluster = stage.clusters[target]
-    for broker in cluster.brokers:
-        _, hard = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (1, hard))
-        soft, _ = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
-        if soft != 1:
-            raise Failed("the limit is not in force", where=broker.name)
-
-    def free() -> None:
-        # A broker whose log folder failed has ended: it comes back with its data, and without a limit.
-        cluster.kill()
-        cluster.restart()
-
-    return f"{target}: file size is limited to 1 byte", free
-
-
-def _saved(stage: Stage, target: str) -> Path:
-    return stage.folder / f"saved-disk-{target}"
-
-
-def _save(stage: Stage, target: str) -> Applied:
-    """Keep a copy of a cluster's disks; its brokers are restarted for it."""
-    cluster = stage.clusters[target]
-    cluster.kill()
-    for broker in cluster.brokers:
-        shutil.copytree(broker.folder / "data", _saved(stage, target) / broker.folder.name)
-    cluster.restart()
-    return f"{len(cluster.brokers)} disks of {target} are saved", None
-
-
-def _age(stage: Stage, target: str) -> Applied:
-    """Start a cluster with the disks that were saved, as from a backup or a snapshot."""
-    cluster = stage.clusters[target]
-    cluster.kill()
-    for broker in cluster.brokers:
-        shutil.rmtree(broker.folder / "data")
-        shutil.copytree(_saved(stage, target) / broker.folder.name, broker.folder / "data")
-    cluster.restart()
-    return f"{target} runs with {len(cluster.brokers)} older disks", lambda: None
-
-
-def _fill_process(stage: Stage, _target: str) -> Applied:
-    """Let files that an orchestrator writes grow to a few bytes only, as on a full disk."""
-    child = stage.orchestrator
-    if child is None:
-        raise Failed("no orchestrator is at work", where="chaos")
-    _, hard = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (_EXPORT_BYTES, hard))
-    return f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes", lambda: None
-
-
-def _spoil(stage: Stage, _target: str) -> Applied:
-    """Let the endpoint file hold something else, so that clients cannot be repointed."""
-    text = stage.endpoint_file.read_text(encoding="utf-8")
-    stage.endpoint_file.write_text("not an endpoint\n", encoding="utf-8")
-    return f"{stage.endpoint_file} holds something else", lambda: stage.endpoint_file.write_text(
-        text, "utf-8"
-    )
-
-
-def _alter(stage: Stage, _target: str) -> Applied:
-    """Change one byte of an exported file."""
-    files = [f for f in sorted(stage.export_folder.rglob("*")) if f.is_file() and f.name != "manifest.json"]
-    if not files:
-        raise Failed("there is no exported file", where=str(stage.export_folder))
-    data = files[0].read_bytes()
-    middle = len(data) // 2
-    files[0].write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
-    return f"one byte of {files[0].name} differs", lambda: files[0].write_bytes(data)
-
-
 # -- topics and groups ------------------------------------------------------------------------------------
 
 
-def _grow(stage: Stage, target: str) -> Applied:
+def _grow(stage: ScenarioStage, target: str) -> Applied:
     cluster = Cluster.connect(stage.cluster(target))
     for failure in create_partitions(cluster, {ORDERS: PARTITIONS + 1}).values():
         raise failure
     return f"{ORDERS} has {PARTITIONS + 1} partitions on {target}", None
 
 
-def _create(stage: Stage, target: str) -> Applied:
+def _create(stage: ScenarioStage, target: str) -> Applied:
     for failure in create_topics(Cluster.connect(stage.cluster(target)), [TopicPlan("fresh", 1)]).values():
         raise failure
     return f"topic fresh on {target}", None
 
 
-def _join(stage: Stage, target: str) -> Applied:
+def _join(stage: ScenarioStage, target: str) -> Applied:
     """Let a member join a group on a cluster: ``standby shop``, or ``standby shop static``."""
     cluster, group, *static = target.split(" ")
     name = f"member-{cluster}-{group}"
@@ -308,7 +233,7 @@ def _join(stage: Stage, target: str) -> Applied:
     return f"group {group} has a member on {cluster}", lambda: stage.stop_clients(name)
 
 
-def _open(stage: Stage, target: str) -> Applied:
+def _open(stage: ScenarioStage, target: str) -> Applied:
     """Leave a transaction open on the primary."""
     name = f"{target}-transaction"
     before = len(stage.history().events)
@@ -319,7 +244,7 @@ def _open(stage: Stage, target: str) -> Applied:
     return "a transaction is open", lambda: stage.stop_clients(name)
 
 
-def _write(stage: Stage, target: str) -> Applied:
+def _write(stage: ScenarioStage, target: str) -> Applied:
     """Write a record of a foreign producer into a passive copy."""
     failed: list[object] = []
     producer = Producer({"bootstrap.servers": stage.bootstrap(STANDBY), "log_level": 0})
@@ -340,12 +265,12 @@ _FAULTS: Final[dict[str, _Fault]] = {
     "half-open": _Fault(tuple(_LINKS), _half_open),
     "one-way": _Fault(tuple(_LINKS), _one_way),
     "slow": _Fault(tuple(_LINKS), _slow),
-    "fill": _Fault(_EITHER, _fill),
-    "limit": _Fault(("orchestrator",), _fill_process),
-    "spoil": _Fault(("endpoint",), _spoil),
-    "alter": _Fault(("export",), _alter),
-    "save": _Fault(_EITHER, _save),
-    "age": _Fault(_EITHER, _age),
+    "fill": _Fault(_EITHER, fill_disks),
+    "limit": _Fault(("orchestrator",), limit_orchestrator),
+    "spoil": _Fault(("endpoint",), spoil_endpoint),
+    "alter": _Fault(("export",), alter_export),
+    "save": _Fault(_EITHER, save_disks),
+    "age": _Fault(_EITHER, age_disks),
     "grow": _Fault((PRIMARY,), _grow),
     "create": _Fault((PRIMARY,), _create),
     "join": _Fault(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from drkit.chaos.facts import Facts, Failover, Record, check, place_of
-from drkit.chaos.history import Committed, Consumed, LookFailed, Position
+from drkit.chaos.history import Consumed, FinalPosition, LookFailed, OffsetCommitted
 from drkit.model import TopicPartition
 
 POSITIONS: Final = "positions of groups"
@@ -71,7 +71,7 @@ def _displaced(facts: Facts) -> Iterator[str]:
             yield from (_displacement(facts, t, position) for t in translations(facts, group, tp))
 
 
-def _displacement(facts: Facts, translation: Translation, position: Position) -> str:
+def _displacement(facts: Facts, translation: Translation, position: FinalPosition) -> str:
     f, committed, _ = translation
     for offset, value in facts.logs[facts.active].get(position.tp, ()):
         record = (position.tp, value)
@@ -86,7 +86,7 @@ def _displacement(facts: Facts, translation: Translation, position: Position) ->
     return ""
 
 
-def _is_named(facts: Facts, f: Failover, e: Position | Consumed, own: int) -> bool:
+def _is_named(facts: Facts, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
     """Return whether a failover's report says that a group repeats a record.
 
     The positions of a primary that is silent are those of the last checkpoint: what a group committed since
@@ -106,8 +106,11 @@ def _repeated(facts: Facts) -> Iterator[str]:
     """Look for records that a group was given again after their commit was confirmed."""
     unconfirmed: dict[tuple[str, str, TopicPartition], list[Consumed]] = defaultdict(list)
     confirmed: dict[tuple[str, Record], Consumed] = {}
-    for e in facts.events:
-        if isinstance(e, Committed):
+    opened = {f.opened: f.target for f in facts.failovers}
+    for i, e in enumerate(facts.events):
+        if i in opened:  # what it was given there before, it did not commit, and may have other offsets now
+            unconfirmed = defaultdict(list, {k: u for k, u in unconfirmed.items() if k[1] != opened[i]})
+        if isinstance(e, OffsetCommitted):
             key = (e.group, e.cluster, e.tp)
             confirmed |= {(c.group, (c.tp, c.value)): c for c in unconfirmed[key] if c.offset < e.offset}
             unconfirmed[key] = [c for c in unconfirmed[key] if c.offset >= e.offset]
@@ -127,7 +130,7 @@ def _moved_back(facts: Facts) -> Iterator[str]:
     committed = {
         (e.group, e.tp): e.offset
         for i, e in enumerate(facts.events)
-        if isinstance(e, Committed) and e.cluster == facts.active and i > facts.opened
+        if isinstance(e, OffsetCommitted) and e.cluster == facts.active and i > facts.opened
     }
     for (cluster, group, tp), e in facts.positions.items():
         if cluster == facts.active:

@@ -76,7 +76,7 @@ class Consumed(_AtPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class Committed(_AtPartition):
+class OffsetCommitted(_AtPartition):
     """A cluster confirmed a commit of a group: the offset of the next record to read."""
 
     KIND = "committed"
@@ -164,7 +164,7 @@ class LogEnd(_AtPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class Position(_AtPartition):
+class FinalPosition(_AtPartition):
     """The final committed offset of a group on a cluster."""
 
     KIND = "position"
@@ -202,7 +202,7 @@ class LookFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Event):
+class ScenarioEnded(Event):
     """The facts at the end: the cluster that should take writes, and what is left behind."""
 
     KIND = "end"
@@ -216,7 +216,7 @@ _KINDS: Final[dict[str, type[Event]]] = {
         Acked,
         NotAcked,
         Consumed,
-        Committed,
+        OffsetCommitted,
         JournalEntered,
         FaultBegan,
         FaultEnded,
@@ -224,11 +224,11 @@ _KINDS: Final[dict[str, type[Event]]] = {
         RunReported,
         Read,
         LogEnd,
-        Position,
+        FinalPosition,
         Probed,
         Observed,
         LookFailed,
-        Ended,
+        ScenarioEnded,
     )
 }
 _E = TypeVar("_E", bound=Event)
@@ -260,7 +260,7 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class History:
+class ScenarioHistory:
     """All events of a run in their order."""
 
     events: Sequence[Event]

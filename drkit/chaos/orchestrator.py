@@ -1,13 +1,12 @@
-"""Child processes of a scenario: commands of drkit that wait at each journal entry, replicators and clients.
+"""The parent of a scenario's processes, and what its children do.
 
-A parent process has everything loaded and forks a child for each of them, so that a child starts at once. A
-child connects to the scenario's socket and reports in JSON, line by line; a command waits for leave at each
-entry. All children die with their parent, and the parent with the process that started it.
+The parent has everything loaded, so a child that it forks starts at once. A child runs a command of drkit
+with a journal that waits for leave at each entry, a replicator, or a client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 import ctypes
 from importlib import import_module
@@ -15,210 +14,25 @@ import io
 import json
 import os
 from pathlib import Path
-import shutil
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import time
 import traceback
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final
 
 from drkit.chaos.clients import run_client
-from drkit.clock import monotonic
+from drkit.chaos.processes import JournalPosition
 from drkit.config import Settings, load
-from drkit.errors import Failed
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
 from drkit.failover.runs import Runs
 from drkit.replicate.solo import SoloReplicator
 
-MODULE: Final = "drkit.chaos.orchestrator"
 _COMMAND_LINE: Final = "drkit.cli.main"
 _ACTIONS: Final = ("failover", "fence", "status", "divergence", "back.reprotect", "back.failback")
 """Commands that no child has to load."""
-_CALL_SECONDS: Final = 150.0
-_END_SECONDS: Final = 30.0
-_POLL_SECONDS: Final = 0.05
 _PR_SET_PDEATHSIG: Final = 1
-
-
-class JournalPosition(NamedTuple):
-    """An entry of a run's journal."""
-
-    kind: str
-    step: str
-    effect: str
-
-
-class CommandResult(NamedTuple):
-    """How a command ended."""
-
-    words: tuple[str, ...]
-    code: int | None
-    """None if the process was killed."""
-    out: str = ""
-    err: str = ""
-
-    @property
-    def error(self) -> dict[str, Any]:
-        """The error that `--json` printed; empty if it did not fail with one."""
-        start = self.err.find("{\n")
-        error: dict[str, Any] = json.loads(self.err[start:]) if self.code and start >= 0 else {}
-        return error
-
-    @property
-    def answer(self) -> dict[str, Any]:
-        """The answer that `--json` printed; empty if there is none."""
-        answer = json.loads(self.out) if self.out.lstrip().startswith("{") else {}
-        return dict(answer)
-
-
-class Child:
-    """A child process; one that runs a command waits for leave at each entry of its journal."""
-
-    def __init__(self, words: tuple[str, ...], connection: socket.socket) -> None:
-        connection.settimeout(_CALL_SECONDS)
-        self._words, self._lines = words, connection.makefile("rw", encoding="utf-8")
-        connection.close()
-        self.pid = int(self._receive()["pid"])
-        self.run, self.table = "", ""
-        """The run, and the name of its table, of the newest entry."""
-        self.result: CommandResult | None = None
-
-    def _receive(self) -> dict[str, Any]:
-        try:
-            line = self._lines.readline()
-        except TimeoutError as error:
-            raise Failed(
-                "a command wrote no journal entry in time", where=f"process {self.pid}: {self._words}",
-                evidence=f"{_CALL_SECONDS:.0f} s",
-            ) from error  # fmt: skip
-        return dict(json.loads(line)) if line else {}
-
-    def next_entry(self) -> JournalPosition | None:
-        """Return the next entry, at which the process waits; None when it has ended."""
-        message = self._receive()
-        if "entry" in message:
-            self.run, self.table = message["run"], message["table"]
-            return JournalPosition(*message["entry"])
-        self.result = CommandResult(self._words, **message.get("ended", {"code": None}))
-        self._lines.close()
-        return None
-
-    def proceed(self, slept: float = 0.0) -> None:
-        """Let it continue; with `slept`, as a process that was suspended for some seconds."""
-        self._lines.write(json.dumps({"slept": slept}) + "\n")
-        self._lines.flush()
-
-    def run_until(self, is_wanted: Callable[[JournalPosition], bool]) -> JournalPosition | None:
-        """Return the first wanted entry, at which the process waits; None if it ended before."""
-        while (position := self.next_entry()) is not None and not is_wanted(position):
-            self.proceed()
-        return position
-
-    def finish(self) -> CommandResult:
-        """Let it run to its end."""
-        self.run_until(lambda _: False)
-        return self._ended()
-
-    def kill(self) -> CommandResult:
-        """Send SIGKILL and wait for the end."""
-        self.signal(signal.SIGKILL)
-        while self.next_entry() is not None:
-            pass
-        return self._ended()
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless the process has ended."""
-        if self.result is None:
-            try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:
-                return
-
-    def end_before(self, deadline: float) -> None:
-        """Wait for the end of a process that got SIGTERM; kill it at the deadline (a monotonic time)."""
-        while self._exists():
-            if monotonic() > deadline:
-                self.signal(signal.SIGKILL)
-            time.sleep(_POLL_SECONDS)
-        self.result = CommandResult(self._words, None)
-
-    def _exists(self) -> bool:
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-
-    def _ended(self) -> CommandResult:
-        if self.result is None:
-            raise Failed("a child process has not ended", where=f"process {self.pid}")
-        return self.result
-
-
-class ProcessParent:
-    """The parent of all child processes of a scenario; use it in a ``with``.
-
-    :param module: the module that runs as the parent
-    """
-
-    def __init__(self, module: str = MODULE) -> None:
-        self._module = module
-
-    def __enter__(self) -> Self:
-        self._folder = tempfile.mkdtemp(prefix="drkit-chaos-")
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(f"{self._folder}/s")
-        self._socket.listen()
-        self._socket.settimeout(_END_SECONDS)
-        self._parent = subprocess.Popen(  # noqa: S603  our own program
-            [sys.executable, "-m", self._module, f"{self._folder}/s"], stdin=subprocess.PIPE
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._parent.stdin is not None:
-            self._parent.stdin.close()
-        self._parent.wait(_END_SECONDS)
-        self._socket.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def run_command(self, config: Path, *words: str, elsewhere: bool = False) -> Child:
-        """Start a command; ``--json`` is added.
-
-        :param elsewhere: on a machine that cannot see the processes of this one
-        """
-        typed = ["--config", str(config), *words, "--json"]
-        return self._fork(words, typed=typed, elsewhere=elsewhere)
-
-    def start_replicator(self, settings: Mapping[str, Any] | Path, flow: str, log: Path) -> Child:
-        """Start a replicator without Spark, which never waits for leave.
-
-        :param settings: the configuration as plain data, or its file
-        :param flow: the name of the flow; empty: the first one
-        """
-        given = str(settings) if isinstance(settings, Path) else settings
-        return self._fork(("drkit", "replicate"), settings=given, flow=flow, log=str(log))
-
-    def start_client(self, client: Mapping[str, Any], log: Path) -> Child:
-        """Start a client of :mod:`drkit.chaos.clients`, which works until SIGTERM."""
-        return self._fork((str(client["kind"]),), client=client, log=str(log))
-
-    def _fork(self, words: tuple[str, ...], **command: Any) -> Child:
-        if self._parent.stdin is None:
-            raise Failed("the parent of the scenario's processes has no standard input")
-        try:
-            self._parent.stdin.write(json.dumps(command).encode() + b"\n")
-            self._parent.stdin.flush()
-            return Child(words, self._socket.accept()[0])
-        except (OSError, TimeoutError) as error:
-            raise Failed("a process of the scenario does not start", evidence=repr(error)) from error
-
-
-# -- in the parent and its children -----------------------------------------------------------------------
 
 
 class PausingJournal(Journal):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from drkit.chaos.current import begin_run, is_under_way
 from drkit.chaos.evidence import collect
-from drkit.chaos.verdict import Wanted, judge, negative_controls
+from drkit.chaos.verdict import RequiredFault, judge, negative_controls
 
 STEADY = "steady"
 PASS, INCONCLUSIVE = "pass", "inconclusive"
@@ -29,7 +29,7 @@ def holds(exercises: Sequence[Mapping[str, str]], needs: Sequence[str] = (), bro
     run = begin_run(brokers)
     run.tell("judge", "reading both clusters to their ends")
     collect(run.stage)
-    history, wanted = run.stage.history(), [Wanted(**each) for each in exercises]
+    history, wanted = run.stage.history(), [RequiredFault(**each) for each in exercises]
     verdict = judge(history, wanted, needs)
     if verdict.word == PASS:
         missed = [name for name, is_found in negative_controls(history, wanted).items() if not is_found]

@@ -12,10 +12,10 @@ from pathlib import Path
 import shutil
 from typing import Any, Final
 
-from drkit.chaos.current import RunOptions, end_run, set_options
-from drkit.chaos.history import CommandEnded, History
+from drkit.chaos.current import ScenarioOptions, end_run, set_options
+from drkit.chaos.history import CommandEnded, ScenarioHistory
 from drkit.chaos.scenario import Scenario
-from drkit.chaos.verdict import Verdict, steps_under
+from drkit.chaos.verdict import ScenarioVerdict, steps_under
 from drkit.clock import monotonic
 
 RESULT: Final = "result.json"
@@ -29,7 +29,7 @@ class ScenarioResult:
 
     scenario: str
     seed: int
-    verdict: Verdict
+    verdict: ScenarioVerdict
     seconds: float
     folder: Path
     commands: tuple[tuple[str, int | None], ...]
@@ -42,19 +42,23 @@ class ScenarioResult:
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            "scenario": self.scenario, "seed": self.seed, "verdict": self.verdict.word,
-            "reasons": list(self.verdict.reasons), "seconds": round(self.seconds, 1),
+            "scenario": self.scenario,
+            "seed": self.seed,
+            "verdict": self.verdict.word,
+            "reasons": list(self.verdict.reasons),
+            "seconds": round(self.seconds, 1),
             "checks": [
                 {"check": c.name, "examined": c.examined, "offences": list(c.offences)}
                 for c in self.verdict.checked
             ],
             "commands": [{"command": words, "exit_code": code} for words, code in self.commands],
             "covered": [list(each) for each in self.covered],
-            "history": str(self.folder / HISTORY), "toolkit_deviated": self.deviated,
-        }  # fmt: skip
+            "history": str(self.folder / HISTORY),
+            "toolkit_deviated": self.deviated,
+        }
 
 
-def run_scenario(scenario: Scenario, options: RunOptions) -> ScenarioResult:
+def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult:
     """Run a scenario from its pair's start to its end.
 
     :raises KeyboardInterrupt: it was interrupted; nothing is left running
@@ -71,15 +75,18 @@ def run_scenario(scenario: Scenario, options: RunOptions) -> ScenarioResult:
     if journal["status"] in {"interrupted", "aborted"}:
         raise KeyboardInterrupt
     folder = run.stage.folder if run is not None else options.folder or Path()
-    history = History.load(folder / HISTORY) if run is not None else History([])
+    history = ScenarioHistory.load(folder / HISTORY) if run is not None else ScenarioHistory([])
     verdict = run.verdict if run is not None else None
     result = ScenarioResult(
-        scenario.name, options.seed, verdict or Verdict(INCONCLUSIVE, _troubles(journal), []),
-        monotonic() - began, folder,
-        tuple(("drkit " + " ".join(c.words), c.code) for c in history.of(CommandEnded)),
-        tuple((fault, *step) for fault in _faults(scenario) for step in steps_under(history, fault)),
-        bool(journal.get("deviated")) or journal["status"] != "completed",
-    )  # fmt: skip
+        scenario=scenario.name,
+        seed=options.seed,
+        verdict=verdict or ScenarioVerdict(INCONCLUSIVE, _troubles(journal), []),
+        seconds=monotonic() - began,
+        folder=folder,
+        commands=tuple(("drkit " + " ".join(c.words), c.code) for c in history.of(CommandEnded)),
+        covered=tuple((fault, *step) for fault in _faults(scenario) for step in steps_under(history, fault)),
+        deviated=bool(journal.get("deviated")) or journal["status"] != "completed",
+    )
     for cluster in ("primary", "standby"):
         shutil.rmtree(folder / cluster, ignore_errors=True)
     if run is not None:

@@ -27,8 +27,6 @@ class Scenario:
     name: str
     path: Path
     title: str
-    description: str
-    tags: tuple[str, ...]
     experiment: Mapping[str, Any]
     """As Chaos Toolkit takes it."""
     exercises: tuple[tuple[str, str], ...]
@@ -61,9 +59,10 @@ def load_scenario(name: str) -> Scenario:
         names = {each.stem: "" for each in FOLDER.glob("*.yaml")}
         if not path.is_file():
             raise Usage(
-                f"there is no scenario '{name}'", where="drkit chaos run",
+                f"there is no scenario '{name}'",
+                where="drkit chaos run",
                 hint=f"{suggestion(name, names)}; all scenarios: drkit chaos list",
-            )  # fmt: skip
+            )
     yaml = _extra("yaml")
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -80,9 +79,11 @@ def _extra(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ConfigError(
-            "chaos scenarios need packages that are not installed", where="drkit chaos", evidence=str(error),
+            "chaos scenarios need packages that are not installed",
+            where="drkit chaos",
+            evidence=str(error),
             hint="pip install 'drkit[chaos]'; from a clone: pip install '.[chaos]'",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _wrong(path: Path, what: str, evidence: str) -> ConfigError:
@@ -103,7 +104,12 @@ def _checked(path: Path, data: Any) -> Scenario:
     arguments = [probe["provider"].get("arguments", {}) for probe in probes]
     exercises = [(e["fault"], e["step"]) for each in arguments for e in each.get("exercises", ())]
     return Scenario(
-        path.stem, path, data["title"], " ".join(data.get("description", "").split()),
-        tuple(data.get("tags", ())), data, tuple(exercises), extension.get("promised", ""),
-        extension.get("runbook", ""), extension.get("circle", "wide"),
-    )  # fmt: skip
+        name=path.stem,
+        path=path,
+        title=data["title"],
+        experiment=data,
+        exercises=tuple(exercises),
+        promised=extension.get("promised", ""),
+        runbook=extension.get("runbook", ""),
+        circle=extension.get("circle", "wide"),
+    )

@@ -10,8 +10,8 @@ import signal
 import time
 from typing import Any, Final, Self
 
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, History, Recorder
-from drkit.chaos.orchestrator import MODULE, Child, ProcessParent
+from drkit.chaos.history import PRIMARY, STANDBY, Acked, Recorder, ScenarioHistory
+from drkit.chaos.processes import MODULE, Child, ProcessParent
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
@@ -83,7 +83,7 @@ phi_min_deviation_seconds = 0.3
 
 
 @dataclass
-class Stage:
+class ScenarioStage:
     """The pair and everything at work on it; use it in a ``with``.
 
     :param folder: of this run: configuration, endpoint file, journal, logs, history, exports
@@ -148,9 +148,11 @@ class Stage:
         if not file.exists():
             link = user if user in LINKED else OPERATOR
             text = _CONFIG.format(
-                primary=self.bootstrap(PRIMARY, link), standby=self.bootstrap(STANDBY),
-                journal=self.folder / f"journal-{user.lower()}", endpoint=self.endpoint_file,
-            )  # fmt: skip
+                primary=self.bootstrap(PRIMARY, link),
+                standby=self.bootstrap(STANDBY),
+                journal=self.folder / f"journal-{user.lower()}",
+                endpoint=self.endpoint_file,
+            )
             file.write_text(text, encoding="utf-8")
         return file
 
@@ -226,9 +228,9 @@ class Stage:
 
     # -- questions ----------------------------------------------------------------------------------
 
-    def history(self) -> History:
+    def history(self) -> ScenarioHistory:
         """Return the history so far."""
-        return History.load(self.history_file)
+        return ScenarioHistory.load(self.history_file)
 
     def acked(self, by: str = "") -> int:
         """Return how many records were acknowledged so far, to all clients or to one."""

@@ -23,23 +23,23 @@ from drkit.chaos.checks import (
     POSITIONS,
     SAME_SIDES,
 )
-from drkit.chaos.facts import Checked, Facts
+from drkit.chaos.facts import CheckResult, Facts
 from drkit.chaos.group_checks import translations
 from drkit.chaos.history import (
     Acked,
-    Committed,
     Consumed,
-    Ended,
     Event,
     FaultBegan,
     FaultEnded,
-    History,
+    FinalPosition,
     JournalEntered,
     LogEnd,
     LookFailed,
     Observed,
-    Position,
+    OffsetCommitted,
     Read,
+    ScenarioEnded,
+    ScenarioHistory,
 )
 from drkit.model import TopicPartition
 
@@ -50,7 +50,7 @@ _FAR: Final = 10**12
 """An offset after all others."""
 
 
-class Wanted(NamedTuple):
+class RequiredFault(NamedTuple):
     """A fault that has to be in force while a step is under way."""
 
     fault: str
@@ -61,14 +61,14 @@ class Wanted(NamedTuple):
         return f"{self.fault} at {self.step}" if self.step else self.fault
 
 
-class Verdict(NamedTuple):
+class ScenarioVerdict(NamedTuple):
     """The verdict over a history."""
 
     word: str
     """``pass``, ``fail`` or ``inconclusive``."""
     reasons: list[str]
     """Offences of a failed one, what is missing of an inconclusive one."""
-    checked: list[Checked]
+    checked: list[CheckResult]
 
 
 class _Interval(NamedTuple):
@@ -85,7 +85,7 @@ class _Interval(NamedTuple):
 # -- faults and steps ---------------------------------------------------------------------------------------
 
 
-def _steps(history: History) -> Iterator[_Interval]:
+def _steps(history: ScenarioHistory) -> Iterator[_Interval]:
     """Return when each step was under way: from its intent until the run's next entry that is no effect.
 
     After the death of an orchestrator that entry is the one with which another continues the run.
@@ -106,7 +106,7 @@ def _steps(history: History) -> Iterator[_Interval]:
         yield _Interval("", WATCH, first, len(history.events))
 
 
-def _faults(history: History, fault: str) -> Iterator[_Interval]:
+def _faults(history: ScenarioHistory, fault: str) -> Iterator[_Interval]:
     ends = [i for i, e in enumerate(history.events) if isinstance(e, FaultEnded) and e.fault == fault]
     for i, e in enumerate(history.events):
         if isinstance(e, FaultBegan) and e.fault == fault:
@@ -114,13 +114,13 @@ def _faults(history: History, fault: str) -> Iterator[_Interval]:
             yield _Interval("", fault, i, next((end for end in ends if end > i), otherwise))
 
 
-def steps_under(history: History, fault: str) -> set[tuple[str, str]]:
+def steps_under(history: ScenarioHistory, fault: str) -> set[tuple[str, str]]:
     """Return the steps, with their tables, that were under way while a fault was in force."""
     faults = list(_faults(history, fault))
     return {(s.table, s.name) for s in _steps(history) if any(s.overlaps(f) for f in faults)}
 
 
-def in_force(history: History, wanted: Wanted, table: str = "") -> bool:
+def in_force(history: ScenarioHistory, wanted: RequiredFault, table: str = "") -> bool:
     """Return whether a fault was in force while a step was under way.
 
     :param table: failover or return; empty: either
@@ -134,7 +134,9 @@ def in_force(history: History, wanted: Wanted, table: str = "") -> bool:
 # -- the verdict --------------------------------------------------------------------------------------------
 
 
-def judge(history: History, wanted: Sequence[Wanted], needs: Collection[str] = ()) -> Verdict:
+def judge(
+    history: ScenarioHistory, wanted: Sequence[RequiredFault], needs: Collection[str] = ()
+) -> ScenarioVerdict:
     """Return the verdict over a history.
 
     :param needs: names of checks that must have examined something, besides those of the runs that are done
@@ -142,13 +144,13 @@ def judge(history: History, wanted: Sequence[Wanted], needs: Collection[str] = (
     facts = Facts(history.events)
     checked = [check(facts) for check in CHECKS.values()]
     if offences := [f"{c.name}: {offence}" for c in checked for offence in c.offences]:
-        return Verdict(FAIL, offences, checked)
+        return ScenarioVerdict(FAIL, offences, checked)
     examined = {c.name for c in checked if c.examined}
     needed = dict.fromkeys((*_needs(facts), *needs))
     reasons = [f"nothing was examined: {name}" for name in needed if name not in examined]
     reasons += [f"was not in force: {w}" for w in wanted if not in_force(facts, w)]
     reasons += _unknown(facts)
-    return Verdict(INCONCLUSIVE if reasons else PASS, reasons, checked)
+    return ScenarioVerdict(INCONCLUSIVE if reasons else PASS, reasons, checked)
 
 
 def _needs(facts: Facts) -> Iterator[str]:
@@ -164,7 +166,7 @@ def _needs(facts: Facts) -> Iterator[str]:
 
 def _unknown(facts: Facts) -> Iterator[str]:
     """Return what is not known at the end."""
-    if facts.last(Ended) is None:
+    if facts.last(ScenarioEnded) is None:
         yield "the run has no end"
     for look in facts.of(LookFailed):
         yield f"not read: {look.what}: {look.error}"
@@ -183,13 +185,13 @@ def _unknown(facts: Facts) -> Iterator[str]:
 # -- negative controls --------------------------------------------------------------------------------------
 
 
-def negative_controls(history: History, wanted: Sequence[Wanted]) -> dict[str, bool]:
+def negative_controls(history: ScenarioHistory, wanted: Sequence[RequiredFault]) -> dict[str, bool]:
     """Judge the history with one defect each; return by the defect's name whether the verdict is `fail`.
 
     A defect for which the history has no event is left out.
     """
     defects = _defects(Facts(history.events))
-    return {name: judge(History(events), wanted).word == FAIL for name, events in defects}
+    return {name: judge(ScenarioHistory(events), wanted).word == FAIL for name, events in defects}
 
 
 def _defects(facts: Facts) -> Iterator[tuple[str, list[Event]]]:
@@ -247,14 +249,16 @@ def _writer(facts: Facts, e: Read) -> str:
     return facts.acked[e.tp, e.value][1].cluster
 
 
-def _is_shiftable(facts: Facts, p: Position, shift: int) -> bool:
+def _is_shiftable(facts: Facts, p: FinalPosition, shift: int) -> bool:
     """Return whether a position of the active side, one record on or back, breaks a promise."""
     log = dict(facts.logs[facts.active].get(p.tp, ()))
     record = (p.tp, log.get(p.offset if shift > 0 else p.offset - 1, ""))
     if p.cluster != facts.active or not record[1] or record in facts.replayed:
         return False
     if facts.is_live(p.group):
-        last = [e for e in facts.of(Committed) if (e.cluster, e.group, e.tp) == (p.cluster, p.group, p.tp)]
+        last = [
+            e for e in facts.of(OffsetCommitted) if (e.cluster, e.group, e.tp) == (p.cluster, p.group, p.tp)
+        ]
         given = {e.value for e in facts.of(Consumed) if (e.group, e.tp) == (p.group, p.tp)}
         is_known = any(e.offset == p.offset for e in last[-1:]) and bool(given)
         return is_known and (shift < 0 or record[1] not in given)

@@ -9,11 +9,11 @@ import fcntl
 from pathlib import Path
 from typing import Any, Final
 
-from drkit.chaos.current import RunOptions
+from drkit.chaos.current import ScenarioOptions
 from drkit.chaos.run import ScenarioResult, run_scenario
 from drkit.chaos.scenario import Scenario, load_scenario, scenarios
 from drkit.cli.render import emit
-from drkit.cli.screens.chaos import Progress, coverage_rows, result_lines, summary_line
+from drkit.cli.screens.chaos import ScenarioProgress, coverage_rows, result_lines, summary_line
 from drkit.cli.session import session
 from drkit.clock import wall_ms
 from drkit.errors import Failed, Refused, Usage
@@ -37,8 +37,8 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
     results: list[ScenarioResult] = []
     with _alone(histories):
         for number, scenario in enumerate(chosen, 1):
-            progress = Progress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
-            options = RunOptions(_new_folder(histories, scenario), seed, tell=progress)
+            progress = ScenarioProgress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
+            options = ScenarioOptions(_new_folder(histories, scenario), seed, tell=progress)
             result = run_scenario(scenario, options)
             results.append(result)
             if not as_json:

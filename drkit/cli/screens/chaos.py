@@ -17,7 +17,7 @@ _OFFENCES: Final = 6
 _LABEL: Final = 11
 
 
-class Progress:
+class ScenarioProgress:
     """Prints what happens in a scenario; the steps of a run on one line."""
 
     def __init__(self, scenario: Scenario, number: str) -> None:

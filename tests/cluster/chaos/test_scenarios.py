@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.chaos.current import RunOptions
+from drkit.chaos.current import ScenarioOptions
 from drkit.chaos.run import run_scenario
 from drkit.chaos.scenario import FOLDER, load_scenario
 
@@ -21,7 +21,7 @@ CASES = [
 @pytest.mark.timeout(600)
 def test_a_scenario_passes(name: str, tmp_path: Path):
     scenario = load_scenario(name)
-    result = run_scenario(scenario, RunOptions(tmp_path, seed=1))
+    result = run_scenario(scenario, ScenarioOptions(tmp_path, seed=1))
     assert (result.verdict.word, result.deviated) == ("pass", False), result.as_dict()
     covered = {(fault, step) for fault, _, step in result.covered}
     assert covered >= set(scenario.exercises)

@@ -26,7 +26,7 @@ ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]
 NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
-    "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback",
+    "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback", "drkit chaos",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 

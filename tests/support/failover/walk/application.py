@@ -8,7 +8,7 @@ import signal
 from typing import NamedTuple
 
 from drkit.chaos import history
-from drkit.chaos.orchestrator import Child, ProcessParent
+from drkit.chaos.processes import Child, ProcessParent
 from drkit.clock import monotonic, wall_ms
 from tests.support.waiting import eventually
 
@@ -47,7 +47,7 @@ class Clients:
     @property
     def events(self) -> Sequence[history.Event]:
         """What they have recorded."""
-        return history.History.load(self._history).events if self._history.exists() else ()
+        return history.ScenarioHistory.load(self._history).events if self._history.exists() else ()
 
     def stop(self) -> None:
         """Stop all of them; what was not acknowledged by then never is."""

@@ -8,7 +8,7 @@ import re
 import shlex
 from typing import Any, Final
 
-from drkit.chaos.orchestrator import CommandResult
+from drkit.chaos.processes import CommandResult
 from drkit.failover.core.machine import RunState
 from tests.support.failover.walk.stage import Scene, shown
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import random
 from typing import NamedTuple
 
-from drkit.chaos.orchestrator import JournalPosition
+from drkit.chaos.processes import JournalPosition
 from drkit.failover.core.machine import ORDER, StepName
 
 KINDS = ("dead", "cut", "alive", "planned")

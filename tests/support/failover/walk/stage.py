@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, Self
 
-from drkit.chaos.orchestrator import Child, CommandResult, ProcessParent
+from drkit.chaos.processes import Child, CommandResult, ProcessParent
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
 from drkit.failover.journal.entries import RunLog

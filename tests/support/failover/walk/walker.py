@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from drkit.chaos.orchestrator import Child, CommandResult
+from drkit.chaos.processes import Child, CommandResult
 from drkit.failover.core.machine import RunState
 from tests.support.failover.walk.events import ANOTHER, CHANGES
 from tests.support.failover.walk.operator import Operator

@@ -1,0 +1,93 @@
+"""Chaos Toolkit's exit code agrees with the verdict: 0 for `pass`, 1 for all else.
+
+`chaos run` ends with 1 if the experiment has deviated or was not completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from drkit.chaos.current import ScenarioOptions
+from drkit.chaos.run import ScenarioResult, run_scenario
+from drkit.chaos.scenario import load_scenario
+from drkit.chaos.stage import ScenarioStage
+from drkit.errors import Failed
+
+NO_PARENT: Final = "tests.no_such_module"
+
+
+def activity(module: str, func: str, **arguments: Any) -> dict[str, Any]:
+    """Return an action of an experiment."""
+    provider = {"type": "python", "module": f"drkit.chaos.{module}", "func": func, "arguments": arguments}
+    return {"name": func, "type": "action", "provider": provider}
+
+
+WAIT: Final = activity("actions", "wait", until="acked")
+RAISES: Final = activity("actions", "fault", name="end kill primary")
+UNEXPECTED: Final = activity("actions", "drkit", words=["status"], expect=[7])
+NEVER: Final = ({"fault": "kill primary", "step": "OPEN"},)
+
+
+def run(
+    folder: Path,
+    method: Sequence[Mapping[str, Any]],
+    exercises: Sequence[Mapping[str, str]] = (),
+    parent_module: str = "",
+) -> ScenarioResult:
+    """Write an experiment, and run it."""
+    probe = activity("probes", "holds", exercises=list(exercises))
+    probe |= {"type": "probe", "tolerance": {"type": "regex", "pattern": "^(steady|pass)$"}}
+    experiment = {
+        "title": "an experiment", "description": "of a test",
+        "runtime": {"rollbacks": {"strategy": "always"}},
+        "steady-state-hypothesis": {"title": "what drkit promises", "probes": [probe]},
+        "method": list(method),
+        "rollbacks": [activity("actions", "heal")],
+    }  # fmt: skip
+    file = folder / "experiment.yaml"
+    file.write_text(yaml.safe_dump(experiment), encoding="utf-8")
+    parent = {"parent_module": parent_module} if parent_module else {}
+    return run_scenario(load_scenario(str(file)), ScenarioOptions(folder, seed=1, **parent))
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("method", "exercises", "word", "reason"),
+    [
+        pytest.param([WAIT], (), "pass", "", id="pass"),
+        pytest.param([UNEXPECTED], (), "fail", "commands ended as documented: status", id="fail"),
+        pytest.param([WAIT], NEVER, "inconclusive", "was not in force: kill primary at OPEN", id="inconclusive"),
+        pytest.param([RAISES], (), "inconclusive", "not read: action fault", id="a fault that raised"),
+    ],
+)
+def test_the_exit_code_agrees_with_the_verdict(
+    method: list[Any], exercises: Sequence[Mapping[str, str]], word: str, reason: str, tmp_path: Path
+):
+    result = run(tmp_path, method, exercises)
+    assert result.verdict.word == word, result.as_dict()
+    assert any(each.startswith(reason) for each in [*result.verdict.reasons, ""])
+    assert result.deviated is (word != "pass")
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(600)
+def test_a_stage_without_processes_is_no_pass(tmp_path: Path):
+    result = run(tmp_path, [WAIT], parent_module=NO_PARENT)
+    assert (result.verdict.word, result.deviated) == ("inconclusive", True)
+    assert "a process of the scenario does not start" in str(result.verdict.reasons)
+
+
+def test_a_stage_that_does_not_come_up_is_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: ScenarioStage) -> ScenarioStage:
+        raise Failed("a cluster does not start", where="primary")
+
+    monkeypatch.setattr(ScenarioStage, "__enter__", refuse)
+    result = run(tmp_path, [WAIT])
+    assert (result.verdict.word, result.deviated) == ("inconclusive", True)
+    assert "a cluster does not start" in str(result.verdict.reasons)
