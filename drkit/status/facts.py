@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import astuple
 from types import MappingProxyType
+from typing import Final
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, error_text
@@ -29,6 +30,9 @@ from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, UncopiedRecord
 from drkit.status.lag.target import Copied, CopyPosition
 from drkit.status.model import PartitionStatus
 from drkit.status.sums import TopicTimes
+
+_PREFERRED_MS: Final = 60_000
+"""Maximum age of a note of all partitions that an incomplete one does not replace."""
 
 
 def copied_of(topic: str, entry: GenerationRecord, cut: CutRecord | None = None) -> Copied:
@@ -165,6 +169,21 @@ def is_whole_note(state: FlowState) -> bool:
     """
     seen = state.get(SourceSeenRecord)
     return seen is not None and seen.copied_ms is not None and not not_noted_since(state)
+
+
+def is_note_preferred(state: FlowState, ends: Collection[TopicPartition], now_ms: int) -> bool:
+    """Return whether the last note serves a failover better than a note of an incomplete look.
+
+    While the brokers of a source die one after the other, or elect leaders, some partitions have no answer. A
+    note without them makes the loss unknown if the rest of the source dies, too. A slightly older note of all
+    partitions bounds it.
+
+    :param ends: partitions that answered at the incomplete look; a note without one of them is not preferred
+    """
+    seen = state.get(SourceSeenRecord)
+    if seen is None or not is_whole_note(state) or not seen.ends.keys() >= set(ends):
+        return False
+    return 0 <= now_ms - seen.at_ms <= _PREFERRED_MS
 
 
 def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:

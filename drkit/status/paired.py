@@ -20,7 +20,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.status.facts import error_line, seen_record
+from drkit.status.facts import error_line, is_note_preferred, seen_record
 from drkit.status.faults import with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
 from drkit.status.look import StatusCollector
@@ -107,12 +107,17 @@ class PairedCollector(StatusCollector):
     def remember_source(self) -> None:
         """Record the source's ends of the last look on the target, if they changed or a turn came since.
 
+        An incomplete look does not replace a recent note of all partitions. The next complete look does.
+
         :raises DrkitError: the target did not accept the record
         """
         ends, last = self.source_ends, self._last
         if self._state is None or last is None or ends is None:
             return
         if ends == self._noted.ends and not self.is_note_due:
+            return
+        if last.copied_ms is None and is_note_preferred(self._state.records, ends, last.at_ms):
+            self._noted = self._noted._replace(knew_age=False)
             return
         if self._has_more:
             self._new_at = monotonic()
