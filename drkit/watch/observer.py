@@ -157,10 +157,10 @@ class Observer:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the flow was looked at, or the time of a target that does not answer is over."""
+        """Whether the flow and its target were checked, or a target that does not answer had its time."""
         if self.target_board.silent_seconds() is None:
             return self._clock.now() - self._began >= _START_SECONDS
-        return self.senses.status is not None
+        return self.senses.has_checked_target
 
     @property
     def target_board(self) -> Noticeboard:

@@ -89,6 +89,8 @@ class Senses:
         self.watch = FlowWatch(settings, Watched(flow), seconds=_LOOK_SECONDS, share=_LOOK_SHARE)
         self._ready = ReadinessLook(settings, flow)
         self._findings = tuple(readiness_of_nobody())
+        self.has_checked_target = False
+        """Whether the findings about the target include what a look at the flow found."""
         self._grew: tuple[float, str] | None = None
         self._copied: float | None = None
         """Everything older was copied, by a look at both clusters; on the clock since boot."""
@@ -202,9 +204,10 @@ class Senses:
         while not self._ended.is_set():
             if not self._introduced:
                 self._expect_cluster()
-            facts = self._ready.look(self.status)
-            self._findings = tuple(readiness(facts))
-            self._ended.wait(_READY_SECONDS if self.status is not None else 1.0)
+            status = self.status  # one that arrives during this check is not part of it
+            self._findings = tuple(readiness(self._ready.look(status)))
+            self.has_checked_target = status is not None
+            self._ended.wait(_READY_SECONDS if self.has_checked_target else 1.0)
 
     def _expect_cluster(self) -> None:
         """Read the source's expected id from the flow's state; until then the first answer counts."""

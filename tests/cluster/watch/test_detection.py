@@ -30,7 +30,7 @@ from tests.support.circles import in_soak
 from tests.support.flows.beside import SideJobs
 from tests.support.waiting import eventually
 from tests.support.watch.disturbances import no_alarm
-from tests.support.watch.ready import ready
+from tests.support.watch.ready import protected, ready
 from tests.support.watch.world import Lookout, World
 
 
@@ -230,6 +230,7 @@ def test_frozen_is_lost_only_by_a_majority(calm: World, watched: Lookout):
     watched.observer.stop()
     first = calm.lookout("b1", **tables)
     ready(first)
+    protected(first)
     calm.primary.freeze()
     moment = first.sees(Reason.NO_QUORUM)
     assert moment.picture.tally.gone == ("b1",)
@@ -258,6 +259,7 @@ def test_killed_is_lost_and_a_pause_holds_it(world: World, lookout: Lookout):
     lookout.observer.stop()
     lookout = world.lookout("c1", failover={"rpo_seconds": 600.0})
     ready(lookout)
+    protected(lookout)
     eventually(lambda: lookout.moment and lookout.moment.picture.tally.alive == ("c1",), what="one vote")
     settings = world.settings()
     world.primary.kill()
