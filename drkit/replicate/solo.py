@@ -31,7 +31,13 @@ from drkit.flow_state.copied_topics import known_of, written_of
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic, note_clusters
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
-from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, CutRecord
+from drkit.flow_state.records import (
+    CheckpointsRecord,
+    ClustersRecord,
+    ControlRecord,
+    CutRecord,
+    RoleRecord,
+)
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -46,9 +52,8 @@ from drkit.topic_sync.acl_sync import AclSync
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync
 
-_PLAN: Final = 1
 _EPOCH_SECONDS: Final = 3600.0
-_NEXT_EPOCH_AFTER: Final = frozenset({"time", "expired"})
+_NEXT_EPOCH_AFTER: Final = frozenset({"time", "expired", "plan"})
 _TOPICS_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 2.0
@@ -70,6 +75,7 @@ class SoloReplicator:
         self._collector = PairedCollector(settings, flow, scan_up_to=0, groups=False)
         # The main thread never waits for this event: the signal handler that sets it runs there.
         self._stop = threading.Event()
+        self._plan, self._held = 1, frozenset[str]()
 
     def run(self) -> None:
         """Copy until SIGTERM, which drains in-flight batches, or until this run is fenced.
@@ -82,17 +88,18 @@ class SoloReplicator:
         ensure_offset_map(self._target, self._flow, self._state)
         heartbeats = HeartbeatEmitter(self._source.settings, self._flow)
         heartbeats.start()
-        assignment = self._assign(self._sync_topics())
-        self._state.put(ControlRecord(assignment.run_id, _PLAN, "run"))
+        topics = self._sync_topics()
+        self._held = self._held_topics()
+        self._state.put(ControlRecord(self._run_id, self._plan, "run"))
         ensure_checkpoint_topic(self._target, self._flow.mm2_topics.checkpoints(self._flow.source))
-        threading.Thread(target=self._end_task_on_stop, args=(assignment.run_id,), daemon=True).start()
+        threading.Thread(target=self._end_task_on_stop, daemon=True).start()
         rounds = [
             threading.Thread(target=self._repeat, args=(work,), daemon=True)
-            for work in (self._write_checkpoints, self._note_source_ends)
+            for work in (self._follow_failovers, self._write_checkpoints, self._note_source_ends)
         ]
         for thread in rounds:
             thread.start()
-        while not self._stop.is_set() and self._copy(assignment) in _NEXT_EPOCH_AFTER:
+        while not self._stop.is_set() and self._copy(self._assign(topics)) in _NEXT_EPOCH_AFTER:
             self._retake_lease()
         if self._stop.is_set():
             for thread in rounds:
@@ -121,9 +128,13 @@ class SoloReplicator:
     def _assign(self, topics: TopicSyncResult) -> TaskAssignment:
         ids = own_ids(self._target.settings, self._flow, self._state)
         frame = task_frame(self._flow, self._run_id, self._target, self._state, ids)
+        plan, held = self._plan, self._held_topics()
         cuts, written = self._state.all(CutRecord), written_of(self._state.records)
-        partitions = tuple(p.lease for p in placed_of(topics, self._flow.buckets, cuts, written))
-        return replace(frame, plan=_PLAN, epoch_seconds=_EPOCH_SECONDS, partitions=partitions)
+        placed = placed_of(topics, self._flow.buckets, cuts, written)
+        partitions = tuple(p.lease for p in placed if p.lease.source_topic not in held)
+        return replace(
+            frame, run_id=self._run_id, plan=plan, epoch_seconds=_EPOCH_SECONDS, partitions=partitions
+        )
 
     def _copy(self, assignment: TaskAssignment) -> str:
         assignment = replace(assignment, held_until=self._lease.until)
@@ -139,10 +150,10 @@ class SoloReplicator:
             except Failed as error:  # the target may answer again only now
                 observe.error(error, flow=self._flow.name)
 
-    def _end_task_on_stop(self, run_id: str) -> None:
+    def _end_task_on_stop(self) -> None:
         self._stop.wait()
         if self._lease.is_held:  # otherwise the record would end the tasks of a newer run
-            self._state.put(ControlRecord(run_id, _PLAN, "stop"))
+            self._state.put(ControlRecord(self._run_id, self._plan, "stop"))
 
     def _repeat(self, work: Callable[[], None]) -> None:
         while not self._stop.is_set():
@@ -151,6 +162,17 @@ class SoloReplicator:
             except (DrkitError, RawError) as error:
                 observe.error(error, flow=self._flow.name)
             self._stop.wait(_PAUSE_SECONDS)
+
+    def _held_topics(self) -> frozenset[str]:
+        roles = self._state.all(RoleRecord).items()
+        return frozenset(topic for topic, role in roles if role.is_frozen or role.is_promoted)
+
+    def _follow_failovers(self) -> None:
+        """Change the plan when a failover holds topics, or has released them; the copy task ends then."""
+        self._state.load()
+        if (held := self._held_topics()) != self._held:
+            self._held, self._plan = held, self._plan + 1
+            self._state.put(ControlRecord(self._run_id, self._plan, "run"))
 
     def _write_checkpoints(self) -> None:
         self._state.load()
