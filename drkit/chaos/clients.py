@@ -75,17 +75,18 @@ class _Client:
         self._number += 1
         return f"{topic} {self.name} {self._number}"
 
-    def record_delivery(self, cluster: str) -> Callable[[KafkaError | None, Message | None], None]:
-        """Return the delivery callback of records sent to a cluster."""
+    def record_delivery(
+        self, cluster: str, transaction: str = ""
+    ) -> Callable[[KafkaError | None, Message | None], None]:
+        """Return the delivery callback of records sent to a cluster, in a transaction that ends like this."""
 
         def delivered(error: KafkaError | None, message: Message | None) -> None:
             if message is None:
                 return
             topic, value = message.topic() or "", _text(message.value())
             if error is None:
-                self.recorder.record(
-                    Acked(cluster, topic, message.partition() or 0, message.offset() or 0, value)
-                )
+                partition, offset = message.partition() or 0, message.offset() or 0
+                self.recorder.record(Acked(cluster, topic, partition, offset, value, transaction))
             else:
                 self.recorder.record(NotAcked(cluster, topic, value, error.name(), error.code() in _REFUSALS))
 
@@ -240,12 +241,10 @@ class HangingTransaction(_Client):
         producer = _producer(bootstrap, transactional_id=self.name, transaction_timeout_ms=600_000)
         producer.init_transactions(_CALL_SECONDS)
         producer.begin_transaction()
-        values = [(topic, self.next_value(topic)) for topic in topics]
-        for topic, value in values:
-            producer.produce(topic, value, value, partition=0)
+        for topic in topics:
+            value, delivered = self.next_value(topic), self.record_delivery(cluster, "aborted")
+            producer.produce(topic, value, value, partition=0, on_delivery=delivered)
         producer.flush(_CALL_SECONDS)
-        for topic, value in values:
-            self.recorder.record(NotAcked(cluster, topic, value, "open transaction", is_refused=False))
         while not self.stop.wait(_PAUSE_SECONDS):
             producer.poll(0)
         with suppress(KafkaException):
