@@ -28,6 +28,7 @@ ACKNOWLEDGED: Final = "acknowledged or stated as lost"
 IN_ORDER: Final = "once, in order"
 OLDER_WRITER: Final = "nothing by an older writer after OPEN"
 ONE_SIDE: Final = "one open side"
+ABORTED: Final = "nothing aborted is seen"
 JOURNAL: Final = "journal follows the table"
 DECIDED: Final = "decided and stated"
 LEFT_BEHIND: Final = "nothing left behind"
@@ -110,7 +111,7 @@ def check_older_writer(facts: Facts) -> Iterator[str]:
                     yield f"{tp}@{offset} on {f.target}: {value} of {f.source} was added" if is_old else ""
 
 
-@check("nothing aborted is seen")
+@check(ABORTED)
 def check_aborted(facts: Facts) -> Iterator[str]:
     """Check that no record of an aborted transaction was read or consumed (I15)."""
     sights: list[Read | Consumed] = [*facts.of(Read), *facts.of(Consumed)]

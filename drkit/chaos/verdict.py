@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from drkit.chaos.checks import (
+    ABORTED,
     ACKNOWLEDGED,
     CHECKS,
     DECIDED,
@@ -186,25 +187,31 @@ def _unknown(facts: Facts) -> Iterator[str]:
 
 
 def negative_controls(history: ScenarioHistory, wanted: Sequence[RequiredFault]) -> dict[str, bool]:
-    """Judge the history with one defect each; return by the defect's name whether the verdict is `fail`.
+    """Judge the history with one defect each; return by the defect's name whether its own check finds it.
 
-    A defect for which the history has no event is left out.
+    That another check finds it, too, does not show that its own one sees. A defect for which the history has
+    no event is left out.
     """
-    defects = _defects(Facts(history.events))
-    return {name: judge(ScenarioHistory(events), wanted).word == FAIL for name, events in defects}
+    found = {}
+    for check, name, events in _defects(Facts(history.events)):
+        checked = judge(ScenarioHistory(events), wanted).checked
+        found[name] = any(c.name == check and c.offences for c in checked)
+    return found
 
 
-def _defects(facts: Facts) -> Iterator[tuple[str, list[Event]]]:
+def _defects(facts: Facts) -> Iterator[tuple[str, str, list[Event]]]:
+    """Return the check that must find each defect, the defect's name, and the history with it."""
     events = list(facts.events)
     copies = list(_copies(facts))
     if copies:
         copy = copies[len(copies) // 2]
-        yield "a copied record dropped", [e for e in events if e is not copy]
-        yield "a copied record repeated", [*events, replace(copy, offset=_FAR)]
+        yield ACKNOWLEDGED, "a copied record dropped", [e for e in events if e is not copy]
+        yield IN_ORDER, "a copied record repeated", [*events, replace(copy, offset=_FAR)]
     for first, second in pairwise(copies):
         if first.tp == second.tp and _writer(facts, first) == _writer(facts, second):
             swapped = {id(first): second.value, id(second): first.value}
             yield (
+                IN_ORDER,
                 "two records swapped",
                 [
                     replace(e, value=swapped[id(e)]) if isinstance(e, Read) and id(e) in swapped else e
@@ -216,15 +223,16 @@ def _defects(facts: Facts) -> Iterator[tuple[str, list[Event]]]:
         position = next((p for p in facts.positions.values() if _is_shiftable(facts, p, shift)), None)
         if position is not None:
             moved = replace(position, offset=position.offset + shift)
-            yield name, [moved if e is position else e for e in events]
+            yield POSITIONS, name, [moved if e is position else e for e in events]
     for e in facts.of(Acked):
         if e.transaction == "aborted" and facts.active:
-            yield "an aborted record shown", [*events, Read(facts.active, *e.tp, _FAR, e.value)]
+            yield ABORTED, "an aborted record shown", [*events, Read(facts.active, *e.tp, _FAR, e.value)]
             break
     last = facts.failovers[-1] if facts.failovers else None
     if last is not None and last.opened < len(events) and copies:
         late = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN")
         yield (
+            ONE_SIDE,
             "a record acknowledged after OPEN",
             [*events[: last.opened + 1], late, *events[last.opened + 1 :]],
         )
