@@ -174,7 +174,9 @@ class FollowingWriter(_Client):
         :param clusters: id of a cluster → its name in the history
         """
         producer = FailoverProducer(
-            _config(linger_ms=2, message_timeout_ms=5000), endpoint=endpoint, unacknowledged="fail"
+            _config(enable_idempotence=True, linger_ms=2, message_timeout_ms=5000),
+            endpoint=endpoint,
+            unacknowledged="fail",
         )
 
         def delivered(error: KafkaError | None, message: Message | None) -> None:
