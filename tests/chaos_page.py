@@ -1,7 +1,8 @@
 """The page of chaos scenarios, made from the results of their last runs.
 
-``python -m tests.chaos_page FOLDER ...`` takes the newest result of each scenario below these folders into
-``docs/chaos.json`` and writes ``docs/reference/chaos.md``; without a folder it writes only the page.
+``python -m tests.chaos_page FOLDER ...`` takes the newest result of each scenario, and each mutant that was
+caught, below these folders into ``docs/chaos.json`` and writes ``docs/reference/chaos.md``; without a folder
+it writes only the page.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 from drkit.chaos.run import RESULT
 from drkit.chaos.scenario import Scenario, scenarios
 from drkit.failover.core.machine import TABLES
+from tests.mutants.results import PATTERN
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "docs" / "chaos.json"
@@ -71,6 +73,12 @@ def collected(folders: Iterable[Path]) -> dict[str, Any]:
     return {result["scenario"]: kept(result) for result in found}
 
 
+def caught(folders: Iterable[Path]) -> dict[str, Any]:
+    """Return the rows of the mutants that were caught, of the files below some folders."""
+    rows = [json.loads(f.read_text(encoding="utf-8")) for folder in folders for f in folder.rglob(PATTERN)]
+    return {row.pop("mutant"): row for row in rows}
+
+
 def covered(known: Mapping[str, Any]) -> dict[tuple[str, str, str], list[str]]:
     """Return fault, table and step → the scenarios that passed with that fault in force there."""
     cells: dict[tuple[str, str, str], list[str]] = {}
@@ -117,6 +125,7 @@ def main(folders: list[Path]) -> None:
     if folders:
         found = results() if RESULTS.exists() else {"scenarios": {}, "mutants": {}}
         found["scenarios"] |= collected(folders)
+        found["mutants"] |= caught(folders)
         text = json.dumps(found, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         RESULTS.write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -9,6 +9,8 @@ from drkit.failover.core.machine import TABLES
 from tests.chaos_page import PAGE, ROOT, covered, page, results
 from tests.support.laws import broken
 
+MUTANTS = ROOT / "tests" / "mutants"
+
 
 def test_the_page_is_current():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.chaos_page"
@@ -19,6 +21,13 @@ def test_every_scenario_has_passed():
     names = {scenario.name for scenario in scenarios()}
     broken("scenarios without a run that passed", sorted(names - passed))
     broken("results of scenarios that are gone", sorted(results()["scenarios"].keys() - names))
+
+
+def test_every_mutant_was_caught():
+    names = {path.stem for path in MUTANTS.glob("*.py") if "\nBROKEN: Final" in path.read_text("utf-8")}
+    caught = results()["mutants"].keys() - {"blind_check"}
+    broken("mutants that were not caught", sorted(names - caught))
+    broken("results of mutants that are gone", sorted(caught - names))
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -2,7 +2,8 @@
 
 `unit/` has no broker, no Java and no other process; `process/` starts programs; `cluster/` starts brokers;
 `spark/` Spark; `interop/` has MirrorMaker 2 and Kafka's Java classes beside drkit. `containers/`, `soak/` and
-`bench/` run when they are asked for. What several of them use is in `support/`, without tests. The laws of
+`bench/` run when they are asked for. `runbooks/` executes the pages of `runbooks/`; `mutants/` runs chaos
+scenarios on broken builds of drkit. What several of them use is in `support/`, without tests. The laws of
 the house itself are beside this file.
 """
 
@@ -16,7 +17,19 @@ from pathlib import Path
 from tests.support.laws import ROOT, Source, broken, sources
 
 TESTS = ROOT / "tests"
-KINDS = {"unit", "process", "cluster", "spark", "interop", "fuzz", "soak", "bench", "containers"}
+KINDS = {
+    "unit",
+    "process",
+    "cluster",
+    "spark",
+    "interop",
+    "fuzz",
+    "soak",
+    "bench",
+    "containers",
+    "runbooks",
+    "mutants",
+}
 MAX_MODULES = 20
 CROWDED = {"bench": "a program of many measurements"}
 

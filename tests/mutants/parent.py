@@ -1,0 +1,30 @@
+"""The parent of a scenario's processes, with one mutant in the commands of drkit.
+
+``MUTANT`` names a module of this folder. Its patch is applied in the child that runs a command, after the
+fork: replicators and clients run the real drkit.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+import os
+from typing import Any, Final
+from unittest.mock import patch
+
+from drkit.chaos import orchestrator
+
+MODULE: Final = "tests.mutants.parent"
+MUTANT: Final = "MUTANT"
+"""Environment variable with the name of the mutant."""
+_run_drkit = orchestrator.run_drkit
+
+
+def run_mutant(typed: list[str], lines: Any, *, elsewhere: bool) -> None:
+    """Run a command of a broken drkit in this process."""
+    import_module(f"tests.mutants.{os.environ[MUTANT]}").apply()
+    _run_drkit(typed, lines, elsewhere=elsewhere)
+
+
+if __name__ == "__main__":
+    patch.object(orchestrator, "run_drkit", run_mutant).start()
+    orchestrator.main()

@@ -1,0 +1,60 @@
+"""A check that sees nothing is noticed: its control is not found, so the verdict is inconclusive."""
+
+from __future__ import annotations
+
+from typing import Final
+from unittest.mock import Mock
+
+import pytest
+
+from drkit.chaos import probes
+from drkit.chaos.checks import ABORTED, ACKNOWLEDGED, CHECKS, IN_ORDER, ONE_SIDE, POSITIONS
+from drkit.chaos.facts import Check, CheckResult
+from drkit.chaos.history import ScenarioHistory
+from drkit.chaos.verdict import INCONCLUSIVE, PASS, negative_controls
+from tests.mutants.results import write_row
+from tests.support.chaos.pair_model import random_run
+
+GUARDED: Final = {
+    ACKNOWLEDGED: "a copied record dropped",
+    IN_ORDER: "two records swapped",
+    POSITIONS: "a position one later",
+    ABORTED: "an aborted record shown",
+    ONE_SIDE: "a record acknowledged after OPEN",
+}
+"""Check → a defect that it must find."""
+SEEDS: Final = range(3)
+
+
+def blind(check: Check) -> Check:
+    """Return a check that examines as much and finds nothing."""
+
+    def see_nothing(history: ScenarioHistory) -> CheckResult:
+        return check(history)._replace(offences=[])
+
+    return see_nothing
+
+
+def verdict_of(history: ScenarioHistory, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return what the probe `holds` says of a history."""
+    run = Mock(stage=Mock(history=lambda: history))
+    monkeypatch.setattr(probes, "is_under_way", lambda: True)
+    monkeypatch.setattr(probes, "begin_run", lambda _: run)
+    monkeypatch.setattr(probes, "collect", lambda _: None)
+    return probes.holds([])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", GUARDED)
+def test_a_blind_check_is_noticed(name: str, seed: int, monkeypatch: pytest.MonkeyPatch):
+    history = random_run(seed)
+    assert verdict_of(history, monkeypatch) == PASS
+    monkeypatch.setitem(CHECKS, name, blind(CHECKS[name]))
+    assert not negative_controls(history, [])[GUARDED[name]]
+    assert verdict_of(history, monkeypatch) == INCONCLUSIVE
+    write_row(
+        "blind_check",
+        broken="a check sees nothing",
+        scenario="every scenario",
+        caught_by="negative controls: the verdict is inconclusive",
+    )

@@ -1,0 +1,61 @@
+"""Each mutant is caught: its scenario fails by the check that it names, while the faults were in force."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from drkit.chaos.checks import CHECKS
+from drkit.chaos.current import ScenarioOptions
+from drkit.chaos.history import CommandEnded, ScenarioHistory
+from drkit.chaos.run import HISTORY, RESULT, ScenarioResult, run_scenario
+from drkit.chaos.scenario import load_scenario
+from drkit.chaos.verdict import RequiredFault, in_force
+from tests.mutants.parent import MODULE, MUTANT
+from tests.mutants.results import write_row
+from tests.support.laws import ROOT
+
+ITSELF: Final = "drkit itself: "
+"""Before the error with which a proof of drkit refuses the mutant."""
+WIDE: Final = {"no_second_look", "translates_one_later"}
+NO_MUTANTS: Final = {"parent", "results", "test_blind_checks", "test_mutants"}
+NAMES: Final = sorted({path.stem for path in Path(__file__).parent.glob("*.py")} - NO_MUTANTS)
+CASES: Final = [
+    pytest.param(name, marks=pytest.mark.wide if name in WIDE else pytest.mark.soak) for name in NAMES
+]
+
+
+def is_caught(mutant: Any, result: ScenarioResult, history: ScenarioHistory) -> bool:
+    """Return whether the named check, or the named error of a command, has caught a mutant."""
+    if not mutant.CAUGHT_BY.startswith(ITSELF):
+        return any(reason.startswith(f"{mutant.CAUGHT_BY}: ") for reason in result.verdict.reasons)
+    error = mutant.CAUGHT_BY.removeprefix(ITSELF)
+    return any(e.code and e.error.get("error") == error for e in history.of(CommandEnded))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.timeout(900)
+def test_a_mutant_is_caught(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    mutant: Any = import_module(f"tests.mutants.{name}")
+    monkeypatch.setenv(MUTANT, name)
+    monkeypatch.chdir(ROOT)
+    scenario = load_scenario(mutant.SCENARIO)
+    result = run_scenario(scenario, ScenarioOptions(tmp_path, seed=1, parent_module=MODULE))
+    (tmp_path / RESULT).rename(tmp_path / "mutant-result.json")
+    history = ScenarioHistory.load(tmp_path / HISTORY)
+    assert (result.verdict.word, result.deviated) == ("fail", True), result.as_dict()
+    assert is_caught(mutant, result, history), result.as_dict()
+    prevented: frozenset[tuple[str, str]] = getattr(mutant, "PREVENTS", frozenset())
+    wanted = [RequiredFault(*each) for each in scenario.exercises if each not in prevented]
+    assert [each for each in wanted if not in_force(history, each)] == []
+    write_row(name, broken=mutant.BROKEN, scenario=scenario.name, caught_by=mutant.CAUGHT_BY)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mutant_names_what_catches_it(name: str):
+    mutant: Any = import_module(f"tests.mutants.{name}")
+    assert mutant.CAUGHT_BY in CHECKS or mutant.CAUGHT_BY.startswith(ITSELF)
+    assert {*load_scenario(mutant.SCENARIO).exercises} >= getattr(mutant, "PREVENTS", set())
