@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from drkit.chaos.current import ScenarioOptions
+from drkit.chaos.processes import MODULE
 from drkit.chaos.run import ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ScenarioStage
@@ -37,7 +38,7 @@ def run(
     folder: Path,
     method: Sequence[Mapping[str, Any]],
     exercises: Sequence[Mapping[str, str]] = (),
-    parent_module: str = "",
+    parent_module: str = MODULE,
 ) -> ScenarioResult:
     """Write an experiment, and run it."""
     probe = activity("probes", "holds", exercises=list(exercises))
@@ -51,8 +52,7 @@ def run(
     }  # fmt: skip
     file = folder / "experiment.yaml"
     file.write_text(yaml.safe_dump(experiment), encoding="utf-8")
-    parent = {"parent_module": parent_module} if parent_module else {}
-    return run_scenario(load_scenario(str(file)), ScenarioOptions(folder, seed=1, **parent))
+    return run_scenario(load_scenario(str(file)), ScenarioOptions(folder, 1, parent_module))
 
 
 @pytest.mark.wide
@@ -62,7 +62,9 @@ def run(
     [
         pytest.param([WAIT], (), "pass", "", id="pass"),
         pytest.param([UNEXPECTED], (), "fail", "commands ended as documented: status", id="fail"),
-        pytest.param([WAIT], NEVER, "inconclusive", "was not in force: kill primary at OPEN", id="inconclusive"),
+        pytest.param(
+            [WAIT], NEVER, "inconclusive", "was not in force: kill primary at OPEN", id="inconclusive"
+        ),
         pytest.param([RAISES], (), "inconclusive", "not read: action fault", id="a fault that raised"),
     ],
 )
