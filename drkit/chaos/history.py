@@ -267,12 +267,8 @@ class ScenarioHistory:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Return the events of a file; a last line that a killed process left incomplete is dropped.
-
-        :raises ValueError: any other line is not an event
-        """
-        lines = path.read_bytes().split(b"\n")
-        return cls([_event(line) for line in lines[:-1] if line])
+        """Return the events of a file; see :func:`read_events`."""
+        return cls(read_events(path, 0)[0])
 
     def of(self, kind: type[_E]) -> Iterator[_E]:
         """Return the events of one kind."""
@@ -281,6 +277,18 @@ class ScenarioHistory:
     def last(self, kind: type[_E]) -> _E | None:
         """Return the newest event of one kind, or None."""
         return next((event for event in reversed(self.events) if isinstance(event, kind)), None)
+
+
+def read_events(path: Path, position: int) -> tuple[list[Event], int]:
+    """Return the events of a file from a position in bytes on, and the position after the last whole line.
+
+    A last line that a killed process left incomplete is left out. Raises ValueError for any other line.
+    """
+    with path.open("rb") as file:
+        file.seek(position)
+        data = file.read()
+    whole = data.rfind(b"\n") + 1
+    return [_event(line) for line in data[:whole].split(b"\n") if line], position + whole
 
 
 def _event(line: bytes) -> Event:

@@ -160,8 +160,9 @@ class ProcessParent:
         self._socket.bind(f"{self._folder}/s")
         self._socket.listen()
         self._socket.settimeout(_END_SECONDS)
+        # In a group of its own: a Ctrl-C of the terminal is for the scenario's process alone.
         self._parent = subprocess.Popen(  # noqa: S603  our own program
-            [sys.executable, "-m", self._module, f"{self._folder}/s"], stdin=subprocess.PIPE
+            [sys.executable, "-m", self._module, f"{self._folder}/s"], stdin=subprocess.PIPE, process_group=0
         )
         return self
 

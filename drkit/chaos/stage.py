@@ -10,7 +10,7 @@ import signal
 import time
 from typing import Any, Final, Self
 
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, Recorder, ScenarioHistory
+from drkit.chaos.history import PRIMARY, STANDBY, Acked, Event, Recorder, ScenarioHistory, read_events
 from drkit.chaos.processes import MODULE, Child, ProcessParent
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
@@ -108,6 +108,8 @@ class ScenarioStage:
         self.endpoint_file = self.folder / "endpoint.json"
         self.export_folder = self.folder / "export"
         self.recorder = Recorder(self.history_file, "stage")
+        self._events: list[Event] = []
+        self._position = 0
         spec = ClusterSpec(PRIMARY, self.brokers, listeners=("CLIENT", *LINKED), linked=LINKED)
         clusters = (spec, ClusterSpec(STANDBY, self.brokers))
         self.clusters = {s.name: LocalCluster(s, folder=self.folder / s.name) for s in clusters}
@@ -230,7 +232,9 @@ class ScenarioStage:
 
     def history(self) -> ScenarioHistory:
         """Return the history so far."""
-        return ScenarioHistory.load(self.history_file)
+        events, self._position = read_events(self.history_file, self._position)
+        self._events += events
+        return ScenarioHistory(tuple(self._events))
 
     def acked(self, by: str = "") -> int:
         """Return how many records were acknowledged so far, to all clients or to one."""

@@ -7,14 +7,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 import fcntl
 from pathlib import Path
+import signal
+from types import FrameType
 from typing import Any, Final
 
 from drkit.chaos.current import ScenarioOptions
-from drkit.chaos.run import ScenarioResult, run_scenario
+from drkit.chaos.run import HISTORY, ScenarioResult, run_scenario
 from drkit.chaos.scenario import Scenario, load_scenario, scenarios
 from drkit.cli.render import emit
 from drkit.cli.screens.chaos import ScenarioProgress, coverage_rows, result_lines, summary_line
 from drkit.cli.session import session
+from drkit.cli.talk import say
 from drkit.clock import wall_ms
 from drkit.errors import Failed, Refused, Usage
 from drkit.local.pair import default_folder
@@ -35,11 +38,15 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
     chosen = _chosen(names, whole=whole)
     histories = folder or default_folder().parent / "chaos"
     results: list[ScenarioResult] = []
-    with _alone(histories):
+    with _alone(histories), _sigterm_as_interrupt():
         for number, scenario in enumerate(chosen, 1):
             progress = ScenarioProgress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
-            options = ScenarioOptions(_new_folder(histories, scenario), seed, tell=progress)
-            result = run_scenario(scenario, options)
+            own_folder = _new_folder(histories, scenario)
+            try:
+                result = run_scenario(scenario, ScenarioOptions(own_folder, seed, tell=progress))
+            except KeyboardInterrupt:
+                say(f"interrupted; nothing is left running; history: {own_folder / HISTORY}")
+                raise
             results.append(result)
             if not as_json:
                 emit(result_lines(scenario, result))
@@ -80,6 +87,20 @@ def _alone(folder: Path) -> Iterator[None]:
                 hint="wait for it, or give --folder another folder",
             ) from error
         yield
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM end a scenario as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _new_folder(histories: Path, scenario: Scenario) -> Path:
