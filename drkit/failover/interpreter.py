@@ -245,7 +245,8 @@ class Interpreter:
             except RawError:
                 raise  # of a request; it may be a RuntimeError, too
             except UNEXPECTED as error:
-                raise unexpected(error, f"{name} of {self._context.flow.name}") from error
+                where = f"{name} of {self._context.flow.name}"
+                raise unexpected(error, where, self._table.command) from error
             except StoodStill:
                 self._tell(name, "this process was suspended: the journal is read again")
                 self._stall.renew()

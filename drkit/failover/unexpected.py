@@ -10,6 +10,7 @@ from typing import Final
 
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, Failed
+from drkit.failover.core.machine import FAILOVER
 from drkit.kafka.clients import KafkaException
 from drkit.kafka.raw import RawError
 
@@ -20,10 +21,11 @@ UNEXPECTED: Final = (
 """Types of unexpected errors; drkit's own errors are not among them."""
 
 
-def unexpected(error: BaseException, where: str) -> Failed:
+def unexpected(error: BaseException, where: str, command: str = FAILOVER.command) -> Failed:
     """Return the error that holds the run.
 
     :param where: the step, and the flow
+    :param command: the command that resumes or aborts the run
     """
     last = extract_tb(error.__traceback__)[-1:]
     at = "".join(f", in {frame.name} of {_module(frame.filename)}, line {frame.lineno}" for frame in last)
@@ -31,8 +33,8 @@ def unexpected(error: BaseException, where: str) -> Failed:
         "a step met something that drkit does not foresee",
         where=where,
         evidence=f"{type(error).__name__}: {error}{at}",
-        hint="the run keeps what it has done; repeat the step: drkit failover --resume; or roll it back: "
-        "drkit failover --abort; and report this with the output of drkit --version",
+        hint=f"the run keeps what it has done; repeat the step: {command} --resume; or roll it back: "
+        f"{command} --abort; and report this with the output of drkit --version",
     )
 
 

@@ -8,7 +8,7 @@ from drkit.failover import interpreter
 from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
 from drkit.failover.journal.violations import violations
-from tests.support.failover.paper.return_model import ReturnPlay, ReturnWorld
+from tests.support.failover.paper.return_model import RETURN_STEPS, ReturnPlay, ReturnWorld
 
 SEEDS = range(400)
 
@@ -113,3 +113,16 @@ def test_the_model_finds_an_abort_after_the_point_of_no_return(monkeypatch: pyte
     late = max(n for n, e in enumerate(WHOLE.run.entries) if e.step is StepName.DONE)
     with pytest.raises(AssertionError):
         test_killed_at_any_entry_and_aborted_it_is_undone_or_refused(late)
+
+
+def test_an_unexpected_error_names_the_command_of_a_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_context: object) -> None:
+        raise OSError(27, "File too large")
+
+    monkeypatch.setattr(RETURN_STEPS[StepName.EXPORT], "run", fail, raising=False)
+    error = ReturnPlay(0, None, calm=True).process(abort=False)
+    assert error is not None
+    assert "File too large" in (error.evidence or "")
+    assert "drkit reprotect --resume" in error.hint
+    assert "drkit reprotect --abort" in error.hint
+    assert "drkit failover" not in error.hint
