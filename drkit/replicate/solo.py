@@ -53,7 +53,8 @@ from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync
 
 _EPOCH_SECONDS: Final = 3600.0
-_NEXT_EPOCH_AFTER: Final = frozenset({"time", "expired", "plan"})
+_AGAIN: Final = "again"
+_NEXT_EPOCH_AFTER: Final = frozenset({"time", "expired", "plan", _AGAIN})
 _TOPICS_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 2.0
@@ -99,7 +100,7 @@ class SoloReplicator:
         ]
         for thread in rounds:
             thread.start()
-        while not self._stop.is_set() and self._copy(self._assign(topics)) in _NEXT_EPOCH_AFTER:
+        while not self._stop.is_set() and self._copy(topics) in _NEXT_EPOCH_AFTER:
             self._retake_lease()
         if self._stop.is_set():
             for thread in rounds:
@@ -136,8 +137,13 @@ class SoloReplicator:
             frame, run_id=self._run_id, plan=plan, epoch_seconds=_EPOCH_SECONDS, partitions=partitions
         )
 
-    def _copy(self, assignment: TaskAssignment) -> str:
-        assignment = replace(assignment, held_until=self._lease.until)
+    def _copy(self, topics: TopicSyncResult) -> str:
+        try:
+            assignment = replace(self._assign(topics), held_until=self._lease.until)
+        except DrkitError as error:  # the target does not answer, or drkit lacks a right for now
+            observe.error(error, flow=self._flow.name)
+            time.sleep(_PAUSE_SECONDS)
+            return _AGAIN
         return copy_task(assignment, self._source.settings, self._target.settings, self._flow).ended
 
     def _retake_lease(self) -> None:
