@@ -165,7 +165,8 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
     """Wait for a state of the pair, never for a time.
 
     :param until: ``acked``: some more records are acknowledged; ``refused``: the writer is refused;
-        ``protected forth`` or ``protected back``; ``verdict UP``, ``HOLD`` and so on: of the observer
+        ``protected forth`` or ``protected back``; ``left primary shop``: that group has no members there;
+        ``verdict UP``, ``HOLD`` and so on: of the observer
     :param records: how many records `acked` waits for
     :param by: the client of `acked`
     """
@@ -184,6 +185,9 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
         stage.wait_for(is_refused, "refused records", seconds)
     elif what[0] == "protected":
         stage.wait_protected(FORTH if what[2] == "forth" else BACK)
+    elif what[0] == "left":
+        cluster, _, group = what[2].partition(" ")
+        stage.wait_for(lambda: not stage.has_members(cluster, group), until, seconds)
     elif what[0] == "verdict":
 
         def is_verdict() -> bool:

@@ -257,12 +257,14 @@ class ScenarioStage:
         return {tp: c.offset for tp, c in (answers[group].value or {}).items()}
 
     def has_members(self, cluster: str, group: str) -> bool:
-        """Return whether a group has members."""
+        """Return whether a group has members; fail if its coordinator does not say."""
         answers = ask_once(
             self.cluster(cluster), "chaos", lambda raw: Groups(raw).describe([group]), what="describe a group"
         )
         described = answers[group].value
-        return described is not None and bool(described.members)
+        if described is None:
+            raise Failed("the coordinator of a group does not answer", where=f"group {group} on {cluster}")
+        return bool(described.members)
 
     def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
         """Wait until a condition is true; a cluster that does not answer meanwhile is asked again.
