@@ -11,7 +11,7 @@ from typing import Final
 from drkit.chaos.stage import ScenarioStage
 from drkit.errors import Failed
 
-_EXPORT_BYTES: Final = 64
+_EXPORT_BYTES: Final = 2048
 Applied = tuple[str, Callable[[], object] | None]
 """Evidence that the fault is in force, and what ends it; None: it lasted an instant."""
 
