@@ -6,7 +6,10 @@ import atexit
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+import signal
 import tempfile
+from types import FrameType
+from typing import Any, ClassVar
 
 from drkit.chaos.faults import Faults
 from drkit.chaos.processes import MODULE
@@ -42,11 +45,23 @@ class ScenarioRun:
 class _Current:
     options = ScenarioOptions()
     run: ScenarioRun | None = None
+    is_interrupted = False
+    handlers: ClassVar[dict[signal.Signals, Any]] = {}
 
 
 def set_options(options: ScenarioOptions) -> None:
     """Set the options of the next run of this process."""
-    _Current.options = options
+    _Current.options, _Current.is_interrupted = options, False
+
+
+def was_interrupted() -> bool:
+    """Return whether SIGINT or SIGTERM came during the run: a C library may swallow its exception."""
+    return _Current.is_interrupted
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _Current.is_interrupted = True
+    raise KeyboardInterrupt
 
 
 def is_under_way() -> bool:
@@ -62,6 +77,9 @@ def begin_run(brokers: int = 1) -> ScenarioRun:
     if _Current.run is None:
         options = _Current.options
         folder = options.folder or Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
+        # Chaos Toolkit has handlers of its own, whose exception is another one.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            _Current.handlers[number] = signal.signal(number, _interrupt)
         stage = ScenarioStage(folder, options.seed, brokers, options.parent_module)
         stage.__enter__()
         atexit.register(end_run)
@@ -74,6 +92,8 @@ def current_run() -> ScenarioRun:
 
     :raises Failed: none is under way
     """
+    if _Current.is_interrupted:
+        raise KeyboardInterrupt
     if _Current.run is None:
         raise Failed(
             "no scenario is under way",
@@ -86,6 +106,8 @@ def current_run() -> ScenarioRun:
 def end_run() -> ScenarioRun | None:
     """End the pair and everything that works on it; return the run that was under way."""
     atexit.unregister(end_run)
+    while _Current.handlers:
+        signal.signal(*_Current.handlers.popitem())
     run, _Current.run = _Current.run, None
     if run is not None:
         run.stage.__exit__()

@@ -104,23 +104,26 @@ def _is_named(facts: Facts, f: Failover, e: FinalPosition | Consumed, own: int) 
 
 def _repeated(facts: Facts) -> Iterator[str]:
     """Look for records that a group was given again after their commit was confirmed."""
-    unconfirmed: dict[tuple[str, str, TopicPartition], list[Consumed]] = defaultdict(list)
-    confirmed: dict[tuple[str, Record], Consumed] = {}
+    unconfirmed: dict[tuple[str, str, TopicPartition], list[tuple[int, Consumed]]] = defaultdict(list)
+    confirmed: dict[tuple[str, Record], tuple[int, Consumed]] = {}
     opened = {f.opened: f.target for f in facts.failovers}
     for i, e in enumerate(facts.events):
         if i in opened:  # what it was given there before, it did not commit, and may have other offsets now
             unconfirmed = defaultdict(list, {k: u for k, u in unconfirmed.items() if k[1] != opened[i]})
         if isinstance(e, OffsetCommitted):
-            key = (e.group, e.cluster, e.tp)
-            confirmed |= {(c.group, (c.tp, c.value)): c for c in unconfirmed[key] if c.offset < e.offset}
-            unconfirmed[key] = [c for c in unconfirmed[key] if c.offset >= e.offset]
+            before = unconfirmed.pop((e.group, e.cluster, e.tp), [])
+            confirmed |= {(c.group, (c.tp, c.value)): (n, c) for n, c in before if c.offset < e.offset}
+            unconfirmed[e.group, e.cluster, e.tp] = [(n, c) for n, c in before if c.offset >= e.offset]
         elif isinstance(e, Consumed):
             record = (e.tp, e.value)
-            unconfirmed[e.group, e.cluster, e.tp].append(e)
-            first = confirmed.pop((e.group, record), None)  # a second time is in order: its commit is void
+            unconfirmed[e.group, e.cluster, e.tp].append((i, e))
+            # A second time is in order once: then the first commit is void.
+            n, first = confirmed.pop((e.group, record), (0, None))
             is_named = first is None or record in facts.replayed
-            if first is not None and first.cluster != e.cluster:
-                left = (f for f in facts.failovers if f.source == first.cluster)
+            if first is not None:
+                left = (
+                    f for f in facts.failovers if f.source == first.cluster and f.opened < i and n < f.until
+                )
                 is_named = is_named or any(_is_named(facts, f, first, first.offset) for f in left)
             yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
 

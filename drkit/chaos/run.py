@@ -12,7 +12,7 @@ from pathlib import Path
 import shutil
 from typing import Any, Final
 
-from drkit.chaos.current import ScenarioOptions, end_run, set_options
+from drkit.chaos.current import ScenarioOptions, end_run, set_options, was_interrupted
 from drkit.chaos.history import CommandEnded, ScenarioHistory
 from drkit.chaos.scenario import Scenario
 from drkit.chaos.verdict import ScenarioVerdict, steps_under
@@ -72,7 +72,7 @@ def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult
         )
     finally:
         run = end_run()
-    if journal["status"] in {"interrupted", "aborted"}:
+    if was_interrupted() or journal["status"] in {"interrupted", "aborted"}:
         raise KeyboardInterrupt
     folder = run.stage.folder if run is not None else options.folder or Path()
     history = ScenarioHistory.load(folder / HISTORY) if run is not None else ScenarioHistory([])

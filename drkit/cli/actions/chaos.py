@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 import fcntl
 from pathlib import Path
-import signal
-from types import FrameType
 from typing import Any, Final
 
 from drkit.chaos.current import ScenarioOptions
@@ -38,7 +36,7 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
     chosen = _chosen(names, whole=whole)
     histories = folder or default_folder().parent / "chaos"
     results: list[ScenarioResult] = []
-    with _alone(histories), _sigterm_as_interrupt():
+    with _alone(histories):
         for number, scenario in enumerate(chosen, 1):
             progress = ScenarioProgress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
             own_folder = _new_folder(histories, scenario)
@@ -87,20 +85,6 @@ def _alone(folder: Path) -> Iterator[None]:
                 hint="wait for it, or give --folder another folder",
             ) from error
         yield
-
-
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end a scenario as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _new_folder(histories: Path, scenario: Scenario) -> Path:
