@@ -29,6 +29,8 @@ _QUICK: Final = {
     "log_level": 0,
 }
 """A client that gives up a dead broker within seconds, and finds it again as fast."""
+_ONCE: Final[Mapping[str, Any]] = {"retries": 0}
+"""With retries an idempotent producer, too, has repeated a batch after records of it had timed out."""
 _REFUSALS: Final = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -103,7 +105,7 @@ class WriterClient(_Client):
 
         :param burst: so many records of each topic at once, at the beginning
         """
-        producer = _producer(bootstrap, enable_idempotence=True, linger_ms=2)
+        producer = _producer(bootstrap, linger_ms=2, **_ONCE)
         delivered = self.record_delivery(cluster)
         while burst > 0 or not self.stop.wait(1 / per_second):
             burst -= 1
@@ -174,9 +176,7 @@ class FollowingWriter(_Client):
         :param clusters: id of a cluster → its name in the history
         """
         producer = FailoverProducer(
-            _config(enable_idempotence=True, linger_ms=2, message_timeout_ms=5000),
-            endpoint=endpoint,
-            unacknowledged="fail",
+            _config(linger_ms=2, message_timeout_ms=5000, **_ONCE), endpoint=endpoint, unacknowledged="fail"
         )
 
         def delivered(error: KafkaError | None, message: Message | None) -> None:
