@@ -8,10 +8,14 @@ import resource
 import shutil
 from typing import Final
 
+from drkit.chaos.history import STANDBY
 from drkit.chaos.stage import ScenarioStage
+from drkit.endpoint import Endpoint
 from drkit.errors import Failed
+from drkit.repoint.file import EndpointFile
 
 _EXPORT_BYTES: Final = 2048
+_NEWER_TERM: Final = 100
 Applied = tuple[str, Callable[[], object] | None]
 """Evidence that the fault is in force, and what ends it; None: it lasted an instant."""
 
@@ -76,6 +80,14 @@ def spoil_endpoint(stage: ScenarioStage, _target: str) -> Applied:
     return f"{stage.endpoint_file} holds something else", lambda: stage.endpoint_file.write_text(
         text, "utf-8"
     )
+
+
+def overtake_endpoint(stage: ScenarioStage, _target: str) -> Applied:
+    """Let the endpoint file have a newer term, as after a later run; it names the standby."""
+    text = stage.endpoint_file.read_text(encoding="utf-8")
+    newer = Endpoint(_NEWER_TERM, STANDBY, stage.clusters[STANDBY].cluster_id, stage.bootstrap(STANDBY))
+    EndpointFile(stage.endpoint_file).tell(newer)
+    return f"the endpoint has term {_NEWER_TERM}", lambda: stage.endpoint_file.write_text(text, "utf-8")
 
 
 def alter_export(stage: ScenarioStage, _target: str) -> Applied:

@@ -18,11 +18,20 @@ from drkit.chaos.disk_faults import (
     alter_export,
     fill_disks,
     limit_orchestrator,
+    overtake_endpoint,
     save_disks,
     spoil_endpoint,
 )
 from drkit.chaos.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
-from drkit.chaos.stage import APPLICATIONS, OPERATOR, ORDERS, PARTITIONS, REPLICATION, ScenarioStage
+from drkit.chaos.stage import (
+    APPLICATIONS,
+    IDLE_GROUPS,
+    OPERATOR,
+    ORDERS,
+    PARTITIONS,
+    REPLICATION,
+    ScenarioStage,
+)
 from drkit.clock import monotonic
 from drkit.errors import Failed, Usage
 from drkit.kafka.admin import Cluster
@@ -233,6 +242,13 @@ def _join(stage: ScenarioStage, target: str) -> Applied:
     return f"group {group} has a member on {cluster}", lambda: stage.stop_clients(name)
 
 
+def _advance(stage: ScenarioStage, group: str) -> Applied:
+    """Commit later positions of a group without members on the primary."""
+    later = {tp: offset + 1 for tp, offset in stage.committed(PRIMARY, group).items()}
+    stage.commit(PRIMARY, group, later)
+    return f"group {group} has committed {sorted(later.values())}", None
+
+
 def _open(stage: ScenarioStage, target: str) -> Applied:
     """Leave a transaction open on the primary."""
     name = f"{target}-transaction"
@@ -268,6 +284,7 @@ _FAULTS: Final[dict[str, _Fault]] = {
     "fill": _Fault(_EITHER, fill_disks),
     "limit": _Fault(("orchestrator",), limit_orchestrator),
     "spoil": _Fault(("endpoint",), spoil_endpoint),
+    "overtake": _Fault(("endpoint",), overtake_endpoint),
     "alter": _Fault(("export",), alter_export),
     "save": _Fault(_EITHER, save_disks),
     "age": _Fault(_EITHER, age_disks),
@@ -276,6 +293,7 @@ _FAULTS: Final[dict[str, _Fault]] = {
     "join": _Fault(
         tuple(f"{c} {g}{s}" for c in _EITHER for g in ("shop", "billing") for s in ("", " static")), _join
     ),
+    "advance": _Fault(tuple(IDLE_GROUPS), _advance),
     "open": _Fault(("hanging",), _open),
     "write": _Fault(("foreign",), _write),
 }
