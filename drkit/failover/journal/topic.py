@@ -13,6 +13,7 @@ from typing import Any, Final
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.control_key import raw_headers, verify
 from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.failover.core.machine import FAILOVER
 from drkit.failover.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
 from drkit.flow_state.dropped import HOW_TO_ADOPT, Dropped
 from drkit.flow_state.names import failover_transactional_id, journal_topic
@@ -273,11 +274,13 @@ class JournalTopic:
 
     def _in_time(self, deadline: float, evidence: str) -> None:
         if self._clock() > deadline:
+            run = self.history.open
+            command = (run.table if run is not None else FAILOVER).command
             raise ClusterUnreachable(
                 "the failover journal does not answer",
                 where=self.where,
                 evidence=evidence,
-                hint="check the target's brokers and in-sync replicas, then: drkit failover --resume",
+                hint=f"check the target's brokers and in-sync replicas, then: {command} --resume",
             )
 
 
