@@ -22,7 +22,7 @@ from drkit.config import load
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.run import FlowMoment, WatchOptions, watch
 
-_QUICK: Final = {
+_QUICK: Final[dict[str, Any]] = {
     "socket.timeout.ms": 2000,
     "reconnect.backoff.max.ms": 500,
     "topic.metadata.refresh.interval.ms": 1000,
@@ -110,7 +110,7 @@ class WriterClient(_Client):
         while burst > 0 or not self.stop.wait(1 / per_second):
             burst -= 1
             for topic in topics:
-                with suppress(BufferError):
+                with suppress(BufferError, KafkaException):
                     value, partition = self.next_value(topic), self._number // len(topics) % 2
                     producer.produce(topic, value, value, partition=partition, on_delivery=delivered)
             producer.poll(0)
@@ -185,8 +185,8 @@ class FollowingWriter(_Client):
         while not self.stop.wait(1 / per_second):
             for topic in topics:
                 with suppress(BufferError, KafkaException):
-                    value, partition = self.next_value(topic), self.chance.randrange(2)
-                    producer.produce(topic, value, value, partition=partition, on_delivery=delivered)
+                    value = self.next_value(topic)  # its hash chooses the partition, also of new ones
+                    producer.produce(topic, value, value, on_delivery=delivered)
             with suppress(KafkaException):
                 producer.poll(0)
         producer.flush(_FLUSH_SECONDS)
@@ -286,8 +286,9 @@ def run_client(*, kind: str, name: str, history: str, seed: int, **options: Any)
 
     :param name: of the client in the history, and in its records
     :param history: the file of the run
-    :param options: the parameters of the client's `run`
+    :param options: the `properties` with which the client authenticates, and the parameters of its `run`
     """
+    _QUICK.update(options.pop("properties"))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     _KINDS[kind](Recorder(Path(history), name), name, stop, seed).run(**options)

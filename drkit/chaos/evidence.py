@@ -19,6 +19,7 @@ from drkit.chaos.history import (
     RunReported,
     ScenarioEnded,
 )
+from drkit.chaos.rights import APPLICATION
 from drkit.chaos.stage import BACK, FORTH, GROUPS, LIVE_GROUP, ORDERS, TOPICS, ScenarioStage
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
@@ -136,7 +137,9 @@ def _send(stage: ScenarioStage, cluster: str, topic: str) -> str:
     def delivered(error: KafkaError | None, _message: Message) -> None:
         errors.append("" if error is None else error.name())
 
-    producer = Producer({"bootstrap.servers": stage.bootstrap(cluster), "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": stage.bootstrap(cluster), "log_level": 0, **stage.client(APPLICATION)}
+    )
     producer.produce(topic, f"{PROBE} {cluster}", partition=0, on_delivery=delivered)
     producer.flush(_FLUSH_SECONDS)
     return errors[0] if errors else "no answer"

@@ -23,6 +23,7 @@ from drkit.chaos.disk_faults import (
     spoil_endpoint,
 )
 from drkit.chaos.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
+from drkit.chaos.rights import DRKIT, revoke_rights
 from drkit.chaos.stage import (
     APPLICATIONS,
     IDLE_GROUPS,
@@ -68,11 +69,9 @@ class Faults:
             return
         fault = _FAULTS.get(verb)
         if fault is None or target not in fault.targets:
+            known = f"faults: {', '.join(fault_names())}"
             raise Usage(
-                f"there is no fault '{name}'",
-                where="chaos",
-                evidence=f"faults: {', '.join(fault_names())}",
-                hint="drkit explain chaos",
+                f"there is no fault '{name}'", where="chaos", evidence=known, hint="drkit explain chaos"
             )
         evidence, heal = fault.apply(self.stage, target, **options)
         if heal is not None:
@@ -83,12 +82,8 @@ class Faults:
         heal = self.active.pop(name, None)
         if heal is None:
             in_force = ", ".join(self.active) or "none"
-            raise Usage(
-                f"the fault '{name}' is not in force",
-                where="chaos",
-                evidence=f"in force: {in_force}",
-                hint="a fault of an instant, such as kill orchestrator, has no end",
-            )
+            what, hint = f"the fault '{name}' is not in force", "a fault of an instant has no end"
+            raise Usage(what, where="chaos", evidence=f"in force: {in_force}", hint=hint)
         heal()
         self.stage.recorder.record(FaultEnded(name))
 
@@ -271,6 +266,10 @@ def _write(stage: ScenarioStage, target: str) -> Applied:
     return f"a {target} record is in {ORDERS}-0 on the standby", None
 
 
+def _revoke(stage: ScenarioStage, target: str) -> Applied:
+    return revoke_rights(stage.cluster(target), stage.cluster(target, DRKIT), stage.wait_for)
+
+
 _EITHER: Final = (PRIMARY, STANDBY)
 _FAULTS: Final[dict[str, _Fault]] = {
     "kill": _Fault((*_EITHER, "standby 0", "standby 1", "standby 2", "replicator", "orchestrator"), _kill),
@@ -295,5 +294,6 @@ _FAULTS: Final[dict[str, _Fault]] = {
     ),
     "advance": _Fault(tuple(IDLE_GROUPS), _advance),
     "open": _Fault(("hanging",), _open),
+    "revoke": _Fault(_EITHER, _revoke),
     "write": _Fault(("foreign",), _write),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from drkit.chaos.current import begin_run, is_under_way
+from drkit.chaos.current import begin_run, current_run, is_under_way
 from drkit.chaos.evidence import collect
 from drkit.chaos.verdict import RequiredFault, judge, negative_controls
 
@@ -12,21 +12,28 @@ STEADY = "steady"
 PASS, INCONCLUSIVE = "pass", "inconclusive"
 
 
-def holds(exercises: Sequence[Mapping[str, str]], needs: Sequence[str] = (), brokers: int = 1) -> str:
+def holds(
+    exercises: Sequence[Mapping[str, str]],
+    needs: Sequence[str] = (),
+    brokers: int = 1,
+    *,
+    authorizer: bool = False,
+) -> str:
     """Return ``steady`` before the method; after it ``pass``, ``fail`` or ``inconclusive``.
 
     :param exercises: ``{fault: kill primary, step: OPEN}``: faults that must be in force while a step runs
     :param needs: names of checks that must have examined something, besides those that always must
     :param brokers: of each cluster
+    :param authorizer: both clusters enforce ACLs
     :raises DrkitError: the pair is not steady in time
     """
     if not is_under_way():
-        run = begin_run(brokers)
+        run = begin_run(brokers, authorizer=authorizer)
         run.tell("pair", "two clusters are up")
         run.stage.prepare()
         run.tell("steady", f"{run.stage.acked()} records acknowledged, all copied, all groups synced")
         return STEADY
-    run = begin_run(brokers)
+    run = current_run()
     run.tell("judge", "reading both clusters to their ends")
     collect(run.stage)
     history, wanted = run.stage.history(), [RequiredFault(**each) for each in exercises]

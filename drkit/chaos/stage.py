@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 import signal
 import time
 from typing import Any, Final, Self
 
+from drkit.chaos.configuration import configuration
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Event, Recorder, ScenarioHistory, read_events
 from drkit.chaos.processes import MODULE, Child, ProcessParent
+from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
@@ -21,7 +23,7 @@ from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.local.spec import ClusterSpec
+from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
 from drkit.status.pair.model import PairState
@@ -41,45 +43,6 @@ _LOOK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 5.0
 _FIRST_RECORDS: Final = 30
 """Records acknowledged before the groups commit and the copy begins."""
-_CONFIG: Final = """\
-[clusters.primary]
-bootstrap_servers = "{primary}"
-
-[clusters.standby]
-bootstrap_servers = "{standby}"
-
-[[flows]]
-source = "primary"
-target = "standby"
-topics = ["orders", "payments", "fresh.*"]
-buckets = 2
-heartbeats_interval_seconds = 0.5
-
-[[flows]]
-source = "standby"
-target = "primary"
-topics = ["orders", "payments", "fresh.*"]
-buckets = 2
-heartbeats_interval_seconds = 0.5
-
-[failover]
-journal_folder = "{journal}"
-rpo_seconds = 5
-repoint = [{{ kind = "file", path = "{endpoint}" }}]
-drain_seconds = 5.0
-verify_seconds = 0.5
-
-[failover.fence]
-freeze_seconds = 5.0
-transaction_wait_seconds = 2.0
-
-[detection]
-probe_interval_seconds = 0.4
-probe_timeout_seconds = 1.0
-confirm_seconds = 2.0
-phi_pause_seconds = 1.0
-phi_min_deviation_seconds = 0.3
-"""
 
 
 @dataclass
@@ -90,12 +53,14 @@ class ScenarioStage:
     :param seed: of the clients' schedule and of the groups' positions
     :param brokers: brokers of each cluster
     :param parent_module: the module that forks commands, replicators and clients
+    :param authorizer: clients authenticate, and both clusters enforce ACLs
     """
 
     folder: Path
     seed: int = 0
     brokers: int = 1
     parent_module: str = MODULE
+    authorizer: bool = False
     clients: dict[str, Child] = field(default_factory=dict)
     replicators: dict[str, Child] = field(default_factory=dict)
     """By the flow that they copy."""
@@ -110,9 +75,11 @@ class ScenarioStage:
         self.recorder = Recorder(self.history_file, "stage")
         self._events: list[Event] = []
         self._position = 0
-        spec = ClusterSpec(PRIMARY, self.brokers, listeners=("CLIENT", *LINKED), linked=LINKED)
-        clusters = (spec, ClusterSpec(STANDBY, self.brokers))
-        self.clusters = {s.name: LocalCluster(s, folder=self.folder / s.name) for s in clusters}
+        spec = ClusterSpec(
+            STANDBY, self.brokers, sasl=self.authorizer, mechanisms=("PLAIN",), authorizer=self.authorizer
+        )
+        linked = replace(spec, name=PRIMARY, listeners=("CLIENT", *LINKED), linked=LINKED)
+        self.clusters = {s.name: LocalCluster(s, folder=self.folder / s.name) for s in (linked, spec)}
         self.parent = ProcessParent(self.parent_module)
 
     def __enter__(self) -> Self:
@@ -140,20 +107,26 @@ class ScenarioStage:
         """Return ``bootstrap.servers`` of a cluster for a party; only the primary has links."""
         return self.clusters[cluster].bootstrap(role if cluster == PRIMARY else "CLIENT")
 
-    def cluster(self, name: str) -> ClusterSettings:
+    def client(self, user: str = ADMIN) -> dict[str, str]:
+        """Return the client properties of a user, the same on both clusters; empty without an authorizer."""
+        return self.clusters[PRIMARY].client_properties(user, "PLAIN")
+
+    def cluster(self, name: str, user: str = ADMIN) -> ClusterSettings:
         """Return a cluster's settings by a way that no fault cuts."""
-        return ClusterSettings(alias=name, bootstrap_servers=self.bootstrap(name))
+        return ClusterSettings(alias=name, bootstrap_servers=self.bootstrap(name), client=self.client(user))
 
     def config(self, user: str = OPERATOR) -> Path:
         """Return the configuration file of a party: the operator, another machine, the replicator."""
         file = self.folder / ("drkit.toml" if user == OPERATOR else f"{user.lower()}.toml")
         if not file.exists():
             link = user if user in LINKED else OPERATOR
-            text = _CONFIG.format(
+            text = configuration(
                 primary=self.bootstrap(PRIMARY, link),
                 standby=self.bootstrap(STANDBY),
                 journal=self.folder / f"journal-{user.lower()}",
                 endpoint=self.endpoint_file,
+                client=self.client(DRKIT),
+                canary=self.client(APPLICATION),
             )
             file.write_text(text, encoding="utf-8")
         return file
@@ -179,6 +152,9 @@ class ScenarioStage:
 
         :raises DrkitError: it is not steady in time
         """
+        if self.authorizer:
+            for name, topics in ((PRIMARY, TOPICS), (STANDBY, ())):
+                grant_rights(self.cluster(name), topics)
         for plan in (TopicPlan(topic, PARTITIONS, configs={"retention.ms": "-1"}) for topic in TOPICS):
             for failure in create_topics(Cluster.connect(self.cluster(PRIMARY)), [plan]).values():
                 raise failure
@@ -207,7 +183,8 @@ class ScenarioStage:
 
     def start_client(self, name: str, kind: str, **options: Any) -> None:
         """Start a client process; `options` are those of its `run`."""
-        client = {"kind": kind, "name": name, "seed": self.seed, "history": str(self.history_file), **options}
+        own = {"seed": self.seed, "history": str(self.history_file), "properties": self.client(APPLICATION)}
+        client = {"kind": kind, "name": name, **own, **options}
         self.clients[name] = self.parent.start_client(client, self.folder / f"{name}.log")
 
     def stop_clients(self, *names: str) -> None:
