@@ -166,7 +166,7 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
 
     :param until: ``acked``: some more records are acknowledged; ``refused``: the writer is refused;
         ``protected forth`` or ``protected back``; ``left primary shop``: that group has no members there;
-        ``verdict UP``, ``HOLD`` and so on: of the observer
+        ``verdict UP``, ``verdict HOLD REASON``: of the observer
     :param records: how many records `acked` waits for
     :param by: the client of `acked`
     """
@@ -192,7 +192,7 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
 
         def is_verdict() -> bool:
             newest = stage.history().last(Observed)
-            return newest is not None and newest.verdict == what[2]
+            return newest is not None and what[2] in {newest.verdict, f"{newest.verdict} {newest.reason}"}
 
         stage.wait_for(is_verdict, until, seconds)
     else:

@@ -17,11 +17,14 @@ from drkit.chaos.history import (
     CommandEnded,
     Consumed,
     FaultBegan,
+    FaultEnded,
+    Observed,
     Probed,
     Read,
     RunReported,
     ScenarioEnded,
 )
+from drkit.detect.verdict import VerdictKind
 from drkit.model import TopicPartition
 
 ACKNOWLEDGED: Final = "acknowledged or stated as lost"
@@ -31,11 +34,14 @@ ONE_SIDE: Final = "one open side"
 ABORTED: Final = "nothing aborted is seen"
 JOURNAL: Final = "journal follows the table"
 DECIDED: Final = "decided and stated"
+OBSERVED: Final = "no living primary is called lost"
 LEFT_BEHIND: Final = "nothing left behind"
 SAME_SIDES: Final = "same on both sides"
 GIVEN_UP: Final = "only what was given up is missing"
 _OLDER_DISK: Final = "age "
 """How a fault is called with which a cluster gets an older disk; its target follows."""
+_DOWN: Final = frozenset({"kill primary", "freeze primary", "fill primary"})
+"""Faults under which an observer may call the primary lost."""
 _REFUSED: Final = 3
 """The exit code of a refusal."""
 
@@ -200,6 +206,18 @@ def check_commands(facts: Facts) -> Iterator[str]:
             yield (
                 f"{' '.join(e.words)}: refused without a reason" if e.code == _REFUSED and not e.error else ""
             )
+
+
+@check(OBSERVED)
+def check_observers(facts: Facts) -> Iterator[str]:
+    """Check that an observer calls the primary lost only while it is down."""
+    down: set[str] = set()
+    for e in facts.events:
+        if isinstance(e, FaultBegan | FaultEnded) and e.fault in _DOWN:
+            down ^= {e.fault}
+        elif isinstance(e, Observed):
+            is_wrong = e.verdict == VerdictKind.LOST.name and not down
+            yield f"{e.by} calls a living primary lost: {e.reason}" if is_wrong else ""
 
 
 @check(LEFT_BEHIND)
