@@ -34,6 +34,7 @@ ONE_SIDE: Final = "one open side"
 ABORTED: Final = "nothing aborted is seen"
 JOURNAL: Final = "journal follows the table"
 DECIDED: Final = "decided and stated"
+COMMANDS: Final = "commands ended as documented"
 OBSERVED: Final = "no living primary is called lost"
 LEFT_BEHIND: Final = "nothing left behind"
 SAME_SIDES: Final = "same on both sides"
@@ -196,7 +197,7 @@ def check_decided(facts: Facts) -> Iterator[str]:
             yield "" if is_named else f"{name} does not say where group {group} is"
 
 
-@check("commands ended as documented")
+@check(COMMANDS)
 def check_commands(facts: Facts) -> Iterator[str]:
     """Check the exit code of each command, and that a refusal has its reason."""
     for e in facts.of(CommandEnded):
