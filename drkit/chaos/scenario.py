@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +46,17 @@ def scenarios() -> list[Scenario]:
     :raises DrkitError: see :func:`load_scenario`
     """
     return [load_scenario(str(path)) for path in sorted(FOLDER.glob("*.yaml"))]
+
+
+def observed_coverage() -> dict[tuple[str, str], list[str]]:
+    """Return table and step → the scenarios that passed with a fault in force there, by their last runs."""
+    results = json.loads((FOLDER.parent / "docs" / "chaos.json").read_text(encoding="utf-8"))["scenarios"]
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name, result in sorted(results.items()):
+        for _, table, step in result["covered"] if result["verdict"] == "pass" else ():
+            names = rows.setdefault((table, step), [])
+            names += [name] if name not in names else []
+    return rows
 
 
 def load_scenario(name: str) -> Scenario:

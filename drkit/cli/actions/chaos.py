@@ -13,7 +13,13 @@ from drkit.chaos.current import ScenarioOptions
 from drkit.chaos.run import HISTORY, ScenarioResult, run_scenario
 from drkit.chaos.scenario import Scenario, load_scenario, scenarios
 from drkit.cli.render import emit
-from drkit.cli.screens.chaos import ScenarioProgress, coverage_rows, result_lines, summary_line
+from drkit.cli.screens.chaos import (
+    ScenarioProgress,
+    coverage_lines,
+    coverage_rows,
+    result_lines,
+    summary_line,
+)
 from drkit.cli.session import session
 from drkit.cli.talk import say
 from drkit.clock import wall_ms
@@ -22,12 +28,17 @@ from drkit.local.pair import default_folder
 
 _CODES: Final = {"pass": 0, "inconclusive": Refused.exit_code, "fail": Failed.exit_code}
 """Exit code of each verdict, the best verdict first."""
+_NAME: Final = 30
+"""Columns of a scenario's name."""
 
 
 def list_scenarios(*, coverage: bool) -> None:
     """Run ``drkit chaos list``."""
     known = scenarios()
-    emit(coverage_rows(known) if coverage else [_row(each) for each in known])
+    if session().as_json:
+        emit([_row(each) for each in known] if not coverage else coverage_rows())
+    else:
+        emit(coverage_lines() if coverage else [f"{each.name:<{_NAME}}  {each.title}" for each in known])
 
 
 def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) -> int:
@@ -93,5 +104,6 @@ def _new_folder(histories: Path, scenario: Scenario) -> Path:
 
 
 def _row(scenario: Scenario) -> dict[str, Any]:
-    faults = ", ".join(f"{fault} → {step}" for fault, step in scenario.exercises) or "none"
-    return {"scenario": scenario.name, "title": scenario.title, "faults": faults, "page": scenario.runbook}
+    faults = [{"fault": fault, "step": step} for fault, step in scenario.exercises]
+    page = scenario.runbook
+    return {"scenario": scenario.name, "title": scenario.title, "faults": faults, "page": page}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from textwrap import fill
 from typing import Any, Final
 
 from drkit.chaos.run import HISTORY, ScenarioResult
-from drkit.chaos.scenario import Scenario
+from drkit.chaos.scenario import Scenario, observed_coverage
 from drkit.cli.talk import say
 from drkit.clock import monotonic
 from drkit.counted import counted
 from drkit.failover.core.machine import TABLES
 
+_WIDTH: Final = 80
+_STEP: Final = 26
 _OFFENCES: Final = 6
 _LABEL: Final = 11
 
@@ -72,19 +75,25 @@ def _in_force(fault: str, steps: Sequence[str]) -> str:
     return f"{fault}: in force in {counted(len(steps), 'step')}"
 
 
-def coverage_rows(known: Sequence[Scenario]) -> list[dict[str, Any]]:
-    """Return every step of both tables, with the scenarios that have a fault in force there."""
+def coverage_rows() -> list[dict[str, Any]]:
+    """Return every step of both tables, with the scenarios observed to have a fault in force there."""
+    observed = observed_coverage()
     return [
-        {
-            "table": table.name,
-            "step": step.value,
-            "scenarios": ", ".join(
-                f"{each.name} ({fault})" for each in known for fault, at in each.exercises if at == step.value
-            ),
-        }
+        {"table": table.name, "step": step.value, "scenarios": observed.get((table.name, step.value), [])}
         for table in TABLES.values()
         for step in table.order
     ]
+
+
+def coverage_lines() -> list[str]:
+    """Return the same for a person, at most 80 columns wide."""
+    lines: list[str] = []
+    for row in coverage_rows():
+        names = fill(", ".join(row["scenarios"]) or "none", _WIDTH - _STEP, break_on_hyphens=False)
+        first, *others = names.splitlines()
+        lines.append(f"{row['table'] + ' ' + row['step']:<{_STEP}}{first}")
+        lines += [" " * _STEP + other for other in others]
+    return lines
 
 
 def summary_line(results: Sequence[ScenarioResult]) -> str:
