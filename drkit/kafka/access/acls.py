@@ -226,10 +226,13 @@ async def _delete(cluster: RawCluster, _alias: str, acls: Sequence[Acl]) -> list
 
 
 def _error(alias: str, what: str, code: int, message: str | None, operation: str) -> DrkitError:
-    evidence = f"error {code}: {message or 'no text'}"
+    is_refused = code == codes.CLUSTER_AUTHORIZATION_FAILED
+    # The text of such a refusal is a broker's request object, thousands of characters.
+    text = "CLUSTER_AUTHORIZATION_FAILED" if is_refused else message or "no text"
+    evidence = f"error {code}: {text}"
     if code == codes.SECURITY_DISABLED:
         return NoAuthorizer(f"{alias} has no authorizer", where=alias, evidence=evidence)
-    kind = NotAuthorized if code == codes.CLUSTER_AUTHORIZATION_FAILED else Failed
+    kind = NotAuthorized if is_refused else Failed
     return kind(
         f"cannot {what}",
         where=alias,

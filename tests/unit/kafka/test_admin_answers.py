@@ -9,8 +9,9 @@ from confluent_kafka.admin import AdminClient
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.errors import ClusterUnreachable
+from drkit.errors import ClusterUnreachable, NotAuthorized
 from drkit.kafka import admin
+from drkit.kafka.access.acls import _error
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import _failures
 
@@ -58,3 +59,12 @@ def test_one_topic_without_an_answer_does_not_affect_the_others(cluster: Cluster
     failed = _failures(cluster, futures, "delete a topic", fine=UNKNOWN)
     assert failed.keys() == {"silent"}
     assert isinstance(failed["silent"], ClusterUnreachable)
+
+
+def test_a_refused_acl_is_named_by_its_error_alone():
+    """A broker's text is its request object: 3,012 characters were seen."""
+    dump = "Request Request(processor=0, connectionId=127.0.0.1:33829-127.0.0.1:37166-0-3, " * 30
+    refused = _error("standby", "ALLOW User:app ALL on group *", 31, dump, "ALTER")
+    assert isinstance(refused, NotAuthorized)
+    assert refused.evidence == "error 31: CLUSTER_AUTHORIZATION_FAILED"
+    assert _error("standby", "ALLOW", 42, "an odd request", "ALTER").evidence == "error 42: an odd request"
