@@ -83,11 +83,11 @@ class ScenarioStage:
         self.parent = ProcessParent(self.parent_module)
 
     def __enter__(self) -> Self:
-        start_together(*self.clusters.values())
+        self.parent.__enter__()  # it loads modules while the brokers start
         try:
-            self.parent.__enter__()
+            start_together(*self.clusters.values())
         except BaseException:
-            self.close()
+            self.__exit__()
             raise
         return self
 
