@@ -25,6 +25,8 @@ from drkit.errors import Failed
 
 MODULE: Final = "drkit.chaos.orchestrator"
 _CALL_SECONDS: Final = 150.0
+_START_SECONDS: Final = 120.0
+"""For the first child, the parent has to load everything: on a busy machine that takes a while."""
 _END_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
@@ -159,7 +161,7 @@ class ProcessParent:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(f"{self._folder}/s")
         self._socket.listen()
-        self._socket.settimeout(_END_SECONDS)
+        self._socket.settimeout(_START_SECONDS)
         # In a group of its own: a Ctrl-C of the terminal is for the scenario's process alone.
         self._parent = subprocess.Popen(  # noqa: S603  our own program
             [sys.executable, "-m", self._module, f"{self._folder}/s"], stdin=subprocess.PIPE, process_group=0
