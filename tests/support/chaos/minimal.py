@@ -1,0 +1,107 @@
+"""Pieces of the smallest histories that a check can judge; all records are of orders-0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from drkit.chaos.history import (
+    PRIMARY,
+    STANDBY,
+    Acked,
+    CommandEnded,
+    Event,
+    FinalPosition,
+    JournalEntered,
+    LogEnd,
+    Read,
+    RunReported,
+    ScenarioEnded,
+)
+from drkit.model import TopicPartition
+
+Cases = Mapping[str, Mapping[str, list[Event]]]
+"""Check → case → events."""
+TP: Final = TopicPartition("orders", 0)
+RUN: Final = "run"
+OPENED: Final = JournalEntered("failover", RUN, "OPEN", "result", "")
+
+
+def acked(*values: str, cluster: str = PRIMARY, first: int = 0, transaction: str = "") -> list[Event]:
+    """Acknowledged records at consecutive offsets."""
+    return [Acked(cluster, *TP, first + i, value, transaction) for i, value in enumerate(values)]
+
+
+def log(*values: str, cluster: str = STANDBY, start: int = 0) -> list[Event]:
+    """A log that was read to its end."""
+    reads = [Read(cluster, *TP, start + i, value) for i, value in enumerate(values)]
+    end = start + len(values)
+    return [*reads, LogEnd(cluster, *TP, start, end, end)]
+
+
+def entry(step: str, kind: str, effect: str = "", *, table: str = "failover", run: str = RUN) -> Event:
+    """An entry of a journal."""
+    return JournalEntered(table, run, step, kind, effect)
+
+
+def failover(
+    *,
+    lost_from: int | None = None,
+    planned: bool = False,
+    proven: bool = True,
+    groups: Mapping[str, Any] | None = None,
+    source: str = PRIMARY,
+    run: str = RUN,
+    **report: Any,
+) -> RunReported:
+    """The report of a failover that is done."""
+    partition = {"topic": TP.topic, "partition": TP.partition, "lost_from": lost_from, "records": 0}
+    loss = {"statement": "a statement", "records": 0, "partitions": [partition]}
+    request = {"planned": planned, "accept_data_loss": "" if planned else "a reason"}
+    whole = {
+        "run": run,
+        "request": request,
+        "loss": loss,
+        "fence": {"proven": proven},
+        "groups": groups or {},
+    } | report
+    return RunReported("failover", run, "done", source, whole, 38, [])
+
+
+def returned(
+    *,
+    dispositions: Mapping[str, str] | None = None,
+    methods: Mapping[str, str] | None = None,
+    give_up_history: Sequence[str] = (),
+    source: str = PRIMARY,
+    run: str = "return",
+) -> RunReported:
+    """The report of a return that is done; its entry follows those of the failover."""
+    request = {
+        "dispositions": dict(dispositions or {}),
+        "methods": dict(methods or {}),
+        "give_up_history": [*give_up_history],
+    }
+    return RunReported("return", run, "done", source, {"run": run, "request": request}, 27, [])
+
+
+def position(group: str, offset: int, cluster: str = STANDBY) -> FinalPosition:
+    """A final position."""
+    return FinalPosition(cluster, *TP, group, offset)
+
+
+def divergence(lost_from: int, end: int | None) -> CommandEnded:
+    """An answer of ``drkit divergence``."""
+    partition = {"topic": TP.topic, "partition": TP.partition, "lost_from": lost_from, "end": end}
+    answer = {"partitions": [partition], "uncopied": []}
+    return CommandEnded(["divergence"], 0, [0], answer=answer)
+
+
+PAID: Final = CommandEnded(["fence", "pay"], 0, [0])
+ON_STANDBY: Final = ScenarioEnded(STANDBY, [])
+ON_PRIMARY: Final = ScenarioEnded(PRIMARY, [])
+
+
+def cases_of(cases: Cases) -> list[tuple[str, str]]:
+    """Each check with each of its cases."""
+    return [(check, case) for check, of_check in cases.items() for case in of_check]

@@ -1,0 +1,250 @@
+"""Cases of records: histories that break a promise, and histories that only look as if they did."""
+
+from __future__ import annotations
+
+from drkit.chaos.history import PRIMARY, STANDBY, Consumed, FaultBegan, LogEnd, Read
+from tests.support.chaos.minimal import (
+    ON_PRIMARY,
+    ON_STANDBY,
+    OPENED,
+    TP,
+    Cases,
+    acked,
+    divergence,
+    entry,
+    failover,
+    log,
+    returned,
+)
+
+ABC = acked("a", "b", "c")
+LATE = acked("late", first=3)
+AFTER = acked("d", cluster=STANDBY, first=3)
+BACK = entry("LOCK", "intent", table="return", run="return")
+OPENED_AGAIN = entry("OPEN", "result", run="2")
+HOME = failover(planned=True, source=STANDBY, run="2")
+ONE = {"topic": "orders", "partition": 0, "lost_from": 1, "records": 1}
+EXACT = failover(loss={"exact": True, "statement": "1 record", "partitions": [ONE]})
+REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
+
+BROKEN: Cases = {
+    "acknowledged or stated as lost": {
+        "missing, no failover": [*ABC, *log("a", "b", cluster=PRIMARY), ON_PRIMARY],
+        "missing before lost_from": [*ABC, OPENED, *log("a", "c"), failover(lost_from=2), ON_STANDBY],
+        "the loss is unknown": [*ABC, OPENED, *log("a", "b"), failover(lost_from=None), ON_STANDBY],
+        "a switchover loses nothing": [
+            *ABC,
+            OPENED,
+            *log("a", "b"),
+            failover(lost_from=2, planned=True),
+            ON_STANDBY,
+        ],
+        "lost on the new primary, not on the old one": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            *log("a", "b", "c"),
+            failover(lost_from=3),
+            ON_STANDBY,
+        ],
+        "after OPEN, and no divergence names it": [
+            *ABC,
+            OPENED,
+            *LATE,
+            divergence(3, 3),
+            *log("a", "b", "c"),
+            failover(lost_from=3, proven=False),
+            ON_STANDBY,
+        ],
+        "more are lost than stated": [*ABC, OPENED, *log("a"), EXACT, ON_STANDBY],
+        "committed in a transaction": [
+            *acked("a", transaction="committed"),
+            *log(cluster=PRIMARY),
+            ON_PRIMARY,
+        ],
+    },
+    "once, in order": {
+        "twice": [*ABC, *log("a", "b", "c", "b"), ON_STANDBY],
+        "twice, of unknown fate": [*log("x", "x"), ON_STANDBY],
+        "in two partitions": [*ABC, *log("a", "b", "c"), Read(STANDBY, "orders", 1, 0, "a"), ON_STANDBY],
+        "swapped": [*ABC, *log("a", "c", "b"), ON_STANDBY],
+        "a tail comes later, and no return replayed it": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            *log("a", "c", "d", "b"),
+            failover(lost_from=1),
+            ON_STANDBY,
+        ],
+        "a replay out of order": [
+            *ABC,
+            OPENED,
+            BACK,
+            *log("a", "c", "b"),
+            failover(lost_from=1),
+            REPLAY,
+            ON_STANDBY,
+        ],
+    },
+    "nothing by an older writer after OPEN": {
+        "a zombie copied on": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            *log("a", "b", "d", "c"),
+            failover(lost_from=2),
+            ON_STANDBY,
+        ],
+        "a tail was discarded, and is there": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            BACK,
+            *log("a", "b", "d", "c"),
+            failover(lost_from=2),
+            DISCARD,
+            ON_STANDBY,
+        ],
+    },
+    "nothing aborted is seen": {
+        "read": [*acked("a", transaction="aborted"), *log("a")],
+        "consumed": [*acked("a", transaction="aborted"), Consumed(PRIMARY, *TP, "shop", 0, "a")],
+    },
+    "same for every reader": {
+        "an older disk of the other side": [
+            Consumed(STANDBY, *TP, "shop", 0, "b"),
+            FaultBegan("age primary", "the disk is older"),
+            *log("a"),
+        ],
+        "two values": [*log("a"), Consumed(STANDBY, *TP, "shop", 0, "b")],
+        "two groups": [Consumed(PRIMARY, *TP, "shop", 0, "a"), Consumed(PRIMARY, *TP, "billing", 0, "b")],
+    },
+}
+HOLDS: Cases = {
+    "acknowledged or stated as lost": {
+        "stated": [*ABC, OPENED, *log("a"), failover(lost_from=1), ON_STANDBY],
+        "as many are lost as stated": [*ABC[:2], OPENED, *log("a"), EXACT, ON_STANDBY],
+        "aborted": [
+            *acked("x", transaction="aborted"),
+            *ABC,
+            *log("a", "b", "c", cluster=PRIMARY),
+            ON_PRIMARY,
+        ],
+        "named by the divergence": [
+            *ABC,
+            OPENED,
+            *LATE,
+            divergence(3, 4),
+            *log("a", "b", "c"),
+            failover(lost_from=3, proven=False),
+            ON_STANDBY,
+        ],
+        "lost to the first of two failovers": [
+            *ABC,
+            OPENED,
+            *log("a", cluster=PRIMARY),
+            failover(lost_from=1),
+            OPENED_AGAIN,
+            HOME,
+            ON_PRIMARY,
+        ],
+        "trimmed at home": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            BACK,
+            *log("d", cluster=PRIMARY, start=3),
+            failover(lost_from=3),
+            returned(methods={"orders": "trim"}),
+            OPENED_AGAIN,
+            HOME,
+            ON_PRIMARY,
+        ],
+    },
+    "once, in order": {
+        "other offsets": [*ABC, Read(STANDBY, *TP, 9, "c"), *log("a", "b"), ON_STANDBY],
+        "on both sides": [*ABC, *log("a", "b", "c"), *log("a", "b", "c", cluster=PRIMARY), ON_STANDBY],
+        "values of both clusters": [
+            *ABC,
+            OPENED,
+            *acked("d", cluster=STANDBY, first=0),
+            *log("a", "b", "c", "d"),
+            failover(),
+            ON_STANDBY,
+        ],
+        "replayed": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            BACK,
+            *log("a", "d", "b", "c"),
+            failover(lost_from=1),
+            REPLAY,
+            ON_STANDBY,
+        ],
+    },
+    "nothing by an older writer after OPEN": {
+        "before the first own record": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            *log("a", "b", "c", "d"),
+            failover(),
+            ON_STANDBY,
+        ],
+        "replayed": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            BACK,
+            *log("a", "d", "b", "c"),
+            failover(lost_from=1),
+            REPLAY,
+            ON_STANDBY,
+        ],
+        "copied from the new primary, which is the old one": [
+            *ABC,
+            OPENED,
+            *AFTER,
+            BACK,
+            OPENED_AGAIN,
+            *acked("e", first=9),
+            *log("a", "b", "c", "d", "e"),
+            failover(),
+            returned(),
+            HOME,
+            ON_PRIMARY,
+        ],
+    },
+    "nothing aborted is seen": {
+        "at the offset of an aborted one, on the other side": [
+            *acked("x", transaction="aborted"),
+            *acked("a", first=2),
+            *log("a"),
+        ],
+    },
+    "same for every reader": {
+        "an older disk": [
+            Consumed(PRIMARY, *TP, "shop", 0, "b"),
+            *log("c"),
+            FaultBegan("age primary", "the disk is older"),
+            Consumed(STANDBY, *TP, "shop", 0, "c"),
+            *log("a", cluster=PRIMARY),
+        ],
+        "the same value": [*log("a"), Consumed(STANDBY, *TP, "shop", 0, "a")],
+        "another cluster": [*log("a"), *log("b", cluster=PRIMARY), Consumed(STANDBY, *TP, "shop", 0, "a")],
+    },
+}
+NOTHING_EXAMINED: Cases = {
+    "acknowledged or stated as lost": {
+        "the log was read to a part": [*ABC, LogEnd(STANDBY, *TP, 0, 3, 2), ON_STANDBY],
+        "no log was read": [*ABC, ON_STANDBY],
+        "no end": [*ABC, *log("a")],
+    },
+    "nothing aborted is seen": {
+        "no transaction": [*ABC, *log("a")],
+    },
+    "same for every reader": {
+        "seen once": [*log("a", "b")],
+    },
+}

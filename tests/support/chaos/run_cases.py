@@ -1,0 +1,165 @@
+"""Cases of sides, runs and commands: histories that break a promise, or only look as if they did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drkit.chaos.history import (
+    PRIMARY,
+    STANDBY,
+    CommandEnded,
+    Event,
+    FaultBegan,
+    FaultEnded,
+    Observed,
+    Probed,
+    ScenarioEnded,
+)
+from tests.support.chaos.minimal import (
+    ON_PRIMARY,
+    ON_STANDBY,
+    OPENED,
+    PAID,
+    Cases,
+    acked,
+    divergence,
+    entry,
+    failover,
+    returned,
+)
+
+ABC = acked("a", "b", "c")
+LATE = acked("late", first=3)
+KILL = FaultBegan("kill primary", "no process is left")
+BACK = entry("LOCK", "intent", table="return", run="return")
+OPENED_AGAIN = entry("OPEN", "result", run="2")
+HOME = failover(planned=True, source=STANDBY, run="2")
+REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
+LEFT_OPEN = failover(proven=False)
+UNCOPIED = {"topic": "orders", "partition": 0, "lost_from": 0, "end": 9}
+BOTH_OPEN = [Probed(cluster, "orders", is_accepted=True) for cluster in (PRIMARY, STANDBY)]
+
+
+def refused(cluster: str = PRIMARY) -> Event:
+    return Probed(cluster, "orders", is_accepted=False, error="refused")
+
+
+BROKEN: Cases = {
+    "one open side": {
+        "acknowledged after OPEN": [OPENED, *LATE, divergence(0, 9), failover(), ON_STANDBY],
+        "no divergence names it": [OPENED, *LATE, divergence(4, 9), LEFT_OPEN, ON_STANDBY],
+        "the end is unknown": [OPENED, *LATE, divergence(0, None), LEFT_OPEN, ON_STANDBY],
+        "its fence was paid": [OPENED, PAID, *LATE, divergence(0, 9), LEFT_OPEN, ON_STANDBY],
+        "the old side is open": [OPENED, Probed(PRIMARY, "orders", is_accepted=True), failover(), ON_STANDBY],
+        "the new side is closed": [OPENED, refused(cluster=STANDBY), failover(), ON_STANDBY],
+        "no failover, and closed": [refused(), ON_PRIMARY],
+    },
+    "journal follows the table": {
+        "a violation": [replace(failover(), violations=["OPEN before FENCE"])],
+    },
+    "decided and stated": {
+        "no loss": [OPENED, failover(loss=None)],
+        "no statement": [OPENED, failover(loss={"statement": ""})],
+        "nobody accepted": [OPENED, failover(request={"planned": False})],
+        "a switchover with a loss": [
+            OPENED,
+            failover(planned=True, loss={"statement": "1 record", "records": 1}),
+        ],
+        "a switchover of unknown loss": [
+            OPENED,
+            failover(planned=True, loss={"statement": "?", "records": None}),
+        ],
+        "a group is not named": [OPENED, failover(groups={"asked": ["shop"]})],
+    },
+    "commands ended as documented": {
+        "another code": [CommandEnded(["failover"], 1, [0, 3])],
+        "killed": [CommandEnded(["failover"], None, [0])],
+        "no reason": [CommandEnded(["failover"], 3, [3])],
+    },
+    "no living primary is called lost": {
+        "it answers": [Observed("UP", "well"), Observed("LOST", "confirmed")],
+        "its link alone is cut": [FaultBegan("cut operator", "refused"), Observed("LOST", "confirmed")],
+        "it is up again": [KILL, FaultEnded("kill primary"), Observed("LOST", "confirmed")],
+    },
+    "nothing left behind": {
+        "a run": [ScenarioEnded(PRIMARY, ["run r is held"])],
+    },
+}
+HOLDS: Cases = {
+    "one open side": {
+        "before OPEN": [*LATE, OPENED, refused(), failover(), ON_STANDBY],
+        "named": [OPENED, *LATE, divergence(3, 4), PAID, LEFT_OPEN, ON_STANDBY],
+        "named in an uncopied topic": [
+            OPENED,
+            *LATE,
+            CommandEnded(["divergence"], 0, [0], answer={"partitions": [], "uncopied": [UNCOPIED]}),
+            LEFT_OPEN,
+            ON_STANDBY,
+        ],
+        "the payment failed": [
+            OPENED,
+            CommandEnded(["fence", "pay"], 1, [1]),
+            *LATE,
+            divergence(3, 4),
+            LEFT_OPEN,
+            ON_STANDBY,
+        ],
+        "opened again by the way home": [
+            OPENED,
+            BACK,
+            OPENED_AGAIN,
+            *LATE,
+            Probed(PRIMARY, "orders", is_accepted=True),
+            failover(),
+            returned(),
+            HOME,
+            ON_PRIMARY,
+        ],
+        "a failover that was refused": [*BOTH_OPEN, replace(failover(), state="refused"), ON_PRIMARY],
+        "a standby without a fence": [OPENED, BACK, *BOTH_OPEN, failover(), returned(), ON_STANDBY],
+    },
+    "journal follows the table": {
+        "entries": [failover()],
+    },
+    "decided and stated": {
+        "accepted": [OPENED, failover()],
+        "decided by an observer": [
+            OPENED,
+            failover(request={"planned": False}, decision={"mode": "auto", "votes": []}),
+        ],
+        "a switchover": [OPENED, failover(planned=True)],
+        "groups": [
+            OPENED,
+            failover(
+                groups={
+                    "asked": ["a", "b", "c"],
+                    "positions": {"a": {"orders-0": [1, 1]}},
+                    "unavailable": {"b": {"orders-0": "unknown"}},
+                },
+                outside={"groups": {"c": "left out"}},
+            ),
+        ],
+    },
+    "commands ended as documented": {
+        "killed, as expected": [CommandEnded(["failover"], None, [None])],
+        "refused": [CommandEnded(["failover"], 3, [0, 3], error={"error": "the primary answers"})],
+    },
+    "no living primary is called lost": {
+        "it is slow": [Observed("DEGRADED", "slow")],
+        "it is dead": [Observed("UP", "well"), KILL, Observed("LOST", "confirmed")],
+    },
+    "nothing left behind": {
+        "nothing": [ON_STANDBY],
+    },
+}
+NOTHING_EXAMINED: Cases = {
+    "one open side": {
+        "the active side is unknown": [OPENED, *BOTH_OPEN, failover()],
+    },
+    "decided and stated": {
+        "a failover that was aborted": [replace(failover(loss=None), state="aborted")],
+    },
+    "nothing left behind": {
+        "no end": [*ABC],
+    },
+}

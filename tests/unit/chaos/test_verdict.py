@@ -1,0 +1,245 @@
+"""The verdict, the faults that were in force, and the negative controls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drkit.chaos.checks import ACKNOWLEDGED, GIVEN_UP, OLDER_WRITER, ONE_SIDE, POSITIONS, SAME_SIDES
+from drkit.chaos.history import (
+    PRIMARY,
+    STANDBY,
+    Acked,
+    Consumed,
+    Event,
+    FaultBegan,
+    FaultEnded,
+    FinalPosition,
+    JournalEntered,
+    LogEnd,
+    LookFailed,
+    Observed,
+    OffsetCommitted,
+    Probed,
+    RunReported,
+    ScenarioEnded,
+    ScenarioHistory,
+)
+from drkit.chaos.verdict import RequiredFault, in_force, judge, negative_controls, steps_under
+from tests.support.chaos.minimal import (
+    ON_STANDBY,
+    OPENED,
+    TP,
+    acked,
+    entry,
+    failover,
+    log,
+    position,
+    returned,
+)
+
+KILL = FaultBegan("kill primary", "no process is left")
+HEALED = FaultEnded("kill primary")
+OPEN = [entry("OPEN", "intent"), entry("OPEN", "intent", "role"), entry("OPEN", "result", "role")]
+RUN = [
+    *acked("a", "b", "x", transaction="committed"),
+    *acked("y", first=3, transaction="aborted"),
+    KILL,
+    *OPEN,
+    OPENED,
+    HEALED,
+    *acked("c", cluster=STANDBY, first=3),
+    *log("a", "b", "x", "c"),
+    failover(),
+    position("billing", 1, PRIMARY),
+    position("billing", 1),
+    Probed(STANDBY, "orders", is_accepted=True),
+    ON_STANDBY,
+]
+"""A failover that keeps every promise."""
+
+
+def without(kind: type[Event], events: list[Event] = RUN) -> list[Event]:
+    return [e for e in events if not isinstance(e, kind)]
+
+
+# -- faults and steps ---------------------------------------------------------------------------------------
+
+IN_FORCE: dict[str, list[Event]] = {
+    "it begins in the step": [entry("OPEN", "intent"), KILL, entry("OPEN", "result"), HEALED],
+    "it ends in the step": [KILL, entry("OPEN", "intent"), HEALED, entry("OPEN", "result")],
+    "all the time": [KILL, entry("OPEN", "intent"), entry("OPEN", "result"), HEALED],
+    "never ended": [replace(KILL, lasts=True), entry("OPEN", "intent"), entry("OPEN", "result")],
+    "an instant": [entry("OPEN", "intent"), KILL, entry("OPEN", "result")],
+    "in an effect": [*OPEN[:2], KILL, OPEN[2], entry("OPEN", "result")],
+    "after an effect": [*OPEN, KILL, entry("OPEN", "result")],
+    "the orchestrator is dead": [entry("OPEN", "intent"), KILL],
+    "another run writes": [entry("OPEN", "intent"), entry("LOCK", "intent", run="2"), KILL],
+    "it never ends": [replace(KILL, lasts=True), entry("OPEN", "intent"), entry("OPEN", "result")],
+    "the second time": [KILL, HEALED, entry("OPEN", "intent"), KILL, entry("OPEN", "result")],
+}
+NOT_IN_FORCE: dict[str, list[Event]] = {
+    "never": [entry("OPEN", "intent"), entry("OPEN", "result")],
+    "before": [KILL, HEALED, entry("OPEN", "intent"), entry("OPEN", "result")],
+    "an instant before": [KILL, entry("OPEN", "intent"), entry("OPEN", "result")],
+    "after": [entry("OPEN", "intent"), entry("OPEN", "result"), KILL, HEALED],
+    "held": [entry("OPEN", "intent"), entry("OPEN", "held"), KILL],
+    "after another orchestrator took over": [entry("OPEN", "intent"), entry("", "hold"), KILL],
+    "an effect alone": [entry("OPEN", "intent", "role"), KILL],
+    "another fault": [entry("OPEN", "intent"), FaultBegan("kill standby", ""), entry("OPEN", "result")],
+    "the end of another fault": [KILL, FaultEnded("kill standby"), entry("OPEN", "intent")],
+    "an undo": [entry("OPEN", "undo"), KILL],
+}
+
+
+@pytest.mark.parametrize("case", IN_FORCE)
+def test_a_fault_is_in_force(case: str):
+    history, wanted = ScenarioHistory(IN_FORCE[case]), RequiredFault("kill primary", "OPEN")
+    assert in_force(history, wanted)
+    assert in_force(history, wanted, "failover")
+    assert not in_force(history, wanted, "return")
+    assert ("failover", "OPEN") in steps_under(history, "kill primary")
+
+
+@pytest.mark.parametrize("case", NOT_IN_FORCE)
+def test_a_fault_is_not_in_force(case: str):
+    assert not in_force(ScenarioHistory(NOT_IN_FORCE[case]), RequiredFault("kill primary", "OPEN"))
+
+
+def test_a_fault_at_any_time():
+    assert in_force(ScenarioHistory([KILL]), RequiredFault("kill primary"))
+    assert not in_force(ScenarioHistory([HEALED]), RequiredFault("kill primary"))
+
+
+def test_a_fault_while_an_observer_is_at_work():
+    wanted, seen = RequiredFault("kill primary", "watch"), Observed("UP", "")
+    assert in_force(ScenarioHistory([seen, KILL, Observed("LOST", "")]), wanted)
+    assert in_force(ScenarioHistory([KILL, seen, HEALED]), wanted)
+    assert not in_force(ScenarioHistory([KILL, HEALED, seen]), wanted)
+    assert not in_force(ScenarioHistory([KILL, HEALED]), wanted)
+
+
+def test_the_steps_of_both_tables():
+    events: list[Event] = [KILL]
+    events += [
+        entry(*e, table=t, run=t)
+        for t in ("failover", "return")
+        for e in (("LOCK", "intent"), ("LOCK", "result"))
+    ]
+    events += [HEALED, entry("FENCE", "intent")]
+    assert steps_under(ScenarioHistory(events), "kill primary") == {("failover", "LOCK"), ("return", "LOCK")}
+
+
+# -- the verdict --------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_keeps_every_promise():
+    verdict = judge(
+        ScenarioHistory(RUN), [RequiredFault("kill primary", "OPEN"), RequiredFault("kill primary")]
+    )
+    assert (verdict.word, verdict.reasons) == ("pass", [])
+    assert {c.name: c.examined for c in verdict.checked}[ACKNOWLEDGED] == 4
+
+
+def test_an_offence_fails_whatever_else_is_unknown():
+    events: list[Event] = [*RUN, Probed(PRIMARY, "orders", is_accepted=True), LookFailed("logs", "no answer")]
+    verdict = judge(ScenarioHistory(events), [RequiredFault("kill standby", "OPEN")])
+    assert (verdict.word, len(verdict.reasons)) == ("fail", 1)
+    assert verdict.reasons[0].startswith(ONE_SIDE)
+
+
+INCONCLUSIVE: dict[str, tuple[list[Event], str]] = {
+    "no end": (without(ScenarioEnded), "the run has no end"),
+    "a failed look": ([*RUN, LookFailed("logs", "no answer")], "not read: logs: no answer"),
+    "half a log": ([*RUN, LogEnd(PRIMARY, *TP, 0, 9, 3)], "orders-0 on primary was read to 3 of 9"),
+    "no log of a partition": (
+        [Acked(PRIMARY, "orders", 1, 0, "z"), *RUN],
+        "orders-1 on standby was not read",
+    ),
+    "no probe": (without(Probed), f"nothing was examined: {ONE_SIDE}"),
+    "no position": (without(FinalPosition), f"nothing was examined: {POSITIONS}"),
+    "no writer after OPEN": (
+        [e for e in RUN if not (isinstance(e, Acked) and e.cluster == STANDBY)],
+        f"nothing was examined: {OLDER_WRITER}",
+    ),
+    "no entries": (without(JournalEntered), "failover run is done, and no entry has the end of OPEN"),
+}
+
+
+@pytest.mark.parametrize("case", INCONCLUSIVE)
+def test_what_is_unknown_is_inconclusive(case: str):
+    events, reason = INCONCLUSIVE[case]
+    verdict = judge(ScenarioHistory(events), [])
+    assert verdict.word == "inconclusive"
+    assert reason in verdict.reasons
+
+
+def test_a_fault_that_was_not_in_force_is_inconclusive():
+    verdict = judge(
+        ScenarioHistory(RUN), [RequiredFault("kill primary", "OPEN"), RequiredFault("kill primary", "FENCE")]
+    )
+    assert (verdict.word, verdict.reasons) == ("inconclusive", ["was not in force: kill primary at FENCE"])
+
+
+def test_a_scenario_names_more_needs():
+    verdict = judge(ScenarioHistory(RUN), [], [GIVEN_UP, ACKNOWLEDGED])
+    assert (verdict.word, verdict.reasons) == ("inconclusive", [f"nothing was examined: {GIVEN_UP}"])
+
+
+def test_a_return_has_needs_of_its_own():
+    events = [*RUN, entry("LOCK", "intent", table="return", run="return"), returned()]
+    reasons = judge(ScenarioHistory(events), []).reasons
+    assert reasons == [f"nothing was examined: {name}" for name in (SAME_SIDES, GIVEN_UP)]
+
+
+def test_without_a_failover_the_needs_are_few():
+    events: list[Event] = [*acked("a"), *log("a", cluster=PRIMARY), replace(failover(), state="refused")]
+    events += [Probed(PRIMARY, "orders", is_accepted=True), ScenarioEnded(PRIMARY, [])]
+    assert judge(ScenarioHistory(events), []).word == "pass"
+    assert judge(ScenarioHistory([]), []).word == "inconclusive"
+
+
+# -- negative controls --------------------------------------------------------------------------------------
+
+
+def test_every_control_is_found():
+    controls = negative_controls(ScenarioHistory(RUN), [])
+    assert controls == dict.fromkeys(
+        (
+            "a copied record dropped",
+            "a copied record repeated",
+            "two records swapped",
+            "a position one later",
+            "a position one earlier",
+            "an aborted record shown",
+            "a record acknowledged after OPEN",
+        ),
+        True,
+    )
+
+
+def test_controls_of_a_group_at_work():
+    work = [Consumed(STANDBY, *TP, "billing", 0, "a"), OffsetCommitted(STANDBY, *TP, "billing", 1)]
+    opened = RUN.index(OPENED) + 1
+    controls = negative_controls(ScenarioHistory([*RUN[:opened], *work, *RUN[opened:]]), [])
+    assert controls["a position one later"]
+    assert controls["a position one earlier"]
+
+
+def test_a_control_without_events_is_left_out():
+    assert negative_controls(ScenarioHistory([]), []) == {}
+    events = without(RunReported, without(FinalPosition))
+    events = [e for e in events if not (isinstance(e, Acked) and e.transaction == "aborted")]
+    assert negative_controls(ScenarioHistory(events), []).keys() == {
+        "a copied record dropped",
+        "a copied record repeated",
+        "two records swapped",
+    }
+
+
+def test_a_blind_check_is_seen(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("drkit.chaos.verdict.CHECKS", {})
+    controls = negative_controls(ScenarioHistory(RUN), [])
+    assert controls
+    assert not any(controls.values())
