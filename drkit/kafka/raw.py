@@ -175,10 +175,11 @@ class RawCluster:
 
     async def queue(self, request: Any, node_id: int | None, deadline: float) -> Any:
         """Hand a request to its connection, in order; the future that comes back is the answer."""
-        node_id = self._manager.least_loaded_node() if node_id is None else node_id
         while True:
+            # If no broker is there now, one may be back at the next look.
+            node = self._manager.least_loaded_node() if node_id is None else node_id
             try:
-                connection = self._manager.get_connection(node_id)
+                connection = self._manager.get_connection(node)
                 paused = bool(connection.paused)
             except UnknownBrokerIdError:
                 self._manager.cluster.request_update()
@@ -189,7 +190,8 @@ class RawCluster:
                 left = max(1, int((deadline - time.monotonic()) * 1000))
                 return connection.send_request(request, request_timeout_ms=left)
             if time.monotonic() > deadline:
-                raise KafkaTimeoutError(f"broker {node_id} of {self.alias} was not ready in time")
+                broker = "any broker" if node is None else f"broker {node}"
+                raise KafkaTimeoutError(f"waited in vain for {broker} of {self.alias}")
             await self.loop.sleep(_PAUSE_SECONDS)
 
     def drop(self, node_id: int) -> None:
