@@ -1,7 +1,7 @@
 """A drkit that does not know how far an interrupted replay has come.
 
-Two functions are broken: without its progress alone, drkit still knows each replayed record by its header, and
-the scenario passes. Without the header it still finds records of equal content, and asks what they are.
+Two functions are broken: without its progress alone, drkit still knows each replayed record by its header,
+and the scenario passes. Without the header it still finds records of equal content, and asks what they are.
 """
 
 from __future__ import annotations
