@@ -72,6 +72,7 @@ class SoloReplicator:
         self._state.load()
         note_clusters(self._state, ClustersRecord(self._source.cluster_id, self._target.cluster_id))
         self._run_id = uuid.uuid4().hex[:12]
+        self._lease = self._new_lease()
         self._checkpoints = CheckpointTask(self._source.settings, self._target.settings, flow)
         self._collector = PairedCollector(settings, flow, scan_up_to=0, groups=False)
         # The main thread never waits for this event: the signal handler that sets it runs there.
@@ -101,7 +102,7 @@ class SoloReplicator:
         for thread in rounds:
             thread.start()
         while not self._stop.is_set() and self._copy(topics) in _NEXT_EPOCH_AFTER:
-            self._retake_lease()
+            self._take_lease()
         if self._stop.is_set():
             for thread in rounds:
                 thread.join(_JOIN_SECONDS)
@@ -109,8 +110,18 @@ class SoloReplicator:
         self._lease.release()
 
     def _take_lease(self) -> None:
-        self._lease = FlowLease(self._target.settings, self._flow, self._state, self._run_id)
-        self._lease.acquire(self._stop.is_set)
+        """Acquire the flow's lease; an attempt that fails is repeated, as ``drkit replicate`` does."""
+        while not self._lease.is_held and not self._stop.is_set():
+            try:
+                self._lease.release()
+                self._lease = self._new_lease()
+                self._lease.acquire(self._stop.is_set)
+            except Failed as error:  # the target may answer again only now
+                observe.error(error, flow=self._flow.name)
+                time.sleep(_PAUSE_SECONDS)
+
+    def _new_lease(self) -> FlowLease:
+        return FlowLease(self._target.settings, self._flow, self._state, self._run_id)
 
     def _sync_topics(self) -> TopicSyncResult:
         flow = self._flow
@@ -145,16 +156,6 @@ class SoloReplicator:
             time.sleep(_PAUSE_SECONDS)
             return _AGAIN
         return copy_task(assignment, self._source.settings, self._target.settings, self._flow).ended
-
-    def _retake_lease(self) -> None:
-        """Acquire a lease that could not be renewed, as the next attempt of ``drkit replicate`` does."""
-        while not self._lease.is_held and not self._stop.is_set():
-            time.sleep(_PAUSE_SECONDS)
-            try:
-                self._lease.release()
-                self._take_lease()
-            except Failed as error:  # the target may answer again only now
-                observe.error(error, flow=self._flow.name)
 
     def _end_task_on_stop(self) -> None:
         self._stop.wait()
