@@ -7,20 +7,15 @@ silent where the configuration leads to a closed port.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
-import io
 import os
 from pathlib import Path
-import re
 import signal
 import subprocess
 import sys
 import threading
-from typing import NamedTuple
 
 import pytest
 
-from drkit.cli import main as cli
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.journal import journal
 from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
@@ -28,7 +23,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
 from drkit.next_command import typed
-from tests.support.cli.shell import shell
+from tests.support.cli.screen import Screen, type_line
 from tests.support.failover.settings_file import written
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
@@ -36,37 +31,6 @@ from tests.support.flows.produce import answers, fill
 ROOT = Path(__file__).parents[3]
 CONFIG = "night's shift.toml"
 SCENES = ("held", "pending", "refused")
-ENDS = re.compile(r"; |, or |, then|, once|, which| when | says | fences | lifts |\n|$")
-"""What follows a command in a sentence."""
-
-
-class Screen(NamedTuple):
-    """What a command printed."""
-
-    code: int
-    text: str
-
-    def offers(self, *words: str) -> str:
-        """The printed command that has these words."""
-        starts = [found.start() for found in re.finditer(r"\bdrkit ", self.text)]
-        lines = [self.text[a : ENDS.search(self.text, a).start()] for a in starts]  # type: ignore[union-attr]
-        fitting = [line for line in lines if all(word in line for word in words)]
-        assert fitting, f"no command with {words}:\n{self.text}"
-        return fitting[0]
-
-
-class _Tape(io.StringIO):
-    """A screen that reports when the first step is on it."""
-
-    def __init__(self, begun: Callable[[], None]) -> None:
-        super().__init__()
-        self._begun: Callable[[], None] | None = begun
-
-    def write(self, text: str) -> int:
-        if self._begun is not None and StepName.LOCK in text:
-            self._begun()
-            self._begun = None
-        return super().write(text)
 
 
 class Night:
@@ -98,21 +62,8 @@ class Night:
         return typed("drkit", "failover", "--config", CONFIG, "--group", self.group(scene), "--yes", *words)
 
     def types(self, line: str, answer: str = "", begun: Callable[[], None] = lambda: None) -> Screen:
-        """Type a line: a shell makes words of it, the command runs in this process.
-
-        :param begun: called when the command has printed its first step
-        """
-        name, *words = shell(line)
-        assert name == "drkit"
-        tape, before = _Tape(begun), sys.stdin
-        sys.stdin = io.StringIO(answer)
-        try:
-            with redirect_stdout(tape), redirect_stderr(tape), chdir(self.folder):
-                code = cli.run(words)
-        finally:
-            sys.stdin = before
-        assert "Traceback" not in tape.getvalue()
-        return Screen(code, tape.getvalue())
+        """Type a line in this person's folder."""
+        return type_line(line, self.folder, answer, begun)
 
     def held_in_drain(self, scene: str) -> Screen:
         """A switchover while the replicator is suspended."""

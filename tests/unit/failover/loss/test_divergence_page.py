@@ -28,7 +28,7 @@ def seen(state: DivergenceState) -> str:
 def test_each_class_has_its_section_and_commands(state: DivergenceState) -> None:
     text = section(state)
     assert all(f"**{part}:**" in text for part in PARTS), state
-    assert "```sh\ndrkit " in text
+    assert f"```sh\n# if it is {state}\n" in text
     assert f"| [`{state}`](#{state}) |" in PAGE.read_text(encoding="utf-8")
 
 
