@@ -39,7 +39,7 @@ def verdict_of(history: ScenarioHistory, monkeypatch: pytest.MonkeyPatch) -> str
     """Return what the probe `holds` says of a history."""
     run = Mock(stage=Mock(history=lambda: history))
     monkeypatch.setattr(probes, "is_under_way", lambda: True)
-    monkeypatch.setattr(probes, "begin_run", lambda _: run)
+    monkeypatch.setattr(probes, "current_run", lambda: run)
     monkeypatch.setattr(probes, "collect", lambda _: None)
     return probes.holds([])
 
