@@ -241,7 +241,7 @@ def check_sides(facts: Facts) -> Iterator[str]:
     logs = {c: {tp: [v for _, v in log] for tp, log in facts.logs[c].items()} for c in (f.source, f.target)}
     for tp in sorted(logs[f.source].keys() | logs[f.target].keys()):
         is_read = {(f.source, tp), (f.target, tp)} <= facts.log_ends.keys()
-        if is_read and choice(f.returned, "methods", tp.topic) not in {"trim", "keep"}:
+        if is_read and f.copies_whole(tp.topic):
             standby, active = (logs[c].get(tp, []) for c in (f.source, f.target))
             pairs = zip(standby, active, strict=False)
             place = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(standby), len(active)))

@@ -78,6 +78,10 @@ class Failover(NamedTuple):
         """Return whether a topic is in its scope; a report without topics moves all."""
         return topic in (self.report.get("topics") or {topic})
 
+    def copies_whole(self, topic: str) -> bool:
+        """Return whether a return gives the source the same log of a topic as the target has."""
+        return choice(self.returned, "methods", topic) not in {"trim", "keep"}
+
     def stated_position(self, group: str, tp: TopicPartition) -> int | None:
         """Return the offset on the source that was translated; None: the report has none."""
         position = (self.groups.get("positions") or {}).get(group, {}).get(str(tp))

@@ -24,7 +24,7 @@ from drkit.chaos.checks import (
     POSITIONS,
     SAME_SIDES,
 )
-from drkit.chaos.facts import CheckResult, Facts
+from drkit.chaos.facts import CheckResult, DivergentTail, Facts
 from drkit.chaos.group_checks import translations
 from drkit.chaos.history import (
     Acked,
@@ -236,6 +236,21 @@ def _defects(facts: Facts) -> Iterator[tuple[str, str, list[Event]]]:
             "a record acknowledged after OPEN",
             [*events[: last.opened + 1], late, *events[last.opened + 1 :]],
         )
+    if facts.tails and facts.tails[-1].failover.returned is not None:
+        yield from _defects_of_return(facts, facts.tails[-1])
+
+
+def _defects_of_return(facts: Facts, tail: DivergentTail) -> Iterator[tuple[str, str, list[Event]]]:
+    events, f = list(facts.events), tail.failover
+    for e in facts.of(Read):
+        is_compared = {(f.source, e.tp), (f.target, e.tp)} <= facts.log_ends.keys()
+        if e.cluster == f.source and is_compared and f.copies_whole(e.topic):
+            yield SAME_SIDES, "a record of the standby dropped", [read for read in events if read is not e]
+            break
+    for tp, value in sorted(tail.records)[:1]:
+        if tail.disposition((tp, value)) == "discard" and (facts.active, tp) in facts.log_ends:
+            shown = Read(facts.active, *tp, _FAR, value)
+            yield GIVEN_UP, "a record that was given up shown", [*events, shown]
 
 
 def _copies(facts: Facts) -> Iterator[Read]:

@@ -34,6 +34,12 @@ def test_every_negative_control_is_found(seed: int):
     assert [name for name, is_caught in controls.items() if not is_caught] == []
 
 
+def test_a_return_has_controls_of_its_own():
+    runs = [negative_controls(random_run(seed, "fr"), []) for seed in range(20)]
+    assert all(controls["a record of the standby dropped"] for controls in runs)
+    assert any(controls.get("a record that was given up shown") for controls in runs)
+
+
 @pytest.mark.parametrize("defect", DEFECTS, ids=NAMES)
 @settings(max_examples=times(0.25))
 @given(seed=SEEDS)
