@@ -8,6 +8,7 @@ with their parent, and the parent with the process that started it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 import json
 import os
 from pathlib import Path
@@ -170,7 +171,8 @@ class ProcessParent:
 
     def __exit__(self, *_: object) -> None:
         if self._parent.stdin is not None:
-            self._parent.stdin.close()
+            with suppress(BrokenPipeError):  # it has ended, and a command is in the buffer
+                self._parent.stdin.close()
         self._parent.wait(_END_SECONDS)
         self._socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -92,8 +92,10 @@ class ScenarioStage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.parent.__exit__()
-        self.close()
+        try:
+            self.parent.__exit__()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """End the brokers; the folder stays."""
