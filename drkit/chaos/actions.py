@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+import shlex
 from typing import Any, Final, ParamSpec, TypeVar
 
 from drkit.chaos.current import ScenarioRun, current_run
@@ -106,7 +107,7 @@ def _type(
     run: ScenarioRun, words: list[str], triggers: Sequence[_Trigger], machine: str = "here"
 ) -> CommandResult:
     user = OPERATOR if machine == "here" else _ELSEWHERE
-    run.tell("command", "drkit " + " ".join(words))
+    run.tell("command", shlex.join(("drkit", *words)))
     child = run.stage.parent.run_command(run.stage.config(user), *words, elsewhere=user == _ELSEWHERE)
     outer, run.stage.orchestrator = run.stage.orchestrator, child
     try:
@@ -147,7 +148,7 @@ def _happen(run: ScenarioRun, child: Child, then: Sequence[Then]) -> float:
 
 
 def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None]) -> None:
-    run.tell("ended", f"exit code {result.code}")
+    run.tell("ended", "killed" if result.code is None else f"exit code {result.code}")
     run.stage.recorder.record(
         CommandEnded(list(result.words), result.code, list(expect), result.error, result.answer)
     )

@@ -9,6 +9,7 @@ from importlib import import_module
 import json
 import logging
 from pathlib import Path
+import shlex
 import shutil
 from typing import Any, Final
 
@@ -83,7 +84,7 @@ def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult
         verdict=verdict or ScenarioVerdict(INCONCLUSIVE, _troubles(journal), []),
         seconds=monotonic() - began,
         folder=folder,
-        commands=tuple(("drkit " + " ".join(c.words), c.code) for c in history.of(CommandEnded)),
+        commands=tuple((shlex.join(("drkit", *c.words)), c.code) for c in history.of(CommandEnded)),
         covered=tuple((fault, *step) for fault in _faults(scenario) for step in steps_under(history, fault)),
         deviated=bool(journal.get("deviated")) or journal["status"] != "completed",
     )

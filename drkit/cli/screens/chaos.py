@@ -48,15 +48,21 @@ def result_lines(scenario: Scenario, result: ScenarioResult) -> list[str]:
     lines = [f"{verdict.word.upper()}  {scenario.name}  {result.seconds:.0f} s, seed {result.seed}"]
     lines += _labelled("failed", [_in_force(*each) for each in _by_fault(result)] or ["nothing"])
     lines += _labelled("promised", [scenario.promised])
-    held = [f"{c.name:<38}{c.examined:>7,} examined" for c in verdict.checked if not c.offences]
+    held = [
+        f"{c.name:<38}{c.examined:>7,} examined" for c in verdict.checked if c.examined and not c.offences
+    ]
     lines += _labelled("held", held)
     broken = [offence for c in verdict.checked for offence in c.offences]
     lines += _labelled("broken", broken[:_OFFENCES] + ([f"… {len(broken)} in all"] if broken else []))
     if verdict.word == "inconclusive":
         lines += _labelled("unproven", list(verdict.reasons)[:_OFFENCES])
-    lines += _labelled("typed", [f"{words}  ({code})" for words, code in result.commands])
+    lines += _labelled("typed", [f"{words}  ({_ended(code)})" for words, code in result.commands])
     lines += _labelled("page", [f"drkit explain {scenario.runbook}"] if scenario.runbook else [])
     return lines + _labelled("history", [str(result.folder / HISTORY)])
+
+
+def _ended(code: int | None) -> str:
+    return "killed" if code is None else f"exit code {code}"
 
 
 def _labelled(label: str, lines: Sequence[str]) -> list[str]:
