@@ -102,19 +102,6 @@ def ask_for_three_observers(scene: Scene) -> None:
     scene.lose_primary(world)
 
 
-@STAGES.of("hold-target-not-ready", _WATCH)
-def delete_a_copy(scene: Scene) -> None:
-    world = _watched(scene, on_target_deleted="new_generation")
-    scene.lose_primary(world)
-    world.delete(world.target, scene.values["TOPIC"])
-
-    def repair() -> None:
-        scene.servers.clear()
-        world.replicate()
-
-    scene.after = repair
-
-
 @STAGES.of("hold-writes-refused", _WATCH)
 def refuse_the_canary(scene: Scene) -> None:
     world = _watched(scene)
