@@ -16,6 +16,7 @@ from drkit.chaos.history import (
     Acked,
     CommandEnded,
     Consumed,
+    Event,
     FaultBegan,
     FaultEnded,
     Observed,
@@ -149,6 +150,11 @@ def check_readers(facts: Facts) -> Iterator[str]:
 # -- sides, runs, commands ----------------------------------------------------------------------------------
 
 
+def _is_sent_after(e: Acked, event: Event) -> bool:
+    """Return whether a record was sent after an event; without its time, as it was acknowledged after it."""
+    return e.sent is None or e.sent > event.seconds
+
+
 @check(ONE_SIDE)
 def check_one_side(facts: Facts) -> Iterator[str]:
     """Check that the side that was left takes no write after OPEN, or one that is named (I9, I20)."""
@@ -160,9 +166,11 @@ def check_one_side(facts: Facts) -> Iterator[str]:
         ]
         for record in late:
             index, e = facts.acked[record]
-            problem = "" if facts.is_divergent(e) else "no divergence names it"
-            problem = "its fence was paid before" if paid and index > paid[0] else problem
-            problem = "its fence was proven" if f.is_fenced else problem
+            problem = "" if f.is_fenced or facts.is_divergent(e) else "no divergence names it"
+            if paid and index > paid[0] and _is_sent_after(e, facts.events[paid[0]]):
+                problem = "its fence was paid before"
+            if f.is_fenced and _is_sent_after(e, facts.events[f.opened]):
+                problem = "its fence was proven"
             yield f"{place_of(e)}: {e.value} was acknowledged after OPEN, {problem}" if problem else ""
     for p in facts.of(Probed) if facts.active else ():
         if p.cluster == facts.active:

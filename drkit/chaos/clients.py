@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 import random
 import signal
@@ -18,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from drkit.chaos.history import Acked, Consumed, NotAcked, Observed, OffsetCommitted, Recorder
 from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, FromAnotherCluster
+from drkit.clock import monotonic
 from drkit.config import load
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.run import FlowMoment, WatchOptions, watch
@@ -78,9 +80,10 @@ class _Client:
         return f"{topic} {self.name} {self._number}"
 
     def record_delivery(
-        self, cluster: str, transaction: str = ""
+        self, cluster: str, transaction: str = "", sent: float | None = None
     ) -> Callable[[KafkaError | None, Message | None], None]:
-        """Return the delivery callback of records sent to a cluster, in a transaction that ends like this."""
+        """Return the delivery callback of a record that was sent at a monotonic time, by default now."""
+        sent = monotonic() if sent is None else sent
 
         def delivered(error: KafkaError | None, message: Message | None) -> None:
             if message is None:
@@ -88,7 +91,7 @@ class _Client:
             topic, value = message.topic() or "", _text(message.value())
             if error is None:
                 partition, offset = message.partition() or 0, message.offset() or 0
-                self.recorder.record(Acked(cluster, topic, partition, offset, value, transaction))
+                self.recorder.record(Acked(cluster, topic, partition, offset, value, transaction, sent))
             else:
                 self.recorder.record(NotAcked(cluster, topic, value, error.name(), error.code() in _REFUSALS))
 
@@ -101,18 +104,16 @@ class WriterClient(_Client):
     def run(
         self, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 20, burst: int = 0
     ) -> None:
-        """Write records to the topics in turn.
-
-        :param burst: so many records of each topic at once, at the beginning
-        """
+        """Write records to the topics in turn, the first `burst` of each topic at once."""
         producer = _producer(bootstrap, linger_ms=2, **_ONCE)
-        delivered = self.record_delivery(cluster)
         while burst > 0 or not self.stop.wait(1 / per_second):
             burst -= 1
             for topic in topics:
                 with suppress(BufferError, KafkaException):
                     value, partition = self.next_value(topic), self._number // len(topics) % 2
-                    producer.produce(topic, value, value, partition=partition, on_delivery=delivered)
+                    producer.produce(
+                        topic, value, value, partition=partition, on_delivery=self.record_delivery(cluster)
+                    )
             producer.poll(0)
         producer.flush(_FLUSH_SECONDS)
 
@@ -142,7 +143,7 @@ class TransactionalWriter(_Client):
             if error is None and message is not None:
                 delivered[_text(message.value())] = message
 
-        outcome, is_aborted = "", self.chance.random() < _ABORTED
+        outcome, is_aborted, began = "", self.chance.random() < _ABORTED, monotonic()
         try:
             producer.begin_transaction()
             for topic in topics:
@@ -160,7 +161,7 @@ class TransactionalWriter(_Client):
                 message = delivered.get(value)
                 if outcome and message is not None:
                     partition, offset = message.partition() or 0, message.offset() or 0
-                    self.recorder.record(Acked(cluster, topic, partition, offset, value, outcome))
+                    self.recorder.record(Acked(cluster, topic, partition, offset, value, outcome, began))
                 else:
                     self.recorder.record(NotAcked(cluster, topic, value, "transaction", is_refused=False))
 
@@ -179,14 +180,14 @@ class FollowingWriter(_Client):
             _config(linger_ms=2, message_timeout_ms=5000, **_ONCE), endpoint=endpoint, unacknowledged="fail"
         )
 
-        def delivered(error: KafkaError | None, message: Message | None) -> None:
-            self.record_delivery(clusters[producer.endpoint.cluster_id])(error, message)
+        def delivered(sent: float, error: KafkaError | None, message: Message | None) -> None:
+            self.record_delivery(clusters[producer.endpoint.cluster_id], sent=sent)(error, message)
 
         while not self.stop.wait(1 / per_second):
             for topic in topics:
                 with suppress(BufferError, KafkaException):
                     value = self.next_value(topic)  # its hash chooses the partition, also of new ones
-                    producer.produce(topic, value, value, on_delivery=delivered)
+                    producer.produce(topic, value, value, on_delivery=partial(delivered, monotonic()))
             with suppress(KafkaException):
                 producer.poll(0)
         producer.flush(_FLUSH_SECONDS)

@@ -45,12 +45,14 @@ class _AtPartition(Event):
 
 @dataclass(frozen=True, slots=True)
 class Acked(_AtPartition):
-    """A producer's record was acknowledged; `transaction` is its state: empty, committed or aborted."""
+    """A producer's record was acknowledged; `sent` is when it was sent, on the clock of `seconds`."""
 
     KIND = "acked"
     offset: int
     value: str
     transaction: str = ""
+    """Empty, committed or aborted."""
+    sent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +247,7 @@ class Recorder:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def record(self, event: Event) -> None:
-        """Append an event.
-
-        :raises OSError: the disk is full
-        """
+        """Append an event. Raises OSError on a full disk."""
         line = {"event": event.KIND, **asdict(event), "seconds": round(monotonic(), 6), "by": self._by}
         data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
         while data:  # a full disk may take a part of a line

@@ -7,6 +7,7 @@ from dataclasses import replace
 from drkit.chaos.history import (
     PRIMARY,
     STANDBY,
+    Acked,
     CommandEnded,
     Event,
     FaultBegan,
@@ -33,6 +34,9 @@ LATE = acked("late", first=3)
 KILL = FaultBegan("kill primary", "no process is left")
 BACK = entry("LOCK", "intent", table="return", run="return")
 OPENED_AGAIN = entry("OPEN", "result", run="2")
+HEARD_LATE, SENT_LATER = (
+    [replace(e, sent=sent) for e in LATE if isinstance(e, Acked)] for sent in (-1.0, 1.0)
+)
 HOME = failover(planned=True, source=STANDBY, run="2")
 REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
 LEFT_OPEN = failover(proven=False)
@@ -50,6 +54,7 @@ BROKEN: Cases = {
         "no divergence names it": [OPENED, *LATE, divergence(4, 9), LEFT_OPEN, ON_STANDBY],
         "the end is unknown": [OPENED, *LATE, divergence(0, None), LEFT_OPEN, ON_STANDBY],
         "its fence was paid": [OPENED, PAID, *LATE, divergence(0, 9), LEFT_OPEN, ON_STANDBY],
+        "sent after its fence was paid": [OPENED, PAID, *SENT_LATER, divergence(0, 9), LEFT_OPEN, ON_STANDBY],
         "the old side is open": [OPENED, Probed(PRIMARY, "orders", is_accepted=True), failover(), ON_STANDBY],
         "the new side is closed": [OPENED, refused(cluster=STANDBY), failover(), ON_STANDBY],
         "no failover, and closed": [refused(), ON_PRIMARY],
@@ -89,6 +94,7 @@ HOLDS: Cases = {
     "one open side": {
         "before OPEN": [*LATE, OPENED, refused(), failover(), ON_STANDBY],
         "named": [OPENED, *LATE, divergence(3, 4), PAID, LEFT_OPEN, ON_STANDBY],
+        "heard of late": [OPENED, PAID, *HEARD_LATE, divergence(0, 9), LEFT_OPEN, ON_STANDBY],
         "named in an uncopied topic": [
             OPENED,
             *LATE,
