@@ -116,9 +116,11 @@ class SoloReplicator:
                 self._lease.release()
                 self._lease = self._new_lease()
                 self._lease.acquire(self._stop.is_set)
-            except Failed as error:  # the target may answer again only now
+            except Failed as error:
                 observe.error(error, flow=self._flow.name)
                 time.sleep(_PAUSE_SECONDS)
+                # A consumer may never get an answer from a leader that did not know the new topic yet.
+                self._state = StateTopic(self._target.settings, self._flow.source)
 
     def _new_lease(self) -> FlowLease:
         return FlowLease(self._target.settings, self._flow, self._state, self._run_id)
