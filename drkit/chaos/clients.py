@@ -91,7 +91,7 @@ class _Client:
             topic, value = message.topic() or "", _text(message.value())
             if error is None:
                 partition, offset = message.partition() or 0, message.offset() or 0
-                self.recorder.record(Acked(cluster, topic, partition, offset, value, transaction, sent))
+                self.recorder.record(Acked(cluster, topic, partition, offset, value, transaction, sent=sent))
             else:
                 self.recorder.record(NotAcked(cluster, topic, value, error.name(), error.code() in _REFUSALS))
 
@@ -161,7 +161,7 @@ class TransactionalWriter(_Client):
                 message = delivered.get(value)
                 if outcome and message is not None:
                     partition, offset = message.partition() or 0, message.offset() or 0
-                    self.recorder.record(Acked(cluster, topic, partition, offset, value, outcome, began))
+                    self.recorder.record(Acked(cluster, topic, partition, offset, value, outcome, sent=began))
                 else:
                     self.recorder.record(NotAcked(cluster, topic, value, "transaction", is_refused=False))
 
