@@ -18,7 +18,7 @@ SAMPLE: Final = (
     "failover-paused",
     "failover-planned-not-possible",
     "first-set-up",
-    "hold-blind",
+    "hold-wrong-cluster",
     "replay-same-or-other",
 )
 """The pages of `make test`; the others are executed in `make test-wide`."""
