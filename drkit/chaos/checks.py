@@ -26,6 +26,7 @@ from drkit.chaos.history import (
     ScenarioEnded,
 )
 from drkit.detect.verdict import VerdictKind
+from drkit.errors import Refused
 from drkit.model import TopicPartition
 
 ACKNOWLEDGED: Final = "acknowledged or stated as lost"
@@ -44,8 +45,6 @@ _OLDER_DISK: Final = "age "
 """How a fault is called with which a cluster gets an older disk; its target follows."""
 _DOWN: Final = frozenset({"kill primary", "freeze primary", "fill primary"})
 """Faults under which an observer may call the primary lost."""
-_REFUSED: Final = 3
-"""The exit code of a refusal."""
 
 
 # -- records ------------------------------------------------------------------------------------------------
@@ -212,9 +211,8 @@ def check_commands(facts: Facts) -> Iterator[str]:
         if e.code not in e.expected:
             yield f"{' '.join(e.words)}: exit code {e.code}, expected {e.expected}: {e.error}"
         else:
-            yield (
-                f"{' '.join(e.words)}: refused without a reason" if e.code == _REFUSED and not e.error else ""
-            )
+            is_silent = e.code == Refused.exit_code and not e.error
+            yield f"{' '.join(e.words)}: refused without a reason" if is_silent else ""
 
 
 @check(OBSERVED)
