@@ -7,7 +7,7 @@ it writes only the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import json
 from pathlib import Path
 import sys
@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from drkit.chaos.run import RESULT
 from drkit.chaos.scenario import Scenario, scenarios
+from drkit.chaos.verdict import DETECTION
+from drkit.detect.verdict import VerdictKind
 from drkit.failover.core.machine import TABLES
 from tests.mutants.results import PATTERN
 
@@ -43,6 +45,11 @@ _COVERAGE: Final = """\
 
 Each ● was observed: in the last run of a scenario the journal shows the step under way while the fault
 was in force, and the scenario passed.
+"""
+_DETECTION: Final = """\
+### Detection
+
+A ● means that this verdict of an observer stood while the fault was in force.
 """
 _MUTANTS: Final = """\
 ## Mutants
@@ -95,20 +102,22 @@ def page() -> str:
     cells = covered(found["scenarios"])
     lines = [_HEADER, *_table(("scenario", "what happens", "page", "runs in"), map(_row, known)), _COVERAGE]
     for name, table in TABLES.items():
-        faults = sorted({fault for fault, of, _ in cells if of == name})
-        rows = [
-            (fault, *("●" if (fault, name, step.value) in cells else "" for step in table.order))
-            for fault in faults
-        ]
-        lines += [f"### Steps of a {name}", "", *_table((name, *(s.value for s in table.order)), rows)]
-    watched = sorted({fault for fault, _, step in cells if step == "watch"})
-    lines += ["### Detection", "", f"While an observer watches: {', '.join(watched)}.", "", _MUTANTS]
+        lines += [f"### Steps of a {name}", "", *_cells(cells, name, [step.value for step in table.order])]
+    verdicts = [kind.name for kind in VerdictKind if kind is not VerdictKind.DEGRADED]
+    lines += [_DETECTION, *_cells(cells, DETECTION, verdicts), _MUTANTS]
     mutants = sorted(found["mutants"].items())
     lines += _table(
         ("mutant", "what is broken", "scenario", "caught by"),
         [(f"`{name}`", m["broken"], m["scenario"], m["caught_by"]) for name, m in mutants],
     )
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _cells(cells: Collection[tuple[str, str, str]], table: str, steps: Sequence[str]) -> list[str]:
+    """Return a table: a row for each fault, a column for each step."""
+    faults = sorted({fault for fault, of, _ in cells if of == table})
+    rows = [(fault, *("●" if (fault, table, step) in cells else "" for step in steps)) for fault in faults]
+    return _table((table, *steps), rows)
 
 
 def _row(scenario: Scenario) -> tuple[str, ...]:

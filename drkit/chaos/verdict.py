@@ -45,8 +45,8 @@ from drkit.chaos.history import (
 from drkit.model import TopicPartition
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
-WATCH: Final = "watch"
-"""Instead of a step: while an observer is at work."""
+DETECTION: Final = "detection"
+"""Instead of a table: its steps are the verdicts of an observer."""
 _FAR: Final = 10**12
 """An offset after all others."""
 
@@ -56,7 +56,7 @@ class RequiredFault(NamedTuple):
 
     fault: str
     step: str = ""
-    """A step's name, ``watch``, or empty for any time."""
+    """A step's name, a verdict of an observer, or empty for any time."""
 
     def __str__(self) -> str:
         return f"{self.fault} at {self.step}" if self.step else self.fault
@@ -102,9 +102,18 @@ def _steps(history: ScenarioHistory) -> Iterator[_Interval]:
             if e.kind == "intent" and not e.effect:
                 under_way[e.run] = _Interval(e.table, e.step, i, len(history.events))
     yield from under_way.values()
-    observed = (i for i, e in enumerate(history.events) if isinstance(e, Observed))
-    if (first := next(observed, None)) is not None:
-        yield _Interval("", WATCH, first, len(history.events))
+    yield from _verdicts(history)
+
+
+def _verdicts(history: ScenarioHistory) -> Iterator[_Interval]:
+    """Return how long each verdict of an observer stood: until its next one."""
+    standing: dict[str, _Interval] = {}
+    for i, e in enumerate(history.events):
+        if isinstance(e, Observed):
+            if e.by in standing:
+                yield standing[e.by]._replace(ends=i)
+            standing[e.by] = _Interval(DETECTION, e.verdict, i, len(history.events))
+    yield from standing.values()
 
 
 def _faults(history: ScenarioHistory, fault: str) -> Iterator[_Interval]:
@@ -116,7 +125,7 @@ def _faults(history: ScenarioHistory, fault: str) -> Iterator[_Interval]:
 
 
 def steps_under(history: ScenarioHistory, fault: str) -> set[tuple[str, str]]:
-    """Return the steps, with their tables, that were under way while a fault was in force."""
+    """Return the steps and verdicts, with their tables, that were under way while a fault was in force."""
     faults = list(_faults(history, fault))
     return {(s.table, s.name) for s in _steps(history) if any(s.overlaps(f) for f in faults)}
 
@@ -124,7 +133,7 @@ def steps_under(history: ScenarioHistory, fault: str) -> set[tuple[str, str]]:
 def in_force(history: ScenarioHistory, wanted: RequiredFault, table: str = "") -> bool:
     """Return whether a fault was in force while a step was under way.
 
-    :param table: failover or return; empty: either
+    :param table: failover, return or detection; empty: any
     """
     if not wanted.step:
         return any(_faults(history, wanted.fault))

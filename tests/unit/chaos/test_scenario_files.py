@@ -12,10 +12,13 @@ from drkit.chaos.actions import fault
 from drkit.chaos.faults import END, fault_names
 from drkit.chaos.scenario import FOLDER, Scenario, load_scenario, scenarios
 from drkit.cli import main as cli
+from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError, Failed, Usage
 from drkit.failover.core.machine import TABLES
 
-STEPS = {step.value for table in TABLES.values() for step in table.order} | {"watch"}
+STEPS = {step.value for table in TABLES.values() for step in table.order} | {k.name for k in VerdictKind}
+    kind.name for kind in VerdictKind
+}
 KILLED = (FOLDER / "primary-killed.yaml").read_text(encoding="utf-8")
 
 
