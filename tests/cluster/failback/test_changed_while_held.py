@@ -35,6 +35,7 @@ def home(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DeadPrimary
         yield found
 
 
+@pytest.mark.wide
 def test_what_changed_on_the_new_primary_is_not_copied_over_the_only_copy(
     home: DeadPrimary, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def home(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DeadPrimary
     found.close()
 
 
+@pytest.mark.wide
 def test_what_neither_side_has_is_forgotten_by_name(home: DeadPrimary, tmp_path: Path) -> None:
     home.fall()
     side = home.side

@@ -41,6 +41,7 @@ def lifted(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterat
         yield pair, topic
 
 
+@pytest.mark.wide
 def test_what_was_written_meanwhile_is_exported_and_waits_for_a_decision(
     lifted: tuple[Pair, str], tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ def _pair(pair: Pair) -> PairStatus:
     return found
 
 
+@pytest.mark.wide
 def test_a_person_puts_it_up_again_and_the_old_primary_becomes_the_standby(lifted: tuple[Pair, str]) -> None:
     pair, topic = lifted
     side, admin = pair.now, Cluster.connect(pair.now.source)
