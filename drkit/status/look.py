@@ -226,7 +226,9 @@ class StatusCollector:
             nowhere = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
             place = places.get(TopicPartition(at.topic, -1)) or places.get(at) or CopyPosition(0, None)
             frontiers[at] = place if at.topic in known else nowhere
-        self._left_out(found, {a.topic for a in source.ends} - set(known) - set(found.promoted))
+        missing = {a.topic for a in source.ends} - set(known) - set(found.promoted)
+        # Of a silent source nothing more will be copied: there is nothing to wait for.
+        self._left_out(found, missing, 0.0 if source.error else self._patience)
         found.unanswered = unanswered_in(known.keys(), self._flow, source)
         gaps = gaps_of(frontiers, source.ends)
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
@@ -243,10 +245,10 @@ class StatusCollector:
     ) -> dict[TopicPartition, UncopiedRecords]:
         return await waiting(await self._connected(self._flow.source), topics, gaps, skip)
 
-    def _left_out(self, found: Findings, missing: set[str]) -> None:
+    def _left_out(self, found: Findings, missing: set[str], patience: float) -> None:
         now = self._steady()
         self._missing_since = {t: self._missing_since.get(t, now) for t in missing}
-        late = (t for t, since in self._missing_since.items() if now - since >= self._patience)
+        late = (t for t, since in self._missing_since.items() if now - since >= patience)
         found.left_out = tuple(sorted(t for t in late if not self._flow.is_heartbeats(t)))
 
     # -- both ---------------------------------------------------------------------------------------

@@ -44,3 +44,26 @@ def test_an_incomplete_look_does_not_replace_the_note_of_a_complete_one(
         risk = loss_known(status, Sighting(now, now, None), silent=True).risk(None)
         assert risk.seconds is not None, risk.basis
         assert risk.seconds < 120
+
+
+@pytest.mark.wide
+def test_a_topic_without_a_copy_is_left_out_at_once_when_the_source_is_silent(
+    target: LocalCluster, topic_name: str
+) -> None:
+    """An observer that begins after the loss does not wait for a copy that nobody can make."""
+    copied, late = f"{topic_name}-copied", f"{topic_name}-late"
+    with LocalCluster(ClusterSpec("silent")) as source:
+        flow = Flow(source, target, topics=(copied, late), emit_heartbeats=False)
+        flow.create_both(copied, 1)
+        remember(flow, copied)
+        flow.create(flow.source, late, 1, {})
+        settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(flow.settings,))
+        with closing(PairedCollector(settings, flow.settings, scan_up_to=0, groups=False)) as collector:
+            eventually(lambda: not collector.look().unanswered)
+            collector.remember_source()
+    with closing(StatusCollector(settings, flow.settings, groups=False, patience_seconds=600)) as observer:
+        found = observer.look()
+    assert not found.source_answers
+    assert [f.text for f in found.faults if f.code == "topics_left_out"] == [
+        f"of the source are not copied: {late}"
+    ]
