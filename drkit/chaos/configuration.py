@@ -31,7 +31,7 @@ heartbeats_interval_seconds = 0.5
 
 [failover]
 journal_folder = "{journal}"
-rpo_seconds = 5
+rpo_seconds = {rpo_seconds:g}
 repoint = [{{ kind = "file", path = "{endpoint}" }}]
 drain_seconds = 20.0
 verify_seconds = 0.5
@@ -56,6 +56,7 @@ def configuration(
     standby: str,
     journal: Path,
     endpoint: Path,
+    rpo_seconds: float,
     client: Mapping[str, str],
     canary: Mapping[str, str],
 ) -> str:
@@ -69,6 +70,7 @@ def configuration(
         standby=standby,
         journal=journal,
         endpoint=endpoint,
+        rpo_seconds=rpo_seconds,
         client=_inline_table(client),
         canary=_inline_table(canary),
     )

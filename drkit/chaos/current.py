@@ -69,7 +69,7 @@ def is_under_way() -> bool:
     return _Current.run is not None
 
 
-def begin_run(brokers: int = 1, *, authorizer: bool = False) -> ScenarioRun:
+def begin_run(brokers: int = 1, *, authorizer: bool = False, rpo_seconds: float = 5) -> ScenarioRun:
     """Return the run of this process; without one, start a pair.
 
     :raises DrkitError: the pair does not start
@@ -80,7 +80,7 @@ def begin_run(brokers: int = 1, *, authorizer: bool = False) -> ScenarioRun:
         # Chaos Toolkit has handlers of its own, whose exception is another one.
         for number in (signal.SIGINT, signal.SIGTERM):
             _Current.handlers[number] = signal.signal(number, _interrupt)
-        stage = ScenarioStage(folder, options.seed, brokers, options.parent_module, authorizer)
+        stage = ScenarioStage(folder, options.seed, options.parent_module, brokers, authorizer, rpo_seconds)
         stage.__enter__()
         atexit.register(end_run)
         _Current.run = ScenarioRun(stage, Faults(stage), options.tell)

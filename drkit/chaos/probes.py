@@ -18,6 +18,7 @@ def holds(
     brokers: int = 1,
     *,
     authorizer: bool = False,
+    rpo_seconds: float = 5,
 ) -> str:
     """Return ``steady`` before the method; after it ``pass``, ``fail`` or ``inconclusive``.
 
@@ -25,10 +26,11 @@ def holds(
     :param needs: names of checks that must have examined something, besides those that always must
     :param brokers: of each cluster
     :param authorizer: both clusters enforce ACLs
+    :param rpo_seconds: the loss that a failover accepts by itself
     :raises DrkitError: the pair is not steady in time
     """
     if not is_under_way():
-        run = begin_run(brokers, authorizer=authorizer)
+        run = begin_run(brokers, authorizer=authorizer, rpo_seconds=rpo_seconds)
         run.tell("pair", "two clusters are up")
         run.stage.prepare()
         run.tell("steady", f"{run.stage.acked()} records acknowledged, all copied, all groups synced")

@@ -51,16 +51,18 @@ class ScenarioStage:
 
     :param folder: of this run: configuration, endpoint file, journal, logs, history, exports
     :param seed: of the clients' schedule and of the groups' positions
-    :param brokers: brokers of each cluster
     :param parent_module: the module that forks commands, replicators and clients
+    :param brokers: brokers of each cluster
     :param authorizer: clients authenticate, and both clusters enforce ACLs
+    :param rpo_seconds: the loss that a failover accepts by itself
     """
 
     folder: Path
     seed: int = 0
-    brokers: int = 1
     parent_module: str = MODULE
+    brokers: int = 1
     authorizer: bool = False
+    rpo_seconds: float = 5
     clients: dict[str, Child] = field(default_factory=dict)
     replicators: dict[str, Child] = field(default_factory=dict)
     """By the flow that they copy."""
@@ -127,6 +129,7 @@ class ScenarioStage:
                 standby=self.bootstrap(STANDBY),
                 journal=self.folder / f"journal-{user.lower()}",
                 endpoint=self.endpoint_file,
+                rpo_seconds=self.rpo_seconds,
                 client=self.client(DRKIT),
                 canary=self.client(APPLICATION),
             )
