@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from drkit.chaos.checks import ONE_SIDE
 from drkit.failover.core.context import Context
+from drkit.failover.core.machine import RETURN
 from drkit.failover.core.step import StepResult
 from drkit.failover.loss.count import evidence_of
 from drkit.failover.steps.drain import DrainStep
@@ -18,6 +19,8 @@ from tests.mutants import fence_without_effect
 BROKEN: Final = "FENCE changes nothing, and DRAIN says that everything is copied"
 SCENARIO: Final = "switchover-there-and-back"
 CAUGHT_BY: Final = ONE_SIDE
+PREVENTS: Final = frozenset(("slow operator", step.value) for step in RETURN.order[1:-1])
+"""The way home is refused: it never begins."""
 
 
 def apply() -> None:
