@@ -20,7 +20,7 @@ from drkit.config.tables.metrics import MetricsSettings
 from drkit.config.tables.repoint import RepointSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import ConfigError
-from drkit.topology import Route, collision, rings
+from drkit.topology import Route, collision, is_drill_alias, rings
 
 _ENOUGH: Final = 5
 """Maximum number of reported rings; a mesh has thousands."""
@@ -170,7 +170,13 @@ class Settings(Strict):
 
     def disagreements(self) -> list[tuple[str, str, str]]:
         """Conflicts between tables: (where, what, hint); empty without a conflict."""
-        return [*self._unknown_aliases(), *self._twice(), *self._endless(), *self._unsafe()]
+        return [
+            *self._reserved_aliases(),
+            *self._unknown_aliases(),
+            *self._twice(),
+            *self._endless(),
+            *self._unsafe(),
+        ]
 
     def refuse_auto_without_key(self) -> None:
         """Refuse mode auto while any client that may write to a topic could decide.
@@ -205,6 +211,20 @@ class Settings(Strict):
             return []
         found = list(unsafe(self.watch, self.fence_agent, aliases))
         return found or list(rpo_unmet(self.failover.rpo_seconds, self._times))
+
+    def _reserved_aliases(self) -> list[tuple[str, str, str]]:
+        used = [(f"clusters.{alias}", alias) for alias in self.clusters]
+        used += [
+            (f"flows[{i}].opposite_flows", alias)
+            for i, flow in enumerate(self.flows)
+            for alias in flow.opposite_flows or ()
+            if alias not in self.clusters
+        ]
+        return [
+            (at, f"the alias '{alias}' is reserved for drills", "choose an alias that begins otherwise")
+            for at, alias in used
+            if is_drill_alias(alias)
+        ]
 
     def _unknown_aliases(self) -> list[tuple[str, str, str]]:
         used = [
