@@ -58,6 +58,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("failover",),
     ("watch",),
     ("chaos",),
+    ("drill",),
     ("demo",),
     ("cli",),
     ("cli.screens",),
