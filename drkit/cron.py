@@ -39,10 +39,17 @@ class Cron:
                 raise InvalidCron(problem)
         self.expression = " ".join(self.fields)
         try:
-            next(CronSim(self.expression, _ANY_DAY))
+            found = CronSim(self.expression, _ANY_DAY)
+            next(found)
         except (CronSimError, StopIteration):
             text = f"'{self.expression}' is never due: no such month has day {self.fields[2]}"
             raise InvalidCron(text) from None
+        self.minutes, self.hours = sorted(found.minutes), sorted(found.hours)
+        self.days, self.months = sorted(found.days), sorted(found.months)
+        self.weekdays = sorted({number % 7 for number in found.weekdays if isinstance(number, int)})
+        """From 0, Sunday, to 6."""
+        self.needs_both_days = found.day_and
+        """Whether day of month and day of week must both fit: one begins with ``*``."""
 
     def after(self, moment: datetime, zone: tzinfo) -> Iterator[datetime]:
         """Return all due times after a moment, in UTC and in order.
