@@ -139,9 +139,7 @@ def _calendar(cron: Cron) -> list[str]:
     time = f"{hour}:{minute}:00"
     if cron.needs_both_days:
         return [f"{weekday} *-{month}-{day} {time}".strip()]
-    if not weekday or day == _EACH:
-        return [f"*-{month}-* {time}"]
-    return [f"*-{month}-{day} {time}", f"{weekday} *-{month}-* {time}"]
+    return [f"*-{month}-{day} {time}", f"{weekday} *-{month}-* {time}".strip()]
 
 
 def _listed(values: Sequence[int], count: int) -> str:
