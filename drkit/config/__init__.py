@@ -7,10 +7,11 @@ cluster.
 
 from drkit.config.loader import Loaded, load, read
 from drkit.config.tables.cluster import ClusterSettings
+from drkit.config.tables.drills import DrillSettings
 from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.metrics import MetricsSettings
 from drkit.config.tables.repoint import RepointSettings
-from drkit.config.tables.settings import DrillSettings, FailoverSettings, Settings
+from drkit.config.tables.settings import FailoverSettings, Settings
 
 __all__ = [
     "ClusterSettings",

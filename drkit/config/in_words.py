@@ -28,7 +28,7 @@ _SHAPES: Final = {
     "^[A-Za-z0-9_-]+$": "must consist of letters, digits, '-' and '_'",
     "^[._-]$": "must be '.', '-' or '_'",
     "^[^:*]+:[^*]+$": "must be a type and a name, as in User:drkit",
-    r"\S+(\s+\S+){4}": "must be five fields: minute, hour, day of month, month, day of week",
+    "[a-z0-9-]{0,38}": "must be at most 40 small letters, digits and '-', with no '-' at its ends",
 }
 """Expressions of the model → the expected value, in plain words."""
 

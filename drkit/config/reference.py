@@ -29,6 +29,8 @@ _TABLES: Final = {
     "FenceAgentSettings": "[fence_agent]",
     "ControlSettings": "[control]",
     "DrillSettings": "[[drills]]",
+    "DrillObjectives": "[drills.objectives]",
+    "DrillLimits": "[drills.limits]",
     "MetricsSettings": "[metrics]",
 }
 _HEADER: Final = "<!-- generated: python -m drkit.config.reference -->\n"

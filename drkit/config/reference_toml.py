@@ -34,10 +34,12 @@ _TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     ("WatchSettings", "[watch]", {}),
     ("FenceAgentSettings", "[fence_agent]", {}),
     ("ControlSettings", "[control]", {}),
-    ("DrillSettings", "[[drills]]", {"name": "monthly", "cron": "0 6 1 * *"}),
+    ("DrillSettings", "[[drills]]", {"name": "monthly", "kind": "bubble", "cron": "0 6 1 * *"}),
+    ("DrillObjectives", "[drills.objectives]", {}),
+    ("DrillLimits", "[drills.limits]", {}),
     ("MetricsSettings", "[metrics]", {}),
 )
-_TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners", "fence"})
+_TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners", "fence", "objectives", "limits"})
 
 
 def reference_toml() -> str:

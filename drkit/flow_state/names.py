@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from drkit.model import TopicPartition
+from drkit.topology import is_drill_alias
 
 CANARY_TOPIC: Final = "drkit-canary.internal"
 """On the source: records that a prober produces and fetches."""
@@ -20,10 +21,31 @@ def state_topic(source: str) -> str:
 
 
 def source_of_state_topic(name: str) -> str | None:
-    """The source alias in the name of a state topic; None for any other topic."""
+    """The source alias in the name of a state topic; None for any other topic.
+
+    Also None for the state of a drill: its flow copies topics of drills only, so it concerns no other flow.
+    """
     head, tail = _STATE
     source = name.removeprefix(head).removesuffix(tail)
-    return source if source and name == state_topic(source) else None
+    return source if source and name == state_topic(source) and not is_drill_alias(source) else None
+
+
+def drill_alias(source: str) -> str:
+    """Return the source alias of all drills of flows from a source.
+
+    It has no drill id: transactional ids contain it, and Kafka cannot delete them.
+    """
+    return f"drkit-drill-{source}"
+
+
+def drill_topic(drill_id: str, what: str) -> str:
+    """Return a topic of a drill, the same on both clusters."""
+    return f"drkit-drill.{drill_id}.{what}.internal"
+
+
+def drill_group(drill_id: str, what: str) -> str:
+    """Return a consumer group of a drill."""
+    return f"drkit-drill.{drill_id}.{what}"
 
 
 def offset_map_topic(source: str) -> str:

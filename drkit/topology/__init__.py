@@ -8,7 +8,10 @@ from drkit.topology.filters import (
     DEFAULT_GROUPS_EXCLUDE,
     DEFAULT_TOPICS_EXCLUDE,
     NameFilter,
+    excluded_groups,
+    is_drill_alias,
     is_internal_topic,
+    may_copy,
     split_list,
 )
 from drkit.topology.flows import Ring, Route, collision, rings, shared
@@ -39,7 +42,10 @@ __all__ = [
     "Route",
     "broken_promise",
     "collision",
+    "excluded_groups",
+    "is_drill_alias",
     "is_internal_topic",
+    "may_copy",
     "rings",
     "shared",
     "split_list",

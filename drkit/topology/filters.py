@@ -25,12 +25,43 @@ _INTERNAL: Final = re.compile(
 )
 
 
+_DRILL: Final = r"drkit-drill\."
+_DRILL_TOPIC: Final = re.compile(rf"{_DRILL}.*\.internal", re.DOTALL)
+_DRILL_ALIAS: Final = "drkit-drill-"
+
+
 def is_internal_topic(topic: str, mm2: Mm2Topics = _DOTS) -> bool:
     """True for topics in which Kafka, MirrorMaker 2 or drkit keep their own state: never copied.
 
     :param mm2: names of MM2's topics under the flow's separator; those with dots are always known
     """
     return _INTERNAL.fullmatch(topic) is not None or mm2.is_internal(topic)
+
+
+def is_drill_alias(alias: str) -> bool:
+    """Return whether an alias is reserved for the flow of a drill."""
+    return alias.startswith(_DRILL_ALIAS)
+
+
+def may_copy(topic: str, source: str, mm2: Mm2Topics = _DOTS) -> bool:
+    """Return whether a flow may copy a topic, whatever its own filters say.
+
+    The flow of a drill copies reserved topics of drills only; every other flow copies no internal topic.
+
+    :param source: alias of the flow's source
+    :param mm2: as for :func:`is_internal_topic`
+    """
+    if is_drill_alias(source):
+        return _DRILL_TOPIC.fullmatch(topic) is not None
+    return not is_internal_topic(topic, mm2)
+
+
+def excluded_groups(source: str) -> tuple[str, ...]:
+    """Return the patterns of groups that a flow never carries: a drill those of others, others a drill's.
+
+    :param source: alias of the flow's source
+    """
+    return (f"(?!{_DRILL}).*",) if is_drill_alias(source) else (f"{_DRILL}.*",)
 
 
 def split_list(text: str) -> tuple[str, ...]:

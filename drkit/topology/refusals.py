@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from drkit.errors import Refused
-from drkit.topology.filters import is_internal_topic
+from drkit.topology.filters import may_copy
 from drkit.topology.naming import MAX_TOPIC_NAME, Naming
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -67,7 +67,7 @@ def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | 
             evidence=f"'{copy}': Kafka takes letters, digits, '.', '_' and '-'",
             hint="correct downstream() of the naming policy",
         )
-    if is_internal_topic(copy):
+    if not may_copy(copy, source):
         return Refused(
             "the copy would have the name of a topic in which Kafka, MirrorMaker 2 or drkit keep state",
             evidence=f"it would be called {copy}",

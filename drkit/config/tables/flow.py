@@ -36,7 +36,8 @@ from drkit.topology import (
     NameFilter,
     Naming,
     PrefixNaming,
-    is_internal_topic,
+    excluded_groups,
+    may_copy,
 )
 from drkit.topology.acl_scope import AclScope
 from drkit.topology.naming import is_heartbeats
@@ -257,8 +258,8 @@ class FlowSettings(Strict):
 
     @property
     def group_filter(self) -> NameFilter:
-        """The user's choice of consumer groups."""
-        return NameFilter(self.groups, self.groups_exclude)
+        """The user's choice of consumer groups, without those that the flow never carries."""
+        return NameFilter(self.groups, (*self.groups_exclude, *excluded_groups(self.source)))
 
     def acl_scope(self, topics: Iterable[str]) -> AclScope:
         """Which ACLs concern this flow.
@@ -279,7 +280,7 @@ class FlowSettings(Strict):
         """Whether this flow copies a topic of its source: chosen, not internal, and no loop."""
         return (
             (self.topic_filter.accepts(topic) or self._carries_beats(topic))
-            and not is_internal_topic(topic, self.mm2_topics)
+            and may_copy(topic, self.source, self.mm2_topics)
             and not self.naming_policy.comes_from(topic, self.target)
         )
 

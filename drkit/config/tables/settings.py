@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, islice
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, PositiveFloat, ValidationInfo, field_validator
 
@@ -13,14 +13,15 @@ from drkit.config.tables.closest import suggestion
 from drkit.config.tables.cluster import ClusterSettings
 from drkit.config.tables.control import ControlSettings
 from drkit.config.tables.detection import DetectionSettings
+from drkit.config.tables.drills import DrillSettings, drill_conflicts
 from drkit.config.tables.fence import FenceSettings
-from drkit.config.tables.fields import Patterns, Strict
+from drkit.config.tables.fields import Strict
 from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.metrics import MetricsSettings
 from drkit.config.tables.repoint import RepointSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import ConfigError
-from drkit.topology import Route, collision, rings
+from drkit.topology import Route, collision, is_drill_alias, rings
 
 _ENOUGH: Final = 5
 """Maximum number of reported rings; a mesh has thousands."""
@@ -47,17 +48,6 @@ class FailoverSettings(Strict):
     """All ways in which clients are repointed."""
 
 
-class DrillSettings(Strict):
-    """A rehearsal by the calendar. Checked, not acted on yet."""
-
-    name: Annotated[str, Field(min_length=1)]
-    """The name of the drill."""
-    cron: Annotated[str, Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$")]
-    """Five fields: minute, hour, day of month, month, day of week."""
-    groups: Patterns = (".*",)
-    """The consumer groups that take part."""
-
-
 class Settings(Strict):
     """All of drkit.toml."""
 
@@ -76,7 +66,7 @@ class Settings(Strict):
     fence_agent: FenceAgentSettings = FenceAgentSettings()
     """Who stops writes at the primary's site."""
     drills: tuple[DrillSettings, ...] = ()
-    """Rehearsals."""
+    """Rehearsals of failovers."""
     metrics: MetricsSettings = MetricsSettings()
     """Where metrics and the live page are served."""
 
@@ -170,7 +160,14 @@ class Settings(Strict):
 
     def disagreements(self) -> list[tuple[str, str, str]]:
         """Conflicts between tables: (where, what, hint); empty without a conflict."""
-        return [*self._unknown_aliases(), *self._twice(), *self._endless(), *self._unsafe()]
+        return [
+            *self._reserved_aliases(),
+            *self._unknown_aliases(),
+            *self._twice(),
+            *self._endless(),
+            *self._unsafe(),
+            *drill_conflicts(self.drills, self.flows),
+        ]
 
     def refuse_auto_without_key(self) -> None:
         """Refuse mode auto while any client that may write to a topic could decide.
@@ -205,6 +202,20 @@ class Settings(Strict):
             return []
         found = list(unsafe(self.watch, self.fence_agent, aliases))
         return found or list(rpo_unmet(self.failover.rpo_seconds, self._times))
+
+    def _reserved_aliases(self) -> list[tuple[str, str, str]]:
+        used = [(f"clusters.{alias}", alias) for alias in self.clusters]
+        used += [
+            (f"flows[{i}].opposite_flows", alias)
+            for i, flow in enumerate(self.flows)
+            for alias in flow.opposite_flows or ()
+            if alias not in self.clusters
+        ]
+        return [
+            (at, f"the alias '{alias}' is reserved for drills", "choose an alias that begins otherwise")
+            for at, alias in used
+            if is_drill_alias(alias)
+        ]
 
     def _unknown_aliases(self) -> list[tuple[str, str, str]]:
         used = [

@@ -97,7 +97,6 @@ def test_settings_travel_to_workers():
         ('[clusters."a.b"]\nbootstrap_servers = "p:1"', 'clusters."a.b"', "letters, digits", ""),
         ('[failover]\nmode = "manual"', "failover.mode", "'approve' or 'auto'", ""),
         ('[failover]\nrepoint = [{ kind = "file" }]', "failover.repoint[0]", "needs 'path'", ""),
-        ('[[drills]]\nname = "m"\ncron = "daily"', "drills[0].cron", "five fields", ""),
     ],
 )  # fmt: skip
 def test_a_problem_is_named_with_its_place(file: Path, text: str, where: str, what: str, hint: str):
@@ -247,9 +246,11 @@ def test_unknown_flow_and_cluster(file: Path):
 
 def test_what_nothing_acts_on_yet_is_noted(file: Path):
     file.write_text(
-        CLUSTERS + FLOW + 'topics = "a"\ngroups = "b"\n[[drills]]\nname = "n"\ncron = "0 6 1 * *"\n'
+        CLUSTERS
+        + FLOW
+        + 'topics = "a"\ngroups = "b"\n[[drills]]\nname = "n"\nkind = "bubble"\ncron = "0 6 1 * *"\n'
     )
-    assert [n.at for n in read(file, ENV).notes] == ["drills[0].cron", "drills[0].name"]
+    assert [n.at for n in read(file, ENV).notes] == ["drills[0].cron", "drills[0].kind", "drills[0].name"]
     file.write_text(CLUSTERS + FLOW)
     assert not read(file, ENV).notes
 

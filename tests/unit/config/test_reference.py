@@ -43,7 +43,7 @@ def test_the_reference_file_is_the_defaults(tmp_path: Path, *, uncomment: bool):
     settings = read(tmp_path / "drkit.toml", {}).settings
     assert settings.flows == (FlowSettings(source="primary", target="standby"),)
     assert settings.failover == FailoverSettings(repoint=settings.failover.repoint)
-    assert settings.drills == (DrillSettings(name="monthly", cron="0 6 1 * *"),)
+    assert settings.drills == (DrillSettings(name="monthly", kind="bubble", cron="0 6 1 * *"),)
     assert all(not c.client for c in settings.clusters.values())
 
 

@@ -1,0 +1,160 @@
+"""When drills are due, which due times were missed, and timers for other schedulers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+import json
+from typing import Final, NamedTuple
+
+from drkit.config.tables.drills import DrillSettings
+from drkit.cron import Cron, time_zone
+from drkit.errors import Refused
+from drkit.next_command import typed
+
+_LEAST_GRACE: Final = timedelta(minutes=1)
+"""Cron has no seconds: a due time lasts its minute."""
+_WEEKDAYS: Final = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_EACH: Final = "*"
+_NOT_IN_A_GAP: Final = (
+    "# Differs from `drkit drill schedule`: a time that a change of the clocks skips is not made up for."
+)
+
+
+class DueTimes(NamedTuple):
+    """The due times of a drill that have no entry in its history yet, in UTC."""
+
+    missed: tuple[datetime, ...]
+    """Too long ago, or before the one that is run."""
+    run: datetime | None
+    """The one to run now; None: none."""
+
+
+def due_times(drill: DrillSettings, last: datetime, now: datetime) -> DueTimes:
+    """Return the due times of a drill after its last entry, each as missed or to be run.
+
+    At most one is run, the latest, if it was due less than `grace_minutes` ago (a minute at least).
+
+    :param last: due time of the last entry; without one, when the scheduler first started
+    """
+    due = tuple(takewhile(lambda time: time <= now, Cron(drill.cron).after(last, time_zone(drill.time_zone))))
+    grace = max(timedelta(minutes=drill.grace_minutes), _LEAST_GRACE)
+    if not due or now - due[-1] >= grace:
+        return DueTimes(due, None)
+    return DueTimes(due[:-1], due[-1])
+
+
+def next_times(drill: DrillSettings, after: datetime, count: int) -> list[datetime]:
+    """Return the next due times of a drill, in UTC.
+
+    :param after: due times are later
+    """
+    return list(islice(Cron(drill.cron).after(after, time_zone(drill.time_zone)), count))
+
+
+def systemd_units(drill: DrillSettings, config: str) -> dict[str, str]:
+    """Return a service and a timer of systemd that run a drill: file name → content.
+
+    :param config: full path of the configuration file
+    """
+    name = f"drkit-drill-{drill.name}"
+    calendar = "\n".join(f"OnCalendar={line} {drill.time_zone}" for line in _calendar(Cron(drill.cron)))
+    command = typed("drill", "run", drill.name, "--config", config)
+    service = f"""[Unit]
+Description=drkit drill {drill.name}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+User=drkit
+ExecStart=/opt/drkit/bin/drkit {command}
+KillMode=mixed
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+StateDirectory=drkit
+"""
+    timer = f"""[Unit]
+Description=drkit drill {drill.name}: {drill.cron} {drill.time_zone}
+
+[Timer]
+{_NOT_IN_A_GAP}
+{calendar}
+AccuracySec=1s
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+    return {f"{name}.service": service, f"{name}.timer": timer}
+
+
+def kubernetes_cronjob(drill: DrillSettings, image: str) -> str:
+    """Return a CronJob of Kubernetes that runs a drill, as YAML.
+
+    :param image: with drkit; its configuration is the Secret ``drkit`` with the key ``drkit.toml``
+    :raises Refused: Kubernetes reads the cron expression otherwise
+    """
+    cron = Cron(drill.cron)
+    name = json.dumps(f"drkit-drill-{drill.name}")
+    deadline = max(timedelta(minutes=drill.grace_minutes), _LEAST_GRACE) // timedelta(seconds=1)
+    command = ["drkit", "drill", "run", drill.name, "--config", "/etc/drkit/drkit.toml"]
+    return f"""apiVersion: batch/v1
+kind: CronJob
+metadata:
+  name: {name}
+spec:
+  {_NOT_IN_A_GAP}
+  schedule: {json.dumps(_kubernetes_schedule(drill, cron))}
+  timeZone: {json.dumps(drill.time_zone)}
+  startingDeadlineSeconds: {deadline}
+  concurrencyPolicy: Forbid
+  jobTemplate:
+    spec:
+      backoffLimit: 0
+      template:
+        spec:
+          restartPolicy: Never
+          containers:
+            - name: drkit
+              image: {json.dumps(image)}
+              command: {json.dumps(command)}
+              volumeMounts:
+                - {{name: config, mountPath: /etc/drkit, readOnly: true}}
+          volumes:
+            - name: config
+              secret: {{secretName: drkit}}
+"""
+
+
+def _calendar(cron: Cron) -> list[str]:
+    """Return calendar events of systemd: each fits if all of its parts fit, so alternatives are two."""
+    minute, hour = _listed(cron.minutes, 60), _listed(cron.hours, 24)
+    day, month = _listed(cron.days, 31), _listed(cron.months, 12)
+    names = [_WEEKDAYS[number] for number in cron.weekdays]
+    weekday = ",".join(names) if len(names) < len(_WEEKDAYS) else ""
+    time = f"{hour}:{minute}:00"
+    if cron.needs_both_days:
+        return [f"{weekday} *-{month}-{day} {time}".strip()]
+    return [f"*-{month}-{day} {time}", f"{weekday} *-{month}-* {time}".strip()]
+
+
+def _listed(values: Sequence[int], count: int) -> str:
+    return _EACH if len(values) == count else ",".join(f"{value:02}" for value in values)
+
+
+def _kubernetes_schedule(drill: DrillSettings, cron: Cron) -> str:
+    """Return the expression with days of the week from 0 to 6: Kubernetes has no 7."""
+    minute, hour, day, month, weekday = cron.fields
+    if cron.needs_both_days and _EACH not in {day, weekday}:
+        raise Refused(
+            "Kubernetes reads this cron expression otherwise",
+            where=f"drill {drill.name}",
+            evidence=f"{drill.cron}: in cron both fields of days must fit, in Kubernetes one of them",
+            hint="write the days as lists, with the other field as '*'; or run drkit drill schedule",
+        )
+    days = weekday if weekday == _EACH else ",".join(map(str, cron.weekdays))
+    return f"{minute} {hour} {day} {month} {days}"

@@ -1,0 +1,290 @@
+"""Failback: run the stages that bring clients back to the old primary, and make the other side its standby.
+
+Each stage is a run of its own that can be resumed, so an interrupted failback continues where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from threading import Event
+from typing import Any, Final, NamedTuple
+
+from drkit.clock import monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.counted import counted
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.failover.core.context import StepProgress
+from drkit.failover.core.request import RunRequest
+from drkit.failover.journal.journal import NoRun, RunLocked
+from drkit.failover.new_primary.hold import put_back
+from drkit.failover.proposal import Proposal, Rehearsal, ReturnProposal
+from drkit.failover.service import FailoverService
+from drkit.failover.way_home import (
+    HomeStage,
+    Situation,
+    Ways,
+    going_home,
+    not_in_step,
+    nothing_to_do,
+    refuse_stopped,
+    refuse_uncut,
+    refuse_unreplayed,
+    situation,
+)
+from drkit.status.pair.model import PairStatus, PairTopic
+from drkit.status.paired import PairedCollector
+
+COMMAND: Final = "drkit failback"
+_POLL_SECONDS: Final = 2.0
+
+
+class FailbackOptions(NamedTuple):
+    """The options of a failback."""
+
+    request: RunRequest
+    """The decisions of all stages; each stage takes those that concern it."""
+    wait_seconds: float
+    """How long the switchover may wait for the copy on the old primary."""
+    take_over: bool = False
+    """Continue a run of which another orchestrator holds the lock."""
+
+
+class StageReport(NamedTuple):
+    """The report of a stage, complete or as far as the stage came."""
+
+    stage: HomeStage
+    flow: str
+    report: dict[str, Any]
+
+
+class FailbackOperator:
+    """Run each stage unattended; a subclass shows progress and asks for decisions."""
+
+    def begin_stage(self, flow: FlowSettings) -> None:
+        """Prepare for a stage; `flow` is the one whose run the stage is."""
+
+    def progress(self) -> Callable[[StepProgress], None]:
+        """Return a new receiver of the progress of one stage."""
+        return lambda _: None
+
+    def show_wait(self, back: FlowSettings, state: str) -> None:
+        """Show how far the copy on the old primary is; called for each change."""
+
+    def confirm_switch(self, proposal: Proposal) -> None:
+        """Confirm that clients are moved. Raises DrkitError to refuse."""
+
+    def begin_return(
+        self,
+        service: FailoverService,
+        request: RunRequest,
+        topics: tuple[str, ...],
+        stage: HomeStage,  # noqa: ARG002  for subclasses
+    ) -> dict[str, Any]:
+        """Begin a return and run it to its end; return its report.
+
+        :raises DrkitError: it is refused, held or failed
+        """
+        return service.begin_return(request, topics=topics)
+
+    def resume_return(
+        self, service: FailoverService, request: RunRequest, *, take_over: bool
+    ) -> dict[str, Any]:
+        """Resume a return and run it to its end; return its report.
+
+        :raises DrkitError: it is refused, held or failed
+        """
+        return service.resume(request, take_over=take_over)
+
+
+class Failback:
+    """Run one failback of one pair, stage by stage.
+
+    :param stop: ends a wait early when it is set
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        ways: Ways,
+        options: FailbackOptions,
+        operator: FailbackOperator,
+        stop: Event,
+    ) -> None:
+        self._settings, self._ways, self._options = settings, ways, options
+        self._operator, self._stop = operator, stop
+        self.reports: list[StageReport] = []
+        """The stages that were run, in order."""
+        self.is_complete = False
+        """Whether no stage is left."""
+
+    def run(self) -> None:
+        """Run all remaining stages.
+
+        :raises Refused: there is nothing to fail back, or a stage is refused
+        :raises DrkitError: a stage is held or failed
+        """
+        now: Situation | None = self._next_stage()
+        while now is not None:
+            self._refuse_unreplayed(now)
+            flow = self._flow_of(now.stage)
+            self._operator.begin_stage(flow)
+            if now.stage is HomeStage.SWITCH and not now.is_under_way:
+                self._refuse_uncut()
+                self._wait_for_copy()
+                self._refuse_uncut()  # which fence it gets may have been unknown
+            try:
+                with FailoverService(self._settings, flow, self._operator.progress()) as service:
+                    self._run_stage(service, now)
+            except (RunLocked, NoRun, Refused) as error:
+                if not self._is_run_by_replicator(now, error):
+                    raise
+                # The report so far is of the replicator's run: nothing in it is to be cleared.
+                self.reports = [done for done in self.reports if done.stage is not HomeStage.TURN]
+                self._stop.wait(_POLL_SECONDS)
+            now = situation(self._settings, self._ways)
+        self.is_complete = True
+
+    def rehearse(self) -> Rehearsal | ReturnProposal:
+        """Return what the next stage would do. Changes nothing.
+
+        :raises Refused: it would be refused, or its run is already under way
+        :raises DrkitError: a cluster does not answer
+        """
+        now = self._next_stage()
+        flow = self._flow_of(now.stage)
+        if now.is_under_way:
+            raise Refused(
+                "a run of this stage is under way: a dry run shows one that would begin",
+                where=flow.name,
+                evidence=f"stage {now.stage}",
+                hint=f"{COMMAND} continues it",
+            )
+        self._refuse_unreplayed(now)
+        with FailoverService(self._settings, flow, self._operator.progress()) as service:
+            if now.stage is HomeStage.SWITCH:
+                self._refuse_uncut()
+                return service.rehearse([], self._switch_request(), self._topics)
+            return service.rehearse_return(self._return_request(now.stage), self._topics)
+
+    def _next_stage(self) -> Situation:
+        if (now := situation(self._settings, self._ways)) is None:
+            raise nothing_to_do(self._ways)
+        return now
+
+    def _refuse_unreplayed(self, now: Situation) -> None:
+        """Refuse to begin a stage while records that were to be replayed are missing. Raises Refused."""
+        if now.stage is not HomeStage.TURN and not now.is_under_way:
+            refuse_unreplayed(self._settings, self._ways)
+
+    def _refuse_uncut(self) -> None:
+        """Refuse to move clients home where the turn after that would be refused. Raises Refused."""
+        refuse_uncut(self._settings, self._ways, self._options.request.clients_cut)
+
+    def _is_run_by_replicator(self, now: Situation, error: DrkitError) -> bool:
+        """Return whether a replicator of the pair runs the last stage, or has: then it needs no decision."""
+        if now.stage is not HomeStage.TURN or self._stop.is_set():
+            return False
+        if isinstance(error, RunLocked | NoRun):  # it works on the run, or has just ended it
+            return True
+        return situation(self._settings, self._ways) is None
+
+    # -- a stage ------------------------------------------------------------------------------------
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        """The topics that fail back; empty: all. Their names are the same on both sides."""
+        return tuple(sorted(self._ways.topics))
+
+    def _flow_of(self, stage: HomeStage) -> FlowSettings:
+        return self._ways.there if stage is HomeStage.RETURN else self._ways.back
+
+    def _run_stage(self, service: FailoverService, now: Situation) -> None:
+        try:
+            report = self._reported(service, now)
+        except DrkitError:
+            if (so_far := service.report()) is not None:
+                self.reports.append(StageReport(now.stage, service.flow.name, so_far))
+            raise
+        self.reports.append(StageReport(now.stage, service.flow.name, report))
+
+    def _reported(self, service: FailoverService, now: Situation) -> dict[str, Any]:
+        take_over = self._options.take_over
+        if now.stage is HomeStage.SWITCH:
+            request = self._switch_request()
+            if now.is_under_way:
+                return service.resume(request, take_over=take_over)
+            return service.begin([], request, self._operator.confirm_switch, topics=self._topics)
+        request = self._return_request(now.stage)
+        if now.is_under_way:
+            return self._operator.resume_return(service, request, take_over=take_over)
+        return self._operator.begin_return(service, request, self._topics, now.stage)
+
+    def _return_request(self, stage: HomeStage) -> RunRequest:
+        """Return the request of a return; one after a switchover has nothing to decide."""
+        request = self._options.request
+        if stage is HomeStage.TURN:
+            return RunRequest(clients_cut=request.clients_cut)
+        return request._replace(evict_members=False, acls_only_home="")
+
+    def _switch_request(self) -> RunRequest:
+        request = self._options.request
+        return RunRequest(
+            planned=True,
+            clients_cut=request.clients_cut,
+            evict_members=request.evict_members,
+            acls_only_home=request.acls_only_home,
+        )
+
+    # -- the copy -----------------------------------------------------------------------------------
+
+    def _wait_for_copy(self) -> None:
+        """Wait until the old primary has a complete copy.
+
+        :raises Failed: timed out, or interrupted
+        """
+        back = self._ways.back
+        deadline = monotonic() + self._options.wait_seconds
+        shown = "nothing is known yet"
+        with closing(PairedCollector(self._settings, back, groups=False)) as collector:
+            while True:
+                pair = collector.look().pair
+                topics = going_home(pair.topics, self._ways) if pair is not None else []
+                left = not_in_step(topics, back)
+                if topics and not left:
+                    put_back(self._settings, self._ways.there, self._topics or None)
+                    return
+                if (state := copy_state(pair, left)) != shown:
+                    shown = state
+                    self._operator.show_wait(back, state)
+                if left:
+                    waits = self._ways._replace(topics=frozenset(t.topic for t in left))
+                    refuse_stopped(self._settings, waits)
+                if monotonic() >= deadline or self._stop.wait(_POLL_SECONDS):
+                    raise self._timed_out(shown)
+
+    def _timed_out(self, state: str) -> Failed:
+        back = self._ways.back
+        only = "".join(f" --topic {topic}" for topic in self._topics)
+        return Failed(
+            f"{back.target} is not in step yet: clients stay on {back.source}",
+            where=back.name,
+            evidence=state,
+            hint=f"drkit status --flow '{back.name}'; run it again: {COMMAND} --flow"
+            f" '{self._ways.there.name}'{only}",
+        )
+
+
+def copy_state(pair: PairStatus | None, left: Sequence[PairTopic]) -> str:
+    """Return how far the copy on the old primary is, in words. Pure.
+
+    :param left: the topics that are not in step
+    """
+    if pair is None or not pair.topics:
+        return "its state is unknown"
+    some = f"{counted(len(left), 'topic')} of {len(pair.topics)}"
+    records = [t.records for t in left]
+    known = [n for n in records if n is not None]
+    more = f", {sum(known):,} records left" if known and len(known) == len(records) else ""
+    why = next((t.why for t in left if t.why), "")
+    return f"{some}{more}" + (f"; {left[0].topic}: {why}" if why else "")
