@@ -18,7 +18,7 @@ from drkit.chaos.scenario import Scenario, scenarios
 from drkit.chaos.verdict import DETECTION
 from drkit.detect.verdict import VerdictKind
 from drkit.failover.core.machine import TABLES
-from tests.mutants.results import PATTERN
+from tests.support.chaos.mutant_rows import PATTERN
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "docs" / "chaos.json"

@@ -182,7 +182,8 @@ class ScenarioStage:
         self.wait_for(self._groups_synced, "positions of all groups on the standby")
 
     def _groups_synced(self) -> bool:
-        return all(self.committed(STANDBY, group) for group in GROUPS)
+        """Return whether the standby has a position of every group in each of its partitions."""
+        return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in GROUPS)
 
     # -- clients and replicators --------------------------------------------------------------------
 

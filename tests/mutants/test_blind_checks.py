@@ -12,7 +12,7 @@ from drkit.chaos.checks import ABORTED, ACKNOWLEDGED, CHECKS, IN_ORDER, ONE_SIDE
 from drkit.chaos.facts import Check, CheckResult
 from drkit.chaos.history import ScenarioHistory
 from drkit.chaos.verdict import INCONCLUSIVE, PASS, negative_controls
-from tests.mutants.results import write_row
+from tests.support.chaos.mutant_rows import write_row
 from tests.support.chaos.pair_model import random_run
 
 GUARDED: Final = {

@@ -15,13 +15,13 @@ from drkit.chaos.run import HISTORY, RESULT, ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.verdict import RequiredFault, in_force
 from tests.mutants.parent import MODULE, MUTANT
-from tests.mutants.results import write_row
+from tests.support.chaos.mutant_rows import write_row
 from tests.support.laws import ROOT
 
 ITSELF: Final = "drkit itself: "
 """Before the error with which a proof of drkit refuses the mutant."""
 WIDE: Final = {"no_second_look", "translates_one_later"}
-NO_MUTANTS: Final = {"parent", "results", "test_blind_checks", "test_mutants"}
+NO_MUTANTS: Final = {"parent", "test_blind_checks", "test_mutants"}
 NAMES: Final = sorted({path.stem for path in Path(__file__).parent.glob("*.py")} - NO_MUTANTS)
 CASES: Final = [
     pytest.param(name, marks=pytest.mark.wide if name in WIDE else pytest.mark.soak) for name in NAMES
