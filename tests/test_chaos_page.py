@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drkit.chaos.scenario import scenarios
+from drkit.chaos.verdict import DETECTION
 from drkit.failover.core.machine import TABLES
 from tests.chaos_page import PAGE, ROOT, covered, page, results
 from tests.support.laws import broken
@@ -30,10 +31,14 @@ def test_every_mutant_was_caught():
     broken("results of mutants that are gone", sorted(caught - names))
 
 
-@pytest.mark.parametrize("table", TABLES)
+STEPS = {name: [step.value for step in table.order] for name, table in TABLES.items()}
+STEPS |= {DETECTION: ["UP", "SUSPECT", "HOLD", "LOST"]}
+
+
+@pytest.mark.parametrize("table", STEPS)
 def test_every_step_has_a_fault_in_force(table: str):
     steps = {step for _, of, step in covered(results()["scenarios"]) if of == table}
-    broken("steps without a fault", [s.value for s in TABLES[table].order if s.value not in steps])
+    broken("steps without a fault", [step for step in STEPS[table] if step not in steps])
 
 
 def test_every_scenario_names_its_page_and_the_page_names_it():
