@@ -57,6 +57,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("failover",),
     ("watch",),
     ("chaos",),
+    ("drill",),
     ("demo",),
     ("cli",),
     ("cli.screens",),

@@ -1,0 +1,95 @@
+"""The positions that a drill looks at, and the offsets after which both sides are compared. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from drkit.drill.position_rows import PositionAnswer, PositionEvidence, PositionForm
+from drkit.kafka.groups.requests import Committed
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
+from drkit.offsets.group_guard import StoredOffset
+from drkit.offsets.translation import Exact, PartitionPosition
+
+
+class PositionQuestion(NamedTuple):
+    """A position of a group in a partition of the source."""
+
+    group: str
+    tp: TopicPartition
+    form: PositionForm
+    committed: int
+    upstream: int
+    downstream: int | None = None
+    """None: the translation of `upstream`."""
+    written_ms: int | None = None
+    known: PositionAnswer | None = None
+    reason: str = ""
+
+    def evidence(self, known: PositionAnswer | None = None, reason: str = "") -> PositionEvidence:
+        """Return evidence without records.
+
+        :param known: the answer; None: the one of the question
+        """
+        return PositionEvidence(
+            self.group, *self.tp, self.form, self.upstream, self.downstream, self.committed,
+            known=known or self.known, reason=reason or self.reason,
+        )  # fmt: skip
+
+
+class CompareFrom(NamedTuple):
+    """The offsets after which the records of both sides are compared."""
+
+    source: int
+    target: int
+    expected: int | None = None
+    """The exact translation, where these are not the offsets of the position itself."""
+
+
+def stored_question(
+    group: str, tp: TopicPartition, committed: Committed, stored: Committed | None, source: str
+) -> PositionQuestion:
+    """Return the question about the offset that the target stores.
+
+    :param committed: by the group on the source
+    :param source: alias of the flow's source
+    """
+    question = PositionQuestion(group, tp, PositionForm.STORED, committed.offset, committed.offset)
+    if stored is None:
+        return question._replace(known=PositionAnswer.NO_POSITION, reason="the target stores no offset")
+    question = question._replace(downstream=stored.offset)
+    mark = StoredOffset(*stored).mark
+    if mark is not None and mark.source == source:
+        return question._replace(upstream=mark.upstream, written_ms=mark.written_ms)
+    if StoredOffset(*committed).mark is not None:
+        return (
+            question  # the flow in the other direction wrote the source offset: it belongs to the stored one
+        )
+    text = f"another client has committed target @{stored.offset}"
+    return question._replace(known=PositionAnswer.NO_MARK, reason=text)
+
+
+def compare_from(question: PositionQuestion, place: PartitionPosition) -> CompareFrom | Unavailable:
+    """Return where to begin the comparison of a position.
+
+    Where retention has removed the next records of a side, both sides are compared from the first record that
+    both still have, and the position must be the exact translation.
+    """
+    found = place.forward(question.upstream)
+    if isinstance(found, Unavailable):
+        return found
+    downstream = question.downstream if question.downstream is not None else found.offset
+    begin = max(question.upstream, place.source_start or 0)
+    first = place.forward(begin)
+    if isinstance(first, Exact) and first.skipped:
+        back = place.backward(place.start)
+        if isinstance(back, Unavailable):
+            return back
+        begin = back.offset
+    if begin == question.upstream:
+        return CompareFrom(begin, downstream)
+    is_exact = place.backward(downstream) == place.backward(found.offset)
+    first = place.forward(begin)
+    if isinstance(first, Unavailable):
+        return first
+    return CompareFrom(begin, first.offset, downstream if is_exact else found.offset)
