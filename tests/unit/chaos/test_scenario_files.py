@@ -17,8 +17,6 @@ from drkit.errors import ConfigError, Failed, Usage
 from drkit.failover.core.machine import TABLES
 
 STEPS = {step.value for table in TABLES.values() for step in table.order} | {k.name for k in VerdictKind}
-    kind.name for kind in VerdictKind
-}
 KILLED = (FOLDER / "primary-killed.yaml").read_text(encoding="utf-8")
 
 
