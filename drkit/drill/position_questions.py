@@ -12,7 +12,7 @@ from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition
 
 
-class PositionQuestion(NamedTuple):
+class PositionLookup(NamedTuple):
     """A position of a group in a partition of the source."""
 
     group: str
@@ -42,19 +42,21 @@ class CompareFrom(NamedTuple):
 
     source: int
     target: int
+    downstream: int
+    """The position on the target."""
     expected: int | None = None
-    """The exact translation, where these are not the offsets of the position itself."""
+    """The exact translation, where the comparison does not begin at the position."""
 
 
 def stored_question(
     group: str, tp: TopicPartition, committed: Committed, stored: Committed | None, source: str
-) -> PositionQuestion:
+) -> PositionLookup:
     """Return the question about the offset that the target stores.
 
     :param committed: by the group on the source
     :param source: alias of the flow's source
     """
-    question = PositionQuestion(group, tp, PositionForm.STORED, committed.offset, committed.offset)
+    question = PositionLookup(group, tp, PositionForm.STORED, committed.offset, committed.offset)
     if stored is None:
         return question._replace(known=PositionAnswer.NO_POSITION, reason="the target stores no offset")
     question = question._replace(downstream=stored.offset)
@@ -69,7 +71,7 @@ def stored_question(
     return question._replace(known=PositionAnswer.NO_MARK, reason=text)
 
 
-def compare_from(question: PositionQuestion, place: PartitionPosition) -> CompareFrom | Unavailable:
+def compare_from(question: PositionLookup, place: PartitionPosition) -> CompareFrom | Unavailable:
     """Return where to begin the comparison of a position.
 
     Where retention has removed the next records of a side, both sides are compared from the first record that
@@ -87,9 +89,9 @@ def compare_from(question: PositionQuestion, place: PartitionPosition) -> Compar
             return back
         begin = back.offset
     if begin == question.upstream:
-        return CompareFrom(begin, downstream)
+        return CompareFrom(begin, downstream, downstream)
     is_exact = place.backward(downstream) == place.backward(found.offset)
     first = place.forward(begin)
     if isinstance(first, Unavailable):
         return first
-    return CompareFrom(begin, first.offset, downstream if is_exact else found.offset)
+    return CompareFrom(begin, first.offset, downstream, downstream if is_exact else found.offset)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.drill.position_questions import CompareFrom, PositionQuestion, compare_from, stored_question
+from drkit.drill.position_questions import CompareFrom, PositionLookup, compare_from, stored_question
 from drkit.drill.position_rows import (
     PositionAnswer,
     PositionEvidence,
@@ -22,7 +22,7 @@ from drkit.drill.position_rows import (
     judge_position,
     without_compacted,
 )
-from drkit.drill.record_windows import ByteRateLimit, LogSpan, RecordWindowReader
+from drkit.drill.record_windows import ByteRateLimit, LogSpan, RecordWindowReader, log_spans
 from drkit.errors import ClusterUnreachable
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of, promoted_of
@@ -30,9 +30,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.one_shot import connections
-from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, metadata
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
@@ -41,11 +39,10 @@ from drkit.offsets.translation import PartitionPosition
 
 BYTES_PER_SECOND: Final = 10_000_000
 WAIT_SECONDS: Final = 30.0
-"""How long the copy may take to pass a position."""
 _PAUSE_SECONDS: Final = 0.5
 _CONNECT_MS: Final = 5_000
 
-_Key = tuple[str, TopicPartition, PositionForm]
+_Rows = dict[tuple[str, TopicPartition, PositionForm], PositionEvidence]
 _Places = Mapping[TopicPartition, PartitionPosition | Unavailable]
 
 
@@ -77,7 +74,7 @@ def collect_positions(
     :param bytes_per_second: limit of the records that are read from both clusters together
     :param wait_seconds: how long to wait until the copy passes the positions that it has not reached
     :raises ClusterUnreachable: a cluster stopped answering
-    :raises DrkitError: the groups cannot be listed, or the flow's state or its offset map cannot be read
+    :raises DrkitError: the groups, the flow's state or its offset map cannot be read
     """
     began, (source, target) = clock(), settings.sides(flow)
     with StateTopic(target, flow.source) as state:
@@ -90,9 +87,7 @@ def collect_positions(
     with connections("drill", source, target) as (s, t):
         survey = _PositionSurvey(flow, known, (s, t), ByteRateLimit(bytes_per_second, clock), compacted)
         try:
-            rows: Mapping[_Key, PositionEvidence] = s.loop.run(
-                survey.run, groups, clock() + wait_seconds, clock, wall
-            )
+            rows: _Rows = s.loop.run(survey.run, groups, clock() + wait_seconds, clock, wall)
         except RawError as error:
             raise ClusterUnreachable(
                 "a cluster stopped answering during the drill",
@@ -101,9 +96,7 @@ def collect_positions(
                 hint="check both clusters: drkit config check --connect",
             ) from error
     evidence = tuple(row for _, row in sorted(rows.items(), key=lambda item: item[0]))
-    return PositionsCollected(
-        evidence, survey.groups, survey.requests, survey.limit.bytes, clock() - began
-    )  # fmt: skip
+    return PositionsCollected(evidence, survey.groups, survey.requests, survey.limit.bytes, clock() - began)
 
 
 def _compacted(cluster: Cluster, topics: Iterable[str]) -> frozenset[str]:
@@ -119,7 +112,7 @@ class _Logs(NamedTuple):
     source: RecordWindowReader
     target: RecordWindowReader
     target_spans: Mapping[TopicPartition, LogSpan]
-    silent: frozenset[TopicPartition]
+    silent: set[TopicPartition]
     """Source partitions whose target partition exists and does not answer."""
 
 
@@ -139,15 +132,14 @@ class _PositionSurvey:
         self._places = PositionReader(self._target, flow.source)
         self.limit, self.groups, self.requests = limit, 0, 0
 
-    async def run(
-        self, only: Collection[str] | None, deadline: float, clock: Seconds, wall: Millis
-    ) -> dict[_Key, PositionEvidence]:
+    async def run(self, only: Collection[str] | None, deadline: float, clock: Seconds, wall: Millis) -> _Rows:
         """Return the evidence of all positions."""
         await self._source.connect(_CONNECT_MS)
         await self._target.connect(_CONNECT_MS)
         consumers = [g for g, x in (await Groups(self._source).listed()).items() if is_consumer(x)]
         names = [g for g in consumers if self._flow.group_filter.accepts(g) and (only is None or g in only)]
-        self.groups, rows = len(names), dict[_Key, PositionEvidence]()
+        rows: _Rows = {}
+        self.groups = len(names)
         questions = await self._questions(names, rows)
         while questions:
             looked = await self._look(questions, wall())
@@ -161,22 +153,20 @@ class _PositionSurvey:
 
     # -- the questions ------------------------------------------------------------------------------
 
-    async def _questions(
-        self, groups: Sequence[str], rows: dict[_Key, PositionEvidence]
-    ) -> list[PositionQuestion]:
+    async def _questions(self, groups: Sequence[str], rows: _Rows) -> list[PositionLookup]:
         """Return the questions about some groups; a group without an answer becomes a row."""
         # Stored offsets first: then no mark is newer than what the group has committed.
         stored = await Groups(self._target).committed(groups)
         committed = await Groups(self._source).committed(groups)
-        questions: list[PositionQuestion] = []
+        questions: list[PositionLookup] = []
         for group in sorted(groups):
             theirs, ours = committed[group], stored[group]
             if theirs.value is None or ours.value is None:
-                alias, code = (self._source, theirs) if theirs.value is None else (self._target, ours)
-                text = f"{alias.alias} does not return its offsets: Kafka error code {code.error}"
+                text = f"its offsets are not returned: Kafka error code {theirs.error or ours.error}"
                 key = (group, TopicPartition("", -1), PositionForm.TRANSLATED)
-                row = PositionEvidence(group, "", -1, key[2], known=PositionAnswer.UNKNOWN, reason=text)
-                rows[key] = row
+                rows[key] = PositionEvidence(
+                    group, *key[1], key[2], known=PositionAnswer.UNKNOWN, reason=text
+                )
                 continue
             for tp, offset in theirs.value.items():
                 if tp.topic in self._known.topics:
@@ -185,15 +175,13 @@ class _PositionSurvey:
 
     def _of_partition(
         self, group: str, tp: TopicPartition, committed: Committed, stored: Mapping[TopicPartition, Committed]
-    ) -> Iterator[PositionQuestion]:
-        yield PositionQuestion(group, tp, PositionForm.TRANSLATED, committed.offset, committed.offset)
+    ) -> Iterator[PositionLookup]:
+        yield PositionLookup(group, tp, PositionForm.TRANSLATED, committed.offset, committed.offset)
         if self._flow.sync_group_offsets:
             there = stored.get(TopicPartition(self._known.topics[tp.topic][0], tp.partition))
             yield stored_question(group, tp, committed, there, self._flow.source)
 
-    async def _again(
-        self, pending: list[PositionQuestion], rows: dict[_Key, PositionEvidence]
-    ) -> list[PositionQuestion]:
+    async def _again(self, pending: list[PositionLookup], rows: _Rows) -> list[PositionLookup]:
         """Return the questions to ask again: the same positions, and those that were not stored yet."""
         missing = {(q.group, q.tp) for q in pending if q.known is not None}
         found = await self._questions(sorted({group for group, _ in missing}), rows)
@@ -203,8 +191,8 @@ class _PositionSurvey:
     # -- the answers --------------------------------------------------------------------------------
 
     async def _look(
-        self, questions: list[PositionQuestion], now_ms: int
-    ) -> list[tuple[PositionQuestion, PositionEvidence]]:
+        self, questions: list[PositionLookup], now_ms: int
+    ) -> list[tuple[PositionLookup, PositionEvidence]]:
         """Return the evidence of some positions, as both clusters are now."""
         pairs = {tp: self._known.pair(*tp) for tp in sorted({q.tp for q in questions if q.known is None})}
         places = await self._places.look(pairs.values(), self._known.producers, self._source)
@@ -229,29 +217,25 @@ class _PositionSurvey:
         self, pairs: Mapping[TopicPartition, CopiedPartition], segments: Mapping[TopicPartition, SegmentMap]
     ) -> _Logs:
         """Return readers of both sides. The target's ends are asked first: what it has more is no copy."""
-        target_topics, ours = await _spans(self._target, [pair.target for pair in pairs.values()])
-        source_topics, theirs = await _spans(self._source, pairs)
-        for tp, span in theirs.items():
-            if tp in segments:
-                kept = pairs[tp].kept
-                span.left_out = self._known.producers.left_out | (
-                    kept.ids if kept is not None else frozenset()
-                )
-                span.is_copied = partial(_has_copy, segments[tp])
-        silent = {
-            tp
-            for tp, pair in pairs.items()
-            if pair.target not in ours and not target_topics[pair.target.topic].error
-        }
+        target_topics, ours = await log_spans(self._target, [pair.target for pair in pairs.values()])
+        source_topics, theirs = await log_spans(self._source, pairs)
+        for tp in theirs.keys() & segments.keys():
+            kept = pairs[tp].kept
+            left_out = self._known.producers.left_out | (kept.ids if kept is not None else frozenset())
+            theirs[tp] = theirs[tp]._replace(left_out=left_out, is_copied=partial(_has_copy, segments[tp]))
         return _Logs(
             RecordWindowReader(LogSide(self._source, source_topics), theirs, self.limit),
             RecordWindowReader(LogSide(self._target, target_topics), ours, self.limit),
             {tp: ours[pair.target] for tp, pair in pairs.items() if pair.target in ours},
-            frozenset(silent),
+            {
+                tp
+                for tp, p in pairs.items()
+                if p.target not in ours and not target_topics[p.target.topic].error
+            },
         )
 
     def _compare_from(
-        self, question: PositionQuestion, places: _Places, logs: _Logs
+        self, question: PositionLookup, places: _Places, logs: _Logs
     ) -> CompareFrom | PositionEvidence:
         """Return where to compare, or evidence that needs no records."""
         if question.known is not None:
@@ -269,7 +253,7 @@ class _PositionSurvey:
 
     def _row(
         self,
-        question: PositionQuestion,
+        question: PositionLookup,
         begin: CompareFrom,
         logs: _Logs,
         located: tuple[PartitionPosition, SegmentMap],
@@ -278,10 +262,8 @@ class _PositionSurvey:
         """Return the evidence with the records of both sides."""
         place, segments = located
         tp, target = question.tp, self._known.pair(*question.tp).target
-        source, ours = (
-            logs.source.windows.get((tp, begin.source)),
-            logs.target.windows.get((target, begin.target)),
-        )
+        source = logs.source.windows.get((tp, begin.source))
+        ours = logs.target.windows.get((target, begin.target))
         compacted = (tp.topic in self._compacted[0], target.topic in self._compacted[1])
         if source is not None and ours is not None and any(compacted):
             counterpart = (segments.copy_of, segments.origin_of)
@@ -289,7 +271,7 @@ class _PositionSurvey:
         age = None if question.written_ms is None else (now_ms - question.written_ms) / 1000
         span = logs.target_spans.get(tp)
         return question.evidence()._replace(
-            downstream=begin.target if question.downstream is None else question.downstream,
+            downstream=begin.downstream,
             frontier=place.frontier,
             target_log=None if span is None else (place.start, max(place.end, span.end)),
             source=source,
@@ -316,15 +298,3 @@ def _closed(place: PartitionPosition) -> SegmentMap:
     segments = place.segments.copy()
     segments.close(place.copied_end)
     return segments
-
-
-async def _spans(
-    cluster: RawCluster, partitions: Iterable[TopicPartition]
-) -> tuple[dict[str, TopicMetadata], dict[TopicPartition, LogSpan]]:
-    """Return the topics, and the spans of the partitions whose leaders answer."""
-    wanted = list(partitions)
-    topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
-    led = [tp for tp in wanted if leader_of(topics, tp) >= 0]
-    starts = await listed(cluster, topics, led, EARLIEST)
-    ends = await listed(cluster, topics, led, LATEST)
-    return topics, {tp: LogSpan(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}

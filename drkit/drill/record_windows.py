@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from drkit.clock import Seconds, monotonic
 from drkit.drill.position_rows import WINDOW, RecordDigest, RecordWindow
 from drkit.failover.loss.log_cursor import LogSide, first_answers
 from drkit.kafka.codes import error_name
-from drkit.kafka.partition_offsets import leader_of
-from drkit.kafka.raw import RawError
-from drkit.kafka.requests import aborted_in, fetch_one
+from drkit.kafka.partition_offsets import leader_of, listed
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, metadata
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Piece, pieces_in, visible
 
@@ -45,8 +45,7 @@ class ByteRateLimit:
         return self._due - now
 
 
-@dataclass
-class LogSpan:
+class LogSpan(NamedTuple):
     """One partition of a log, up to the end at which reading stops."""
 
     start: int
@@ -74,17 +73,18 @@ class _Queue:
         self.pieces = [p for p in self.pieces if p[0] >= first]
         self.next = max(self.next, first)
 
-    def window(self) -> RecordWindow | None:
-        """Return the window at the first offset; None: more must be read."""
-        pieces, is_whole = self.pieces, self.next >= self.span.end
-        differs = next((i for i, p in enumerate(pieces) if p[1:] != pieces[0][1:]), None)
-        if differs is None and not is_whole and len(pieces) < MOST_RECORDS:
-            return None
-        count = max(WINDOW, MOST_RECORDS if differs is None else differs + 1)
-        if len(pieces) < count and not is_whole and differs is not None:
-            return None
-        records = tuple(RecordDigest(p[0], record_digest(p)) for p in pieces[:count])
-        return RecordWindow(records, at_end=is_whole and len(pieces) <= count)
+
+def take_window(pieces: Sequence[Piece], *, is_whole: bool) -> RecordWindow | None:
+    """Return the window that some records begin; None: more must be read.
+
+    :param is_whole: no record follows them
+    """
+    differs = next((i for i, p in enumerate(pieces) if p[1:] != pieces[0][1:]), None)
+    if not is_whole and len(pieces) < (MOST_RECORDS if differs is None else WINDOW):
+        return None
+    count = max(WINDOW, MOST_RECORDS if differs is None else differs + 1)
+    records = tuple(RecordDigest(p[0], record_digest(p)) for p in pieces[:count])
+    return RecordWindow(records, at_end=is_whole and len(pieces) <= count)
 
 
 class RecordWindowReader:
@@ -124,7 +124,7 @@ class RecordWindowReader:
         """Keep the windows that are complete; return whether more must be read."""
         while queue.offsets:
             queue.begin()
-            window = queue.window()
+            window = take_window(queue.pieces, is_whole=queue.next >= queue.span.end)
             if window is None:
                 return True
             self.windows[tp, queue.offsets.pop()] = window
@@ -183,6 +183,18 @@ class RecordWindowReader:
             return
         queue.pieces += pieces
         queue.next = end
+
+
+async def log_spans(
+    cluster: RawCluster, partitions: Iterable[TopicPartition]
+) -> tuple[dict[str, TopicMetadata], dict[TopicPartition, LogSpan]]:
+    """Return the topics, and the spans of the partitions whose leaders answer."""
+    wanted = list(partitions)
+    topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
+    led = [tp for tp in wanted if leader_of(topics, tp) >= 0]
+    starts = await listed(cluster, topics, led, EARLIEST)
+    ends = await listed(cluster, topics, led, LATEST)
+    return topics, {tp: LogSpan(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
 
 
 def record_digest(piece: Piece) -> str:

@@ -1,0 +1,155 @@
+"""The translation drill on a real pair: healthy, and with positions and records broken on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from drkit.drill.evidence import TRANSLATION, DrillEvidence, DrillObjectives
+from drkit.drill.judge import FAIL, PASS, judge
+from drkit.drill.position_rows import PositionAnswer, PositionForm, judge_position
+from drkit.drill.positions import PositionsCollected, collect_positions
+from drkit.kafka.groups.requests import Committed, Groups
+from drkit.model import TopicPartition
+from drkit.offsets.group_guard import OffsetMark
+from tests.support.drill.inventory import inventory
+from tests.support.failover.world import World
+from tests.support.flows.produce import fill, fill_transactions, now_ms, producer, put
+
+PARTITIONS = 2
+EQUAL, TAIL = 40, 20
+CLEAN = {PositionAnswer.SAME, PositionAnswer.AT_END}
+
+
+@dataclass
+class Pair:
+    """A replicated pair with groups at known offsets of its topics."""
+
+    world: World
+    groups: dict[str, dict[TopicPartition, int]]
+    topics: tuple[str, str, str]
+
+    def collect(self, **options: float) -> PositionsCollected:
+        settings = self.world.settings
+        return collect_positions(settings, settings.flows[0], **options)
+
+    def add(self, name: str, tp: TopicPartition, offset: int) -> str:
+        group = self.world.name(name)
+        self.groups[group] = {tp: offset}
+        return group
+
+    def shift(self, group: str, by: int) -> TopicPartition:
+        """Store another position on the target, with a mark as drkit writes it; return its partition."""
+        [(tp, kept)] = self.world.committed(self.world.target, group).items()
+        mark = OffsetMark.of(kept.metadata)
+        assert mark is not None
+        wrong = mark._replace(downstream=mark.downstream + by)
+        self.store(group, tp, Committed(wrong.downstream, wrong.text()))
+        return tp
+
+    def store(self, group: str, tp: TopicPartition, offset: Committed) -> None:
+        answer = self.world.ask(self.world.target, lambda raw: Groups(raw).alter({group: {tp: offset}}))
+        assert answer[group].value == {tp: 0}
+
+
+def equal_records(world: World, topic: str) -> None:
+    """A run of equal records, a few others, and equal ones up to the end."""
+    out, sent = producer(world.source), now_ms()
+    for number, count in enumerate((EQUAL, 1, 1, 1, TAIL)):
+        for _ in range(count):
+            put(out, topic, b"%d" % (number % 4), b"k", partition=0, timestamp=sent)
+    assert out.flush(30) == 0
+
+
+@pytest.fixture
+def pair(world: World) -> Pair:
+    plain, tx, equal = topics = (world.name("plain"), world.name("tx"), world.name("equal"))
+    for topic in topics:
+        world.create(world.source, topic, PARTITIONS, {"retention.ms": "-1"})
+    fill(world.source, plain, 400)
+    fill_transactions(world.source, [tx], 60, most=7)
+    equal_records(world, equal)
+    pair = Pair(world, {}, topics)
+    ends = {t: world.offsets(world.source, t) for t in topics}
+    for i in range(12):
+        name, topic = world.name(f"g{i}"), topics[i % 3]
+        pair.groups[name] = {TopicPartition(topic, p): end * i // 11 for p, end in ends[topic].items()}
+    for name, tp, offset in (
+        ("later", TopicPartition(plain, 1), 20),
+        ("earlier", TopicPartition(plain, 1), 30),
+        ("last-later", TopicPartition(plain, 1), ends[plain][1] - 1),
+        ("end-earlier", TopicPartition(plain, 1), ends[plain][1]),
+        ("end-later", TopicPartition(plain, 1), ends[plain][1]),
+        ("run-later", TopicPartition(equal, 0), 5),
+        ("run-earlier", TopicPartition(equal, 0), EQUAL + 10),
+        ("no-mark", TopicPartition(plain, 1), 40),
+        ("behind", TopicPartition(plain, 1), 50),
+    ):
+        pair.add(name, tp, offset)
+    for group, offsets in pair.groups.items():
+        world.commit(world.source, group, offsets)
+    world.replicate()
+    world.copied(topics, pair.groups)
+    return pair
+
+
+def judged(found: PositionsCollected) -> dict[tuple[str, TopicPartition, PositionForm], PositionAnswer]:
+    return {
+        (e.group, TopicPartition(e.topic, e.partition), e.form): judge_position(e)[0] for e in found.evidence
+    }
+
+
+def verdict(found: PositionsCollected):
+    return judge(TRANSLATION, DrillEvidence(found.evidence), DrillObjectives())
+
+
+def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(pair: Pair) -> None:
+    world, name = pair.world, pair.world.name
+    before = inventory(world)
+    found = pair.collect()
+    rows = judged(found)
+    assert {(g, tp, f) for g, offsets in pair.groups.items() for tp in offsets for f in PositionForm} == set(
+        rows
+    )
+    assert set(rows.values()) == CLEAN, found.evidence
+    healthy = verdict(found)
+    assert (healthy.word, healthy.reasons, set(healthy.controls.values())) == (PASS, (), {True})
+    assert inventory(world) == before, "a drill changes nothing"
+
+    world.stop_replicating()
+    plain, _, equal = pair.topics
+    broken = {
+        (name(group), pair.shift(name(group), by), PositionForm.STORED): PositionAnswer.DIFFERS
+        for group, by in (
+            ("later", 1), ("earlier", -1), ("last-later", 1), ("end-earlier", -1), ("end-later", 1),
+            ("run-later", 1), ("run-earlier", -1),
+        )
+    }  # fmt: skip
+    at = TopicPartition(plain, 1)
+    kept = world.committed(world.target, name("no-mark"))[at]
+    pair.store(name("no-mark"), at, Committed(kept.offset))
+    world.commit(world.source, name("behind"), {at: 59})
+    broken[name("no-mark"), at, PositionForm.STORED] = PositionAnswer.NO_MARK
+    broken[name("behind"), at, PositionForm.STORED] = PositionAnswer.BEHIND
+    found = pair.collect()
+    assert {k: a for k, a in judged(found).items() if a not in CLEAN} == broken
+    failed = verdict(found)
+    assert failed.word == FAIL
+    expected = {k for k, a in broken.items() if a is not PositionAnswer.BEHIND}
+    assert {r.split(":")[0] for r in failed.reasons} == {f"group {g}, {tp}, {f}" for g, tp, f in expected}
+
+    # A foreign record after the copies: every position whose next records reach the end of that partition.
+    out = producer(world.target)
+    put(out, equal, b"foreign", b"x", partition=0)
+    assert out.flush(30) == 0
+    seen = {k for k, a in judged(pair.collect()).items() if a is PositionAnswer.DIFFERS}
+    end = EQUAL + 3 + TAIL
+    reached = {
+        (g, tp, f)
+        for g, offsets in pair.groups.items()
+        for tp, offset in offsets.items()
+        for f in PositionForm
+        if tp == TopicPartition(equal, 0) and end - TAIL <= offset
+    }
+    assert seen == expected - {(name("no-mark"), at, PositionForm.STORED)} | reached
