@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from drkit.drill.position_rows import PositionEvidence
 
@@ -10,7 +10,8 @@ READINESS, TRANSLATION = "readiness", "translation"
 """Kinds of drills that never write to a cluster."""
 
 
-class SeenRefusal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SeenRefusal:
     """A reason for which a failover would be refused now."""
 
     gate: str
@@ -21,7 +22,8 @@ class SeenRefusal(NamedTuple):
     """What is wrong, where, and the evidence."""
 
 
-class ReadinessFacts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReadinessFacts:
     """The facts on which a failover would be decided now."""
 
     pair_state: str
@@ -40,7 +42,8 @@ class ReadinessFacts(NamedTuple):
     """What could not be read, and why."""
 
 
-class DrillObjectives(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DrillObjectives:
     """The limits that a drill has to meet; None: no limit."""
 
     rto_seconds: float | None = None
@@ -49,7 +52,8 @@ class DrillObjectives(NamedTuple):
     """Age of a stored position from which it must not be behind the group's committed offset."""
 
 
-class DrillEvidence(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DrillEvidence:
     """All that a drill has recorded; its verdict follows from this alone."""
 
     positions: tuple[PositionEvidence, ...] = ()

@@ -6,6 +6,7 @@ What was not examined, or not read to its end, is `inconclusive`, never `pass`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from drkit.drill.evidence import (
@@ -27,8 +28,8 @@ from drkit.drill.position_rows import (
 from drkit.status.pair.model import PairState
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
-_FAILS: Final = {PositionAnswer.DIFFERS, PositionAnswer.NO_POSITION, PositionAnswer.NO_MARK}
-_INCONCLUSIVE: Final = {
+FAILING: Final = {PositionAnswer.DIFFERS, PositionAnswer.NO_POSITION, PositionAnswer.NO_MARK}
+UNDECIDED: Final = {
     PositionAnswer.NOT_COPIED,
     PositionAnswer.NOT_DISTINGUISHABLE,
     PositionAnswer.UNKNOWN,
@@ -82,10 +83,10 @@ def _judge_translation(evidence: DrillEvidence, objectives: DrillObjectives) -> 
         yield False, "no group has a position in a copied topic"
     for row in evidence.positions:
         answer, reason = judge_position(row)
-        if answer in _FAILS or _is_stale(row, answer, objectives):
+        if answer in FAILING or _is_stale(row, answer, objectives):
             age = f", stored {row.mark_age_seconds:.0f} s ago" if answer is PositionAnswer.BEHIND else ""
             yield True, f"{row.name}: {answer}{age}: {reason}"
-        elif answer in _INCONCLUSIVE:
+        elif answer in UNDECIDED:
             yield False, f"{row.name}: {answer}: {reason}"
 
 
@@ -147,11 +148,11 @@ def is_clean(row: PositionEvidence) -> bool:
 
 def _readiness_defects(facts: ReadinessFacts, o: DrillObjectives) -> Iterator[tuple[str, ReadinessFacts]]:
     healthy = ReadinessFacts(PairState.PROTECTED, groups=facts.groups, loss_seconds=0.0)
-    yield "a refusal", healthy._replace(refusals=(SeenRefusal("control", "", "a refusal put in"),))
-    yield "an unprotected pair", healthy._replace(pair_state=PairState.UNPROTECTED)
-    yield "a group without a position", healthy._replace(not_ready=(("control", "put in"),))
+    yield "a refusal", replace(healthy, refusals=(SeenRefusal("control", "", "a refusal put in"),))
+    yield "an unprotected pair", replace(healthy, pair_state=PairState.UNPROTECTED)
+    yield "a group without a position", replace(healthy, not_ready=(("control", "put in"),))
     if o.rpo_seconds is not None:
-        yield "a loss above rpo_seconds", healthy._replace(loss_seconds=o.rpo_seconds + 1)
+        yield "a loss above rpo_seconds", replace(healthy, loss_seconds=o.rpo_seconds + 1)
 
 
 def _with_target(row: PositionEvidence, window: RecordWindow, shift: int = 0) -> PositionEvidence:

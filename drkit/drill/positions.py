@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.drill.position_questions import CompareFrom, PositionLookup, compare_from, stored_question
+from drkit.drill.position_lookup import CompareFrom, PositionLookup, compare_from, stored_question
 from drkit.drill.position_rows import (
     PositionAnswer,
     PositionEvidence,

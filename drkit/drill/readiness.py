@@ -6,6 +6,7 @@ Only questions are asked: a dry run of the failover, and the state of the pair a
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 from drkit.config import FlowSettings, Settings
 from drkit.drill.evidence import ReadinessFacts, SeenRefusal
@@ -31,11 +32,12 @@ def collect_readiness(settings: Settings, flow: FlowSettings, *, planned: bool =
         with FailoverService(settings, flow) as service:
             rehearsal = service.rehearse((), RunRequest(planned=planned))
     except Refused as error:
-        return facts._replace(refusals=(SeenRefusal("", "", _in_words(error)),))
+        return replace(facts, refusals=(SeenRefusal("", "", _in_words(error)),))
     except DrkitError as error:
-        return facts._replace(unknown=(*facts.unknown, _in_words(error)))
+        return replace(facts, unknown=(*facts.unknown, _in_words(error)))
     risk = rehearsal.survey.risk
-    return facts._replace(
+    return replace(
+        facts,
         refusals=tuple(SeenRefusal(g, f"runbooks/{g}.md", _in_words(e)) for g, e in rehearsal.refusals),
         loss_seconds=risk.seconds,
         loss_records=risk.records,

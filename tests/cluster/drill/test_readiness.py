@@ -30,7 +30,7 @@ def test_a_healthy_pair_is_ready_and_each_problem_is_named(world: World) -> None
     at = TopicPartition(topic, 0)
     world.commit(world.source, group, {at: 5})
     world.replicate()
-    world.copied([topic], [group])
+    world.copied([topic], {group: at})
     world.protected([topic])
     eventually(lambda: verdict(collect(world)).word == PASS, 60, lambda: str(verdict(collect(world))))
     before = inventory(world)

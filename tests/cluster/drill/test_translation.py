@@ -30,9 +30,9 @@ class Pair:
     groups: dict[str, dict[TopicPartition, int]]
     topics: tuple[str, str, str]
 
-    def collect(self, **options: float) -> PositionsCollected:
+    def collect(self) -> PositionsCollected:
         settings = self.world.settings
-        return collect_positions(settings, settings.flows[0], **options)
+        return collect_positions(settings, settings.flows[0])
 
     def add(self, name: str, tp: TopicPartition, offset: int) -> str:
         group = self.world.name(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -89,7 +90,7 @@ def test_nothing_examined_and_a_blind_judge_are_inconclusive(monkeypatch) -> Non
     ],
 )  # fmt: skip
 def test_readiness_names_what_stands_against_a_failover(change, word, reason) -> None:
-    facts = ReadinessFacts("protected", groups=1, loss_seconds=2.0)._replace(**change)
+    facts = replace(ReadinessFacts("protected", groups=1, loss_seconds=2.0), **change)
     verdict = judge(READINESS, DrillEvidence(readiness=facts), LIMITS)
     assert verdict.word == word
     assert set(verdict.controls.values()) == {True}
