@@ -63,10 +63,8 @@ def stored_question(
     mark = StoredOffset(*stored).mark
     if mark is not None and mark.source == source:
         return question._replace(upstream=mark.upstream, written_ms=mark.written_ms)
-    if StoredOffset(*committed).mark is not None:
-        return (
-            question  # the flow in the other direction wrote the source offset: it belongs to the stored one
-        )
+    if StoredOffset(*committed).mark is not None:  # the flow in the other direction wrote the source offset
+        return question
     text = f"another client has committed target @{stored.offset}"
     return question._replace(known=PositionAnswer.NO_MARK, reason=text)
 
@@ -82,7 +80,7 @@ def compare_from(question: PositionLookup, place: PartitionPosition) -> CompareF
         return found
     downstream = question.downstream if question.downstream is not None else found.offset
     begin = max(question.upstream, place.source_start or 0)
-    first = place.forward(begin)
+    first = found if begin == question.upstream else place.forward(begin)
     if isinstance(first, Exact) and first.skipped:
         back = place.backward(place.start)
         if isinstance(back, Unavailable):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from drkit.drill.evidence import TRANSLATION, DrillEvidence, DrillObjectives
-from drkit.drill.judge import FAIL, PASS, judge
+from drkit.drill.judge import FAIL, INCONCLUSIVE, PASS, judge
 from drkit.drill.position_rows import PositionAnswer, PositionForm, judge_position
 from drkit.drill.positions import PositionsCollected, collect_positions
+from drkit.kafka.groups.asking import NO_ANSWER, Answered
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
@@ -100,11 +103,23 @@ def judged(found: PositionsCollected) -> dict[tuple[str, TopicPartition, Positio
     }
 
 
+def without_answer(group: str) -> Callable[..., Any]:
+    """Return the request for committed offsets, of which one group's has no answer."""
+    ask = Groups.committed
+
+    async def committed(self: Groups, groups: Iterable[str]) -> Any:
+        return await ask(self, groups) | {group: Answered(NO_ANSWER)}
+
+    return committed
+
+
 def verdict(found: PositionsCollected):
     return judge(TRANSLATION, DrillEvidence(found.evidence), DrillObjectives())
 
 
-def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(pair: Pair) -> None:
+def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world, name = pair.world, pair.world.name
     before = inventory(world)
     found = pair.collect()
@@ -116,6 +131,14 @@ def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(pair: Pair) -
     healthy = verdict(found)
     assert (healthy.word, healthy.reasons, set(healthy.controls.values())) == (PASS, (), {True})
     assert inventory(world) == before, "a drill changes nothing"
+
+    unanswered = next(iter(pair.groups))
+    with monkeypatch.context() as patch:
+        patch.setattr(Groups, "committed", without_answer(unanswered))
+        found = pair.collect()
+    unknown = [e for e in found.evidence if judge_position(e)[0] not in CLEAN]
+    assert [(e.group, judge_position(e)[0]) for e in unknown] == [(unanswered, PositionAnswer.UNKNOWN)]
+    assert verdict(found).word == INCONCLUSIVE, "a look without an answer is never clean"
 
     world.stop_replicating()
     plain, _, equal = pair.topics
