@@ -22,14 +22,13 @@ from drkit.drill.position_rows import (
     PositionEvidence,
     RecordDigest,
     RecordWindow,
-    is_constant,
     judge_position,
 )
 from drkit.status.pair.model import PairState
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
-FAILING: Final = {PositionAnswer.DIFFERS, PositionAnswer.NO_POSITION, PositionAnswer.NO_MARK}
-UNDECIDED: Final = {
+_FAILING: Final = {PositionAnswer.DIFFERS, PositionAnswer.NO_POSITION, PositionAnswer.NO_MARK}
+_UNDECIDED: Final = {
     PositionAnswer.NOT_COPIED,
     PositionAnswer.NOT_DISTINGUISHABLE,
     PositionAnswer.UNKNOWN,
@@ -82,17 +81,18 @@ def _judge_translation(evidence: DrillEvidence, objectives: DrillObjectives) -> 
     if not evidence.positions:
         yield False, "no group has a position in a copied topic"
     for row in evidence.positions:
-        answer, reason = judge_position(row)
-        if answer in FAILING or _is_stale(row, answer, objectives):
-            age = f", stored {row.mark_age_seconds:.0f} s ago" if answer is PositionAnswer.BEHIND else ""
-            yield True, f"{row.name}: {answer}{age}: {reason}"
-        elif answer in UNDECIDED:
-            yield False, f"{row.name}: {answer}: {reason}"
+        word, answer, reason = judge_row(row, objectives)
+        if word != PASS:
+            yield word == FAIL, f"{row.name}: {answer}: {reason}"
 
 
-def _is_stale(row: PositionEvidence, answer: PositionAnswer, objectives: DrillObjectives) -> bool:
+def judge_row(row: PositionEvidence, objectives: DrillObjectives) -> tuple[str, PositionAnswer, str]:
+    """Return the verdict on one position, its answer, and the reason."""
+    answer, reason = judge_position(row)
     limit, age = objectives.behind_seconds, row.mark_age_seconds
-    return answer is PositionAnswer.BEHIND and None not in {limit, age} and (age or 0) > (limit or 0)
+    if answer is PositionAnswer.BEHIND and limit is not None and age is not None and age > limit:
+        return FAIL, answer, f"{reason}, stored {age:.0f} s ago"
+    return FAIL if answer in _FAILING else INCONCLUSIVE if answer in _UNDECIDED else PASS, answer, reason
 
 
 def _judge_readiness(evidence: DrillEvidence, objectives: DrillObjectives) -> Findings:
@@ -164,9 +164,6 @@ def _one_later(row: PositionEvidence) -> PositionEvidence | None:
         return None
     if not row.target.records:
         return row._replace(downstream=row.target_log[1] + 1)
-    last = row.source.records[-1].offset
-    if is_constant(row.source.records) and last >= (row.frontier or 0):
-        return None  # the missing record could be one that is not copied yet
     return _with_target(row, row.target._replace(records=row.target.records[1:]), 1)
 
 

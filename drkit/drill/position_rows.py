@@ -138,7 +138,7 @@ def compare_windows(source: RecordWindow, target: RecordWindow, frontier: int | 
     """
     pairs = [*zip(source.records, target.records, strict=False)]
     uncopied, foreign = source.records[len(pairs) :], target.records[len(pairs) :]
-    is_complete = source.at_end and target.at_end and not uncopied
+    not_copied = next((s for s in source.records if s.offset >= (frontier or 0)), None)
     differs = next((f"source @{s.offset} is not target @{t.offset}" for s, t in pairs if s[1] != t[1]), "")
     if not differs and foreign and source.at_end:
         differs = f"target @{foreign[0].offset} follows the source's last record"
@@ -146,12 +146,12 @@ def compare_windows(source: RecordWindow, target: RecordWindow, frontier: int | 
         differs = f"the target lacks source @{uncopied[0].offset}"
     if differs:
         return PositionAnswer.DIFFERS, differs
-    if is_complete and not pairs:
-        return PositionAnswer.AT_END, ""
-    if is_complete or not is_constant([s for s, _ in pairs]):  # up to both ends, equal records prove it, too
+    if not is_constant([s for s, _ in pairs]):
         return PositionAnswer.SAME, ""
-    if uncopied and target.at_end:
-        return PositionAnswer.NOT_COPIED, f"source @{uncopied[0].offset} is not copied yet"
+    if target.at_end and not_copied is not None:
+        return PositionAnswer.NOT_COPIED, f"source @{not_copied.offset} is not copied yet"
+    if source.at_end and target.at_end:  # up to both ends, the number of equal records proves the position
+        return (PositionAnswer.SAME if pairs else PositionAnswer.AT_END), ""
     return PositionAnswer.NOT_DISTINGUISHABLE, f"{counted(len(pairs), 'compared record')} have equal contents"
 
 

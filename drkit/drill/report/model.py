@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, DrillObjectives
-from drkit.drill.judge import FAIL, FAILING, INCONCLUSIVE, JUDGES, PASS, UNDECIDED, DrillVerdict, judge
-from drkit.drill.position_rows import PositionAnswer, PositionForm, judge_position
+from drkit.drill.judge import FAIL, INCONCLUSIVE, JUDGES, PASS, DrillVerdict, judge, judge_row
+from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed
 from drkit.failover.core.machine import FAILOVER, StepName
 
@@ -168,7 +168,7 @@ def build_report(
     word, reasons, _ = verdict or judged
     report = DrillReport(
         kind=kind, verdict=word, reasons=reasons, plan=plan, evidence=evidence,
-        **(rest | _concluded(kind, evidence, judged)),
+        **(rest | _concluded(kind, evidence, plan.objectives, judged)),
     )  # fmt: skip
     return report.model_copy(update={"self_hash": report.hash()})
 
@@ -202,7 +202,7 @@ def check_report(report: DrillReport, previous: DrillReport | None = None) -> li
             problems.append(f"the verdict is {report.verdict}, judged again it is {judged.word}")
         if report.reasons != judged.reasons:
             problems.append("the reasons do not follow from the evidence")
-    for name, value in _concluded(report.kind, report.evidence, judged).items():
+    for name, value in _concluded(report.kind, report.evidence, report.plan.objectives, judged).items():
         if getattr(report, name) != value:
             problems.append(f"{name} does not follow from the evidence")
     return problems
@@ -213,7 +213,9 @@ def report_schema() -> dict[str, JsonValue]:
     return DrillReport.model_json_schema(by_alias=True, mode="serialization")
 
 
-def _concluded(kind: str, evidence: DrillEvidence, judged: DrillVerdict) -> dict[str, Any]:
+def _concluded(
+    kind: str, evidence: DrillEvidence, objectives: DrillObjectives, judged: DrillVerdict
+) -> dict[str, Any]:
     """Return the fields that follow from the evidence alone."""
     exercised = _EXERCISED[kind]
     unproven = tuple(
@@ -224,8 +226,8 @@ def _concluded(kind: str, evidence: DrillEvidence, judged: DrillVerdict) -> dict
         if exercised.get(step) != _PRODUCTION
     )
     found = {
-        "groups": tuple(_groups(evidence)),
-        "checks": tuple(_checks(kind, evidence)),
+        "groups": tuple(_groups(evidence, objectives)),
+        "checks": tuple(_checks(kind, evidence, objectives)),
         "controls": dict(judged.controls),
         "not_proven": unproven,
     }
@@ -235,17 +237,17 @@ def _concluded(kind: str, evidence: DrillEvidence, judged: DrillVerdict) -> dict
     return found | {"rpo": loss}
 
 
-def _groups(evidence: DrillEvidence) -> Iterator[GroupReport]:
+def _groups(evidence: DrillEvidence, objectives: DrillObjectives) -> Iterator[GroupReport]:
     """Return the positions of each group by answer."""
     answers: dict[str, Counter[str]] = {}
     repeats: Counter[str] = Counter()
     reasons: dict[str, str] = {}
     for row in evidence.positions:
-        answer, reason = judge_position(row)
+        word, answer, reason = judge_row(row, objectives)
         answers.setdefault(row.group, Counter())[answer.value] += 1
         if answer is PositionAnswer.BEHIND:
             repeats[row.group] += (row.committed or 0) - (row.upstream or 0)
-        elif answer in FAILING | UNDECIDED:
+        if word != PASS:
             reasons.setdefault(row.group, f"{row.topic}-{row.partition}, {row.form}: {answer}: {reason}")
     for group, counts in sorted(answers.items()):
         yield GroupReport(
@@ -253,16 +255,14 @@ def _groups(evidence: DrillEvidence) -> Iterator[GroupReport]:
         )
 
 
-def _checks(kind: str, evidence: DrillEvidence) -> Iterator[CheckReport]:
+def _checks(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> Iterator[CheckReport]:
     facts = evidence.readiness
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))
         yield CheckReport(name="positions of groups", examined=facts.groups, failed=len(facts.not_ready))
     for form in PositionForm if kind == TRANSLATION else ():
-        answers = [judge_position(row)[0] for row in evidence.positions if row.form is form]
+        words = Counter(judge_row(row, objectives)[0] for row in evidence.positions if row.form is form)
+        failed, undecided = words[FAIL], words[INCONCLUSIVE]
         yield CheckReport(
-            name=f"{form} positions",
-            examined=len(answers),
-            failed=sum(a in FAILING for a in answers),
-            undecided=sum(a in UNDECIDED for a in answers),
+            name=f"{form} positions", examined=words.total(), failed=failed, undecided=undecided
         )

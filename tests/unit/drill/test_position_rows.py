@@ -42,6 +42,12 @@ def test_a_position_one_off_is_never_clean(log, data) -> None:
         assert answer is PositionAnswer.DIFFERS
 
 
+def test_equal_records_at_the_frontier_prove_nothing_before_all_are_copied() -> None:
+    assert judge_position(position("aaa", 2, 1, 0))[0] is PositionAnswer.NOT_COPIED
+    assert judge_position(position("aaa", 3, 1, 1))[0] is PositionAnswer.SAME
+    assert judge_position(position("aaa", 3, 1, 0))[0] is PositionAnswer.DIFFERS
+
+
 @given(LOGS, st.data())
 def test_a_foreign_record_in_a_window_is_found(log, data) -> None:
     at = data.draw(st.integers(max(0, len(log) - 1), len(log)))

@@ -52,6 +52,9 @@ def test_a_report_survives_json_and_has_the_published_fields() -> None:
     assert next((g.group, g.answers) for g in made.groups) == (BROKEN.group, {"differs": 1})
     assert [(c.name, c.examined, c.failed) for c in made.checks][1] == ("stored positions", 8, 1)
     assert not any(s.step == "TRANSLATE" for s in made.not_proven)
+    stale = report(*ROWS, ROWS[1]._replace(group="z", committed=4, mark_age_seconds=90.0))
+    assert (stale.groups[-1].repeats, stale.checks[1].failed) == (3, 1)
+    assert stale.groups[-1].reason == "orders-0, stored: behind: 3 offsets would be repeated, stored 90 s ago"
     with pytest.raises(Failed, match="not the report of a drill"):
         read_report("{}")
 
