@@ -24,6 +24,7 @@ from tests.support.drill.logs import position
 
 LOG = "abcdef"
 ROWS = tuple(position(LOG, 6, i, i)._replace(group=f"g{i}") for i in range(7))
+PAGE = "runbooks/failover-paused.md"
 LIMITS = DrillObjectives(rpo_seconds=30.0)
 
 
@@ -80,7 +81,7 @@ def test_nothing_examined_and_a_blind_judge_are_inconclusive(monkeypatch) -> Non
     ("change", "word", "reason"),
     [
         ({}, PASS, ""),
-        ({"refusals": (SeenRefusal("g", "runbooks/g.md", "no lease"),)}, FAIL, "(see runbooks/g.md)"),
+        ({"refusals": (SeenRefusal("failover-paused", PAGE, "paused"),)}, FAIL, f"(see {PAGE})"),
         ({"pair_state": "unprotected", "pair_reason": "no copy"}, FAIL, "the pair is unprotected: no copy"),
         ({"pair_state": "unknown"}, INCONCLUSIVE, "the pair is unknown"),
         ({"not_ready": (("billing", "no position"),)}, FAIL, "group billing is not ready: no position"),
