@@ -132,7 +132,8 @@ def _controls(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -
             name: _judge(kind, DrillEvidence(readiness=broken), objectives).word == FAIL
             for name, broken in _readiness_defects(facts, objectives)
         }
-    rows = evidence.positions[:: max(1, len(evidence.positions) // _CONTROLLED)]
+    # An odd step: rows are sorted by group, partition and form, so an even one would take one form only.
+    rows = evidence.positions[:: len(evidence.positions) // _CONTROLLED | 1]
     found: dict[str, bool | None] = {}
     for name, defect in POSITION_DEFECTS.items():
         broken = [b for row in rows if is_clean(row) and (b := defect(row)) is not None]
@@ -147,12 +148,11 @@ def is_clean(row: PositionEvidence) -> bool:
 
 
 def _readiness_defects(facts: ReadinessFacts, o: DrillObjectives) -> Iterator[tuple[str, ReadinessFacts]]:
-    healthy = ReadinessFacts(PairState.PROTECTED, groups=facts.groups, loss_seconds=0.0)
-    yield "a refusal", replace(healthy, refusals=(SeenRefusal("control", "", "a refusal put in"),))
-    yield "an unprotected pair", replace(healthy, pair_state=PairState.UNPROTECTED)
-    yield "a group without a position", replace(healthy, not_ready=(("control", "put in"),))
+    yield "a refusal", replace(facts, refusals=(SeenRefusal("control", "", "a refusal put in"),))
+    yield "an unprotected pair", replace(facts, pair_state=PairState.UNPROTECTED)
+    yield "a group without a position", replace(facts, not_ready=(("control", "put in"),))
     if o.rpo_seconds is not None:
-        yield "a loss above rpo_seconds", replace(healthy, loss_seconds=o.rpo_seconds + 1)
+        yield "a loss above rpo_seconds", replace(facts, loss_seconds=o.rpo_seconds + 1)
 
 
 def _with_target(row: PositionEvidence, window: RecordWindow, shift: int = 0) -> PositionEvidence:

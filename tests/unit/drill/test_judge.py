@@ -19,7 +19,7 @@ from drkit.drill.evidence import (
     SeenRefusal,
 )
 from drkit.drill.judge import FAIL, INCONCLUSIVE, PASS, POSITION_DEFECTS, judge
-from drkit.drill.position_rows import PositionAnswer
+from drkit.drill.position_rows import PositionAnswer, PositionForm
 from tests.support.drill.logs import position
 
 LOG = "abcdef"
@@ -63,6 +63,17 @@ def test_each_answer_has_its_verdict(change, word) -> None:
     assert verdict.word == word
     assert all(r.startswith("group other, orders-0, stored: ") for r in verdict.reasons)
     assert bool(verdict.reasons) is (word != PASS)
+
+
+def test_defects_are_put_into_rows_of_both_forms_and_all_partitions(monkeypatch) -> None:
+    rows = [
+        ROWS[0]._replace(group=f"g{i}", partition=p, form=form)
+        for i in range(200) for p in range(12) for form in PositionForm
+    ]  # fmt: skip
+    seen = []
+    monkeypatch.setattr(judging, "is_clean", seen.append)
+    translation(*rows)
+    assert len({(row.partition, row.form) for row in seen}) == 12 * 2
 
 
 def test_nothing_examined_and_a_blind_judge_are_inconclusive(monkeypatch) -> None:
