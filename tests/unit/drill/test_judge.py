@@ -70,7 +70,7 @@ def test_defects_are_put_into_rows_of_both_forms_and_all_partitions(monkeypatch)
         ROWS[0]._replace(group=f"g{i}", partition=p, form=form)
         for i in range(200) for p in range(12) for form in PositionForm
     ]  # fmt: skip
-    seen = []
+    seen: list[Any] = []
     monkeypatch.setattr(judging, "is_clean", seen.append)
     translation(*rows)
     assert len({(row.partition, row.form) for row in seen}) == 12 * 2
