@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from drkit.clock import Seconds, monotonic
@@ -22,6 +24,8 @@ FETCH_BYTES: Final = 4 << 10
 _MOST_FETCH_BYTES: Final = 1 << 20
 MOST_RECORDS: Final = 1_000
 """Records of the longest window: it grows while all its records are equal."""
+_KEPT_RECORDS: Final = 10_000
+"""Records before the first offset that are kept, at most."""
 _FETCH_TIMEOUT_MS: Final = 10_000
 
 ReadPoint = tuple[TopicPartition, int]
@@ -66,12 +70,19 @@ class _Queue:
     """Offset of the next record to read."""
     pieces: list[Piece] = field(default_factory=list)
     fetch_bytes: int = FETCH_BYTES
+    _first: int = 0
+    """Index of the first record at or after the first offset."""
 
-    def begin(self) -> None:
-        """Go to the first offset; keep the records that were read after it."""
-        first = max(self.offsets[-1], self.span.start)
-        self.pieces = [p for p in self.pieces if p[0] >= first]
-        self.next = max(self.next, first)
+    def window(self) -> RecordWindow | None:
+        """Return the window at the first offset; None: more must be read."""
+        offset = max(self.offsets[-1], self.span.start)
+        self._first = bisect_left(self.pieces, offset, lo=self._first, key=itemgetter(0))
+        if self.next < offset or self._first > _KEPT_RECORDS:
+            self.pieces, self._first = self.pieces[self._first :], 0
+            self.next = max(self.next, offset)
+        ahead = self.pieces[self._first : self._first + MOST_RECORDS + 1]
+        is_last = self._first + len(ahead) == len(self.pieces)
+        return take_window(ahead, is_whole=is_last and self.next >= self.span.end)
 
 
 def take_window(pieces: Sequence[Piece], *, is_whole: bool) -> RecordWindow | None:
@@ -123,8 +134,7 @@ class RecordWindowReader:
     def _settle(self, tp: TopicPartition, queue: _Queue) -> bool:
         """Keep the windows that are complete; return whether more must be read."""
         while queue.offsets:
-            queue.begin()
-            window = take_window(queue.pieces, is_whole=queue.next >= queue.span.end)
+            window = queue.window()
             if window is None:
                 return True
             self.windows[tp, queue.offsets.pop()] = window

@@ -17,8 +17,11 @@ from drkit.kafka.groups.requests import Committed, Groups
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
 from tests.support.drill.inventory import inventory
+from tests.support.failover.story import Worker
+from tests.support.failover.truth import Load
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill, fill_transactions, now_ms, producer, put
+from tests.support.waiting import eventually
 
 PARTITIONS = 2
 EQUAL, TAIL = 40, 20
@@ -176,3 +179,30 @@ def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(
         if tp == TopicPartition(equal, 0) and end - TAIL <= offset
     }
     assert seen == expected - {(name("no-mark"), at, PositionForm.STORED)} | reached
+
+
+@pytest.mark.wide
+def test_a_pair_under_load_passes(world: World) -> None:
+    """Groups at work are behind, positions wait for the copy, compaction removes records on both sides."""
+    plain, keys = world.name("plain"), world.name("keys")
+    world.create(world.source, plain, PARTITIONS, {"retention.ms": "-1"})
+    cleaned = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
+    world.create(world.source, keys, PARTITIONS, cleaned)
+    groups = {world.name(f"g{i}"): {TopicPartition(keys, 0): i * 20} for i in range(10)}
+    for turn in range(3):
+        fill(world.source, keys, 200, first=turn)
+    for group, offsets in groups.items():
+        world.commit(world.source, group, offsets)
+    world.replicate()
+    world.copied([plain, keys], groups)
+    with (
+        Load(world.source, [plain], per_second=300) as load,
+        Worker(world, world.name("live"), plain) as live,
+    ):
+        eventually(lambda: load.count > 300 and live.read > 100, what="load")
+        for _ in range(4):
+            fill(world.source, keys, 100)
+            settings = world.settings
+            found = collect_positions(settings, settings.flows[0])
+            assert verdict(found).word == PASS, verdict(found).reasons
+            assert found.groups == 11
