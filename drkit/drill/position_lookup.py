@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from drkit.drill.position_rows import PositionAnswer, PositionEvidence, PositionForm
+from drkit.drill.position_rows import PositionAnswer, PositionEvidence, PositionForm, judge_position
 from drkit.kafka.groups.requests import Committed
 from drkit.model import TopicPartition
-from drkit.offsets import Unavailable
+from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition
 
@@ -93,3 +93,26 @@ def compare_from(question: PositionLookup, place: PartitionPosition) -> CompareF
     if isinstance(first, Unavailable):
         return first
     return CompareFrom(begin, first.offset, downstream, downstream if is_exact else found.offset)
+
+
+def is_pending(row: PositionEvidence, behind_seconds: float) -> bool:
+    """Return whether the copy, or the next round of checkpoints, may still provide the position.
+
+    :param behind_seconds: age of a stored position from which it must not be behind
+    """
+    answer, _ = judge_position(row)
+    is_unstored = row.form is PositionForm.STORED and answer is PositionAnswer.NO_POSITION
+    is_old = answer is PositionAnswer.BEHIND and (row.mark_age_seconds or 0.0) > behind_seconds
+    return is_unstored or is_old or answer is PositionAnswer.NOT_COPIED
+
+
+def closed_segments(place: PartitionPosition) -> SegmentMap:
+    """Return the offset map of a partition with the end of its last segment."""
+    segments = place.segments.copy()
+    segments.close(place.copied_end)
+    return segments
+
+
+def has_copy(segments: SegmentMap, offset: int) -> bool:
+    """Return whether the map knows the copy of a source record."""
+    return segments.copy_of(offset) is not None

@@ -14,12 +14,19 @@ from typing import Final, NamedTuple
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.drill.position_lookup import CompareFrom, PositionLookup, compare_from, stored_question
+from drkit.drill.position_lookup import (
+    CompareFrom,
+    PositionLookup,
+    closed_segments,
+    compare_from,
+    has_copy,
+    is_pending,
+    stored_question,
+)
 from drkit.drill.position_rows import (
     PositionAnswer,
     PositionEvidence,
     PositionForm,
-    judge_position,
     without_compacted,
 )
 from drkit.drill.record_windows import ByteRateLimit, LogSpan, RecordWindowReader, log_spans
@@ -39,6 +46,7 @@ from drkit.offsets.translation import PartitionPosition
 
 BYTES_PER_SECOND: Final = 10_000_000
 WAIT_SECONDS: Final = 30.0
+BEHIND_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 _CONNECT_MS: Final = 5_000
 
@@ -65,6 +73,7 @@ def collect_positions(
     groups: Collection[str] | None = None,
     bytes_per_second: float = BYTES_PER_SECOND,
     wait_seconds: float = WAIT_SECONDS,
+    behind_seconds: float = BEHIND_SECONDS,
     clock: Seconds = monotonic,
     wall: Millis = wall_ms,
 ) -> PositionsCollected:
@@ -72,7 +81,9 @@ def collect_positions(
 
     :param groups: the only groups to look at; None: all that the flow carries
     :param bytes_per_second: limit of the records that are read from both clusters together
-    :param wait_seconds: how long to wait until the copy passes the positions that it has not reached
+    :param wait_seconds: how long to wait until the copy, or a round of checkpoints, provides a position
+    :param behind_seconds: age from which a stored position that is behind is looked at again: an idle group's
+        is old, and behind until the next round when the group commits
     :raises ClusterUnreachable: a cluster stopped answering
     :raises DrkitError: the groups, the flow's state or its offset map cannot be read
     """
@@ -85,7 +96,8 @@ def collect_positions(
         _compacted(Cluster.connect(target), known.upstream),
     )
     with connections("drill", source, target) as (s, t):
-        survey = _PositionSurvey(flow, known, (s, t), ByteRateLimit(bytes_per_second, clock), compacted)
+        limit = ByteRateLimit(bytes_per_second, clock)
+        survey = _PositionSurvey(flow, known, (s, t), limit, compacted, behind_seconds)
         try:
             rows: _Rows = s.loop.run(survey.run, groups, clock() + wait_seconds, clock, wall)
         except RawError as error:
@@ -126,10 +138,12 @@ class _PositionSurvey:
         clusters: tuple[RawCluster, RawCluster],
         limit: ByteRateLimit,
         compacted: tuple[frozenset[str], frozenset[str]],
+        behind_seconds: float,
     ) -> None:
         self._flow, self._known, self._compacted = flow, known, compacted
         self._source, self._target = clusters
         self._places = PositionReader(self._target, flow.source)
+        self._behind_seconds = behind_seconds
         self.limit, self.groups, self.requests = limit, 0, 0
 
     async def run(self, only: Collection[str] | None, deadline: float, clock: Seconds, wall: Millis) -> _Rows:
@@ -144,7 +158,7 @@ class _PositionSurvey:
         while questions:
             looked = await self._look(questions, wall())
             rows |= {(q.group, q.tp, q.form): row for q, row in looked}
-            pending = [q for q, row in looked if _is_pending(row)]
+            pending = [q for q, row in looked if is_pending(row, self._behind_seconds)]
             if not pending or clock() >= deadline:
                 break
             await self._source.loop.sleep(_PAUSE_SECONDS)
@@ -182,11 +196,11 @@ class _PositionSurvey:
             yield stored_question(group, tp, committed, there, self._flow.source)
 
     async def _again(self, pending: list[PositionLookup], rows: _Rows) -> list[PositionLookup]:
-        """Return the questions to ask again: the same positions, and those that were not stored yet."""
-        missing = {(q.group, q.tp) for q in pending if q.known is not None}
-        found = await self._questions(sorted({group for group, _ in missing}), rows)
-        stored = [q for q in found if q.form is PositionForm.STORED and (q.group, q.tp) in missing]
-        return [q for q in pending if q.known is None] + stored
+        """Return the questions to ask again: the same translations, and what is stored by now."""
+        wanted = {(q.group, q.tp) for q in pending if q.form is PositionForm.STORED}
+        found = await self._questions(sorted({group for group, _ in wanted}), rows)
+        stored = [q for q in found if q.form is PositionForm.STORED and (q.group, q.tp) in wanted]
+        return [q for q in pending if q.form is PositionForm.TRANSLATED] + stored
 
     # -- the answers --------------------------------------------------------------------------------
 
@@ -196,7 +210,7 @@ class _PositionSurvey:
         """Return the evidence of some positions, as both clusters are now."""
         pairs = {tp: self._known.pair(*tp) for tp in sorted({q.tp for q in questions if q.known is None})}
         places = await self._places.look(pairs.values(), self._known.producers, self._source)
-        segments = {tp: _closed(p) for tp, p in places.items() if isinstance(p, PartitionPosition)}
+        segments = {tp: closed_segments(p) for tp, p in places.items() if isinstance(p, PartitionPosition)}
         logs = await self._logs(pairs, segments)
         found = [(q, self._compare_from(q, places, logs)) for q in questions]
         begins = [(q, begin) for q, begin in found if isinstance(begin, CompareFrom)]
@@ -222,7 +236,7 @@ class _PositionSurvey:
         for tp in theirs.keys() & segments.keys():
             kept = pairs[tp].kept
             left_out = self._known.producers.left_out | (kept.ids if kept is not None else frozenset())
-            theirs[tp] = theirs[tp]._replace(left_out=left_out, is_copied=partial(_has_copy, segments[tp]))
+            theirs[tp] = theirs[tp]._replace(left_out=left_out, is_copied=partial(has_copy, segments[tp]))
         return _Logs(
             RecordWindowReader(LogSide(self._source, source_topics), theirs, self.limit),
             RecordWindowReader(LogSide(self._target, target_topics), ours, self.limit),
@@ -280,21 +294,3 @@ class _PositionSurvey:
             mark_age_seconds=age,
             reason=logs.source.failures.get(tp, "") or logs.target.failures.get(target, ""),
         )
-
-
-def _is_pending(row: PositionEvidence) -> bool:
-    """Return whether the copy, or the next round of checkpoints, may still provide the position."""
-    answer, _ = judge_position(row)
-    is_unstored = row.form is PositionForm.STORED and answer is PositionAnswer.NO_POSITION
-    return is_unstored or answer is PositionAnswer.NOT_COPIED
-
-
-def _has_copy(segments: SegmentMap, offset: int) -> bool:
-    return segments.copy_of(offset) is not None
-
-
-def _closed(place: PartitionPosition) -> SegmentMap:
-    """Return the map of a partition with the end of its last segment."""
-    segments = place.segments.copy()
-    segments.close(place.copied_end)
-    return segments

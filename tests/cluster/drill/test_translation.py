@@ -25,6 +25,7 @@ from tests.support.waiting import eventually
 
 PARTITIONS = 2
 EQUAL, TAIL = 40, 20
+BEHIND, NOT_COPIED = PositionAnswer.BEHIND, PositionAnswer.NOT_COPIED
 CLEAN = {PositionAnswer.SAME, PositionAnswer.AT_END}
 
 
@@ -116,6 +117,25 @@ def without_answer(group: str) -> Callable[..., Any]:
     return committed
 
 
+def with_foreign_record(pair: Pair) -> PositionsCollected:
+    """Append a record of another client to a copy, and look."""
+    out = producer(pair.world.target)
+    put(out, pair.topics[2], b"foreign", b"x", partition=0)
+    assert out.flush(30) == 0
+    return pair.collect()
+
+
+def at_the_end(pair: Pair, end: TopicPartition) -> set[tuple[str, TopicPartition, PositionForm]]:
+    """Return the positions whose next records reach the end of the topic with equal records."""
+    return {
+        (group, tp, form)
+        for group, offsets in pair.groups.items()
+        for tp, offset in offsets.items()
+        for form in PositionForm
+        if tp == end and offset >= EQUAL + 3
+    }
+
+
 def verdict(found: PositionsCollected):
     return judge(TRANSLATION, DrillEvidence(found.evidence), DrillObjectives())
 
@@ -164,21 +184,9 @@ def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(
     assert failed.word == FAIL
     expected = {k for k, a in broken.items() if a is not PositionAnswer.BEHIND}
     assert {r.split(":")[0] for r in failed.reasons} == {f"group {g}, {tp}, {f}" for g, tp, f in expected}
-
-    # A foreign record after the copies: every position whose next records reach the end of that partition.
-    out = producer(world.target)
-    put(out, equal, b"foreign", b"x", partition=0)
-    assert out.flush(30) == 0
-    seen = {k for k, a in judged(pair.collect()).items() if a is PositionAnswer.DIFFERS}
-    end = EQUAL + 3 + TAIL
-    reached = {
-        (g, tp, f)
-        for g, offsets in pair.groups.items()
-        for tp, offset in offsets.items()
-        for f in PositionForm
-        if tp == TopicPartition(equal, 0) and end - TAIL <= offset
-    }
-    assert seen == expected - {(name("no-mark"), at, PositionForm.STORED)} | reached
+    seen = {k for k, a in judged(with_foreign_record(pair)).items() if a is PositionAnswer.DIFFERS}
+    no_mark = (name("no-mark"), at, PositionForm.STORED)
+    assert seen == expected - {no_mark} | at_the_end(pair, TopicPartition(equal, 0))
 
 
 @pytest.mark.wide
@@ -189,6 +197,8 @@ def test_a_pair_under_load_passes(world: World) -> None:
     cleaned = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
     world.create(world.source, keys, PARTITIONS, cleaned)
     groups = {world.name(f"g{i}"): {TopicPartition(keys, 0): i * 20} for i in range(10)}
+    waiting = world.name("waiting")
+    groups[waiting] = {TopicPartition(plain, 0): 0}
     for turn in range(3):
         fill(world.source, keys, 200, first=turn)
     for group, offsets in groups.items():
@@ -205,4 +215,18 @@ def test_a_pair_under_load_passes(world: World) -> None:
             settings = world.settings
             found = collect_positions(settings, settings.flows[0])
             assert verdict(found).word == PASS, verdict(found).reasons
-            assert found.groups == 11
+            assert found.groups == 12
+
+    world.stop_replicating()
+    fill(world.source, plain, 40)
+    end = world.offsets(world.source, plain)[0]
+    world.commit(world.source, waiting, {TopicPartition(plain, 0): end})
+    settings = world.settings
+    found = collect_positions(settings, settings.flows[0], groups=[waiting], wait_seconds=1.0)
+    assert [judge_position(e)[0] for e in found.evidence] == [BEHIND, NOT_COPIED]
+    assert verdict(found).word == INCONCLUSIVE
+    world.replicate()
+    options: dict[str, Any] = {"groups": [waiting], "wait_seconds": 60.0, "behind_seconds": 0.0}
+    found = collect_positions(settings, settings.flows[0], **options)
+    answers = {(e.form, e.upstream): judge_position(e)[0] for e in found.evidence}
+    assert answers == {(form, end): PositionAnswer.AT_END for form in PositionForm}, "asked again until then"

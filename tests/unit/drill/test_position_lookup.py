@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.drill.position_lookup import CompareFrom, PositionLookup, compare_from, stored_question
+from drkit.drill.position_lookup import CompareFrom, PositionLookup, compare_from, is_pending, stored_question
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.kafka.groups.requests import Committed
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.group_guard import OffsetMark
 from drkit.offsets.translation import PartitionPosition
+from tests.support.drill.logs import position
 
 TP = TopicPartition("orders", 0)
 MARK = OffsetMark("a", 8, 108, 1_000).text()
@@ -71,3 +72,19 @@ def test_a_position_that_is_not_copied_yet_has_a_reason() -> None:
     found = compare_from(lookup(21), place())
     assert isinstance(found, Unavailable)
     assert "past the end" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "is_asked_again"),
+    [
+        ({}, False),
+        ({"known": PositionAnswer.NOT_COPIED}, True),
+        ({"known": PositionAnswer.NO_POSITION}, True),
+        ({"known": PositionAnswer.NO_POSITION, "form": PositionForm.TRANSLATED}, False),
+        ({"known": PositionAnswer.UNKNOWN}, False),
+        ({"committed": 5, "mark_age_seconds": 59.0}, False),
+        ({"committed": 5, "mark_age_seconds": 61.0}, True),
+    ],
+)
+def test_what_the_copy_or_a_checkpoint_may_still_provide_is_asked_again(change, is_asked_again) -> None:
+    assert is_pending(position("abcdef", 6, 2, 2)._replace(**change), 60.0) is is_asked_again
