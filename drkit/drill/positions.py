@@ -29,7 +29,7 @@ from drkit.drill.position_rows import (
     PositionForm,
     without_compacted,
 )
-from drkit.drill.record_windows import ByteRateLimit, LogSpan, RecordWindowReader, log_spans
+from drkit.drill.record_windows import COMPACTED_WINDOW, ByteRateLimit, LogSpan, RecordWindowReader, log_spans
 from drkit.errors import ClusterUnreachable
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of, promoted_of
@@ -233,6 +233,10 @@ class _PositionSurvey:
         """Return readers of both sides. The target's ends are asked first: what it has more is no copy."""
         target_topics, ours = await log_spans(self._target, [pair.target for pair in pairs.values()])
         source_topics, theirs = await log_spans(self._source, pairs)
+        for tp, (_, to, *_) in pairs.items():
+            if tp.topic in self._compacted[0] or to.topic in self._compacted[1]:
+                theirs |= {tp: theirs[tp]._replace(window=COMPACTED_WINDOW)} if tp in theirs else {}
+                ours |= {to: ours[to]._replace(window=COMPACTED_WINDOW)} if to in ours else {}
         for tp in theirs.keys() & segments.keys():
             kept = pairs[tp].kept
             left_out = self._known.producers.left_out | (kept.ids if kept is not None else frozenset())

@@ -22,6 +22,8 @@ from drkit.wire import CorruptBatch, Piece, pieces_in, visible
 FETCH_BYTES: Final = 4 << 10
 """Of one partition in a request. Where a batch is larger, the next requests ask for as much as it has."""
 _MOST_FETCH_BYTES: Final = 1 << 20
+COMPACTED_WINDOW: Final = 200
+"""Records of a window of a compacted topic: compaction removes others on each side."""
 MOST_RECORDS: Final = 1_000
 """Records of the longest window: it grows while all its records are equal."""
 _KEPT_RECORDS: Final = 10_000
@@ -54,6 +56,8 @@ class LogSpan(NamedTuple):
 
     start: int
     end: int
+    window: int = WINDOW
+    """Records of a window, at least."""
     left_out: frozenset[int] = frozenset()
     """Producers whose records are not copied unless the offset map has them."""
     is_copied: Callable[[int], bool] = lambda _: True
@@ -82,18 +86,19 @@ class _Queue:
             self.next = max(self.next, offset)
         ahead = self.pieces[self._first : self._first + MOST_RECORDS + 1]
         is_last = self._first + len(ahead) == len(self.pieces)
-        return take_window(ahead, is_whole=is_last and self.next >= self.span.end)
+        is_whole = is_last and self.next >= self.span.end
+        return take_window(ahead, is_whole=is_whole, least=self.span.window)
 
 
-def take_window(pieces: Sequence[Piece], *, is_whole: bool) -> RecordWindow | None:
+def take_window(pieces: Sequence[Piece], *, is_whole: bool, least: int = WINDOW) -> RecordWindow | None:
     """Return the window that some records begin; None: more must be read.
 
     :param is_whole: no record follows them
     """
     differs = next((i for i, p in enumerate(pieces) if p[1:] != pieces[0][1:]), None)
-    if not is_whole and len(pieces) < (MOST_RECORDS if differs is None else WINDOW):
+    if not is_whole and len(pieces) < (MOST_RECORDS if differs is None else least):
         return None
-    count = max(WINDOW, MOST_RECORDS if differs is None else differs + 1)
+    count = max(least, MOST_RECORDS if differs is None else differs + 1)
     records = tuple(RecordDigest(p[0], record_digest(p)) for p in pieces[:count])
     return RecordWindow(records, at_end=is_whole and len(pieces) <= count)
 
