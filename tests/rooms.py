@@ -59,6 +59,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("watch",),
     ("chaos",),
     ("drill",),
+    ("drill.report",),
     ("demo",),
     ("cli",),
     ("cli.screens",),

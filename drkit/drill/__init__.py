@@ -1,5 +1,5 @@
-"""Drills: rehearsals of a failover on the clusters of a flow, with a verdict.
+"""Drills: rehearsals of a failover on the clusters of a flow, with a verdict and a report.
 
-The plan of a drill, the settings under which a bubble runs, and when drills are due. A drill never takes the
-journal, lease, endpoint or fence of production.
+A drill never takes the journal, lease, endpoint or fence of production. The kinds `readiness` and
+`translation` only read. The judge is pure and works on recorded evidence: a report can be judged again.
 """

@@ -1,0 +1,209 @@
+"""Judge a drill from its recorded evidence, and check the judge by defects put into the evidence. Pure.
+
+What was not examined, or not read to its end, is `inconclusive`, never `pass`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from drkit.drill.evidence import (
+    READINESS,
+    TRANSLATION,
+    DrillEvidence,
+    DrillObjectives,
+    ReadinessFacts,
+    SeenRefusal,
+)
+from drkit.drill.position_rows import (
+    PositionAnswer,
+    PositionEvidence,
+    RecordDigest,
+    RecordWindow,
+    judge_position,
+)
+from drkit.status.pair.model import PairState
+
+PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
+_FAILING: Final = {PositionAnswer.DIFFERS, PositionAnswer.NO_POSITION, PositionAnswer.NO_MARK}
+_UNDECIDED: Final = {
+    PositionAnswer.NOT_COPIED,
+    PositionAnswer.NOT_DISTINGUISHABLE,
+    PositionAnswer.UNKNOWN,
+}
+_CONTROLLED: Final = 100
+"""Rows into which each defect is put; they are spread over all rows."""
+
+
+class DrillVerdict(NamedTuple):
+    """The verdict of a drill."""
+
+    word: str
+    """``pass``, ``fail`` or ``inconclusive``."""
+    reasons: tuple[str, ...] = ()
+    """The pieces that failed, or what is missing."""
+    controls: Mapping[str, bool | None] = {}
+    """By the name of a defect, whether the judge finds it; None: the evidence has no place for it."""
+
+
+def judge(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> DrillVerdict:
+    """Return the verdict of a drill, with its negative controls.
+
+    :param kind: a key of :data:`JUDGES`
+    """
+    verdict = _judge(kind, evidence, objectives)
+    controls = _controls(kind, evidence, objectives)
+    missed = tuple(
+        f"a defect put into the evidence is not found: {n}" for n, f in controls.items() if f is False
+    )
+    if missed and verdict.word == PASS:
+        verdict = DrillVerdict(INCONCLUSIVE, missed)
+    return verdict._replace(controls=controls)
+
+
+def _judge(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> DrillVerdict:
+    failures: list[str] = []
+    missing: list[str] = []
+    for is_failure, text in JUDGES[kind](evidence, objectives):
+        (failures if is_failure else missing).append(text)
+    if failures:
+        return DrillVerdict(FAIL, tuple(failures))
+    return DrillVerdict(INCONCLUSIVE if missing else PASS, tuple(missing))
+
+
+Findings = Iterator[tuple[bool, str]]
+"""Whether it is a failure, or something that is missing; and the piece with the reason."""
+
+
+def _judge_translation(evidence: DrillEvidence, objectives: DrillObjectives) -> Findings:
+    if not evidence.positions:
+        yield False, "no group has a position in a copied topic"
+    for row in evidence.positions:
+        word, answer, reason = judge_row(row, objectives)
+        if word != PASS:
+            yield word == FAIL, f"{row.name}: {answer}: {reason}"
+
+
+def judge_row(row: PositionEvidence, objectives: DrillObjectives) -> tuple[str, PositionAnswer, str]:
+    """Return the verdict on one position, its answer, and the reason."""
+    answer, reason = judge_position(row)
+    limit, age = objectives.behind_seconds, row.mark_age_seconds
+    if answer is PositionAnswer.BEHIND and limit is not None and age is not None and age > limit:
+        return FAIL, answer, f"{reason}, stored {age:.0f} s ago"
+    return FAIL if answer in _FAILING else INCONCLUSIVE if answer in _UNDECIDED else PASS, answer, reason
+
+
+def _judge_readiness(evidence: DrillEvidence, objectives: DrillObjectives) -> Findings:
+    facts = evidence.readiness
+    if facts is None:
+        yield False, "the readiness of the pair was not read"
+        return
+    yield from ((False, text) for text in facts.unknown)
+    for refusal in facts.refusals:
+        page = f" (see {refusal.runbook})" if refusal.runbook else ""
+        yield True, f"a failover is refused: {refusal.text}{page}"
+    if facts.pair_state != PairState.PROTECTED:
+        is_known = facts.pair_state != PairState.UNKNOWN
+        yield is_known, f"the pair is {facts.pair_state}: {facts.pair_reason}"
+    yield from ((True, f"group {group} is not ready: {reason}") for group, reason in facts.not_ready)
+    limit = objectives.rpo_seconds
+    if limit is not None and facts.loss_seconds is None:
+        yield False, f"the loss of a failover is unknown: {facts.loss_basis}"
+    elif limit is not None and (facts.loss_seconds or 0) > limit:
+        yield True, f"a failover would lose {facts.loss_seconds:.1f} s, rpo_seconds = {limit:g}"
+
+
+JUDGES: Final[Mapping[str, Callable[[DrillEvidence, DrillObjectives], Findings]]] = {
+    READINESS: _judge_readiness,
+    TRANSLATION: _judge_translation,
+}
+
+
+# -- negative controls --------------------------------------------------------------------------------------
+
+
+def _controls(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> dict[str, bool | None]:
+    """Judge the evidence with one defect each; return by the defect's name whether it is found."""
+    if kind == READINESS:
+        facts = evidence.readiness or ReadinessFacts(PairState.PROTECTED)
+        return {
+            name: _judge(kind, DrillEvidence(readiness=broken), objectives).word == FAIL
+            for name, broken in _readiness_defects(facts, objectives)
+        }
+    # An odd step: rows are sorted by group, partition and form, so an even one would take one form only.
+    rows = evidence.positions[:: len(evidence.positions) // _CONTROLLED | 1]
+    found: dict[str, bool | None] = {}
+    for name, defect in POSITION_DEFECTS.items():
+        broken = [b for row in rows if is_clean(row) and (b := defect(row)) is not None]
+        verdicts = [_judge(kind, DrillEvidence((row,)), objectives) for row in broken]
+        found[name] = all(v.word == FAIL for v in verdicts) if verdicts else None
+    return found
+
+
+def is_clean(row: PositionEvidence) -> bool:
+    """Return whether the records prove the position."""
+    return judge_position(row)[0] in {PositionAnswer.SAME, PositionAnswer.AT_END, PositionAnswer.BEHIND}
+
+
+def _readiness_defects(facts: ReadinessFacts, o: DrillObjectives) -> Iterator[tuple[str, ReadinessFacts]]:
+    yield "a refusal", replace(facts, refusals=(SeenRefusal("control", "", "a refusal put in"),))
+    yield "an unprotected pair", replace(facts, pair_state=PairState.UNPROTECTED)
+    yield "a group without a position", replace(facts, not_ready=(("control", "put in"),))
+    if o.rpo_seconds is not None:
+        yield "a loss above rpo_seconds", replace(facts, loss_seconds=o.rpo_seconds + 1)
+
+
+def _with_target(row: PositionEvidence, window: RecordWindow, shift: int = 0) -> PositionEvidence:
+    return row._replace(target=window, downstream=(row.downstream or 0) + shift)
+
+
+def _one_later(row: PositionEvidence) -> PositionEvidence | None:
+    if row.source is None or row.target is None or row.target_log is None or row.downstream is None:
+        return None
+    if not row.target.records:
+        return row._replace(downstream=row.target_log[1] + 1)
+    return _with_target(row, row.target._replace(records=row.target.records[1:]), 1)
+
+
+def _one_earlier(row: PositionEvidence) -> PositionEvidence | None:
+    """Give the target one record more before those of the source."""
+    if row.source is None or row.target is None:
+        return None
+    if not row.source.records:
+        return _with_target(row, RecordWindow((RecordDigest(row.downstream or 0, ""),), at_end=True))
+    return row._replace(source=row.source._replace(records=row.source.records[1:]))
+
+
+def _changed(
+    row: PositionEvidence, change: Callable[[RecordWindow, int], RecordWindow]
+) -> PositionEvidence | None:
+    """Change the first two neighbours with different contents among the records that both sides have."""
+    if row.source is None or row.target is None:
+        return None
+    records = row.target.records[: len(row.source.records)]
+    i = next((i for i in range(len(records) - 1) if records[i].digest != records[i + 1].digest), None)
+    return None if i is None else _with_target(row, change(row.target, i))
+
+
+def _dropped(window: RecordWindow, i: int) -> RecordWindow:
+    return window._replace(records=window.records[:i] + window.records[i + 1 :])
+
+
+def _repeated(window: RecordWindow, i: int) -> RecordWindow:
+    return window._replace(records=window.records[: i + 1] + window.records[i:])
+
+
+def _swapped(window: RecordWindow, i: int) -> RecordWindow:
+    first, second = window.records[i : i + 2]
+    return window._replace(records=(*window.records[:i], second, first, *window.records[i + 2 :]))
+
+
+POSITION_DEFECTS: Final[Mapping[str, Callable[[PositionEvidence], PositionEvidence | None]]] = {
+    "a position one later": _one_later,
+    "a position one earlier": _one_earlier,
+    "a record dropped": lambda row: _changed(row, _dropped),
+    "a record repeated": lambda row: _changed(row, _repeated),
+    "two records swapped": lambda row: _changed(row, _swapped),
+}

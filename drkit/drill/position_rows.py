@@ -1,0 +1,192 @@
+"""Judge positions of consumer groups by the records that follow them on both clusters. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from drkit.counted import counted
+from drkit.model import TopicPartition
+
+WINDOW: Final = 3
+"""Records that are compared after each position, at least."""
+
+
+class PositionForm(StrEnum):
+    """The origin of a position on the target."""
+
+    TRANSLATED = "translated"
+    """The translation of the group's committed offset on the source."""
+    STORED = "stored"
+    """The offset that the target stores for the group, compared with the source offset in drkit's mark."""
+
+
+class PositionAnswer(StrEnum):
+    """The result for one position."""
+
+    SAME = "same"
+    AT_END = "at the end"
+    """Both logs end at the position."""
+    BEHIND = "behind"
+    """The stored position is exact, and the group has committed more on the source since."""
+    DIFFERS = "differs"
+    NO_POSITION = "no position"
+    NO_MARK = "no mark"
+    """Another client has committed the stored position."""
+    NOT_COPIED = "not copied yet"
+    """The next record on the source is at or after the frontier of the copy."""
+    NOT_DISTINGUISHABLE = "not distinguishable"
+    """All compared records are equal, so they do not prove the position."""
+    UNKNOWN = "unknown"
+    """A request got no answer."""
+
+
+class RecordDigest(NamedTuple):
+    """A record: its offset, and the hash of its timestamp, key, value and headers."""
+
+    offset: int
+    digest: str
+
+
+class RecordWindow(NamedTuple):
+    """The next visible records after an offset."""
+
+    records: tuple[RecordDigest, ...]
+    at_end: bool
+    """No visible record follows the last one of the window."""
+
+
+class PositionEvidence(NamedTuple):
+    """All that is needed to judge the position of a group in one partition."""
+
+    group: str
+    topic: str
+    """On the source."""
+    partition: int
+    """−1: the offsets of the whole group are unknown."""
+    form: PositionForm
+    upstream: int | None = None
+    """Offset on the source."""
+    downstream: int | None = None
+    """Offset on the target."""
+    committed: int | None = None
+    """The group's committed offset on the source, read after the stored one."""
+    frontier: int | None = None
+    """Source offset before which the copy is complete; None: nothing is copied."""
+    target_log: tuple[int, int] | None = None
+    """First offset and end of the target's log."""
+    source: RecordWindow | None = None
+    """None: not read."""
+    target: RecordWindow | None = None
+    expected: int | None = None
+    """The exact translation, where retention has removed the next records and later ones are compared."""
+    mark_age_seconds: float | None = None
+    """Age of a stored position."""
+    known: PositionAnswer | None = None
+    """An answer that needs no records."""
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The group, the partition and the form, for messages."""
+        where = f", {TopicPartition(self.topic, self.partition)}" if self.partition >= 0 else ""
+        return f"group {self.group}{where}, {self.form}"
+
+
+Judged = tuple[PositionAnswer, str]
+"""An answer, and its reason in words."""
+
+
+def judge_position(e: PositionEvidence) -> Judged:
+    """Return the answer for one position, and its reason."""
+    if e.known is not None:
+        return e.known, e.reason
+    if problem := _offset_problem(e):
+        return PositionAnswer.DIFFERS, problem
+    if e.source is None or e.target is None:
+        return PositionAnswer.UNKNOWN, e.reason or "the records were not read"
+    found, reason = compare_windows(e.source, e.target, e.frontier)
+    if found is PositionAnswer.DIFFERS:
+        return found, f"source @{e.upstream}, target @{e.downstream}: {reason}"
+    repeated = (e.committed or 0) - (e.upstream or 0)
+    is_exact = found in {PositionAnswer.SAME, PositionAnswer.AT_END}
+    if is_exact and e.form is PositionForm.STORED and repeated > 0:
+        return PositionAnswer.BEHIND, f"{counted(repeated, 'offset')} would be repeated"
+    return found, reason
+
+
+def _offset_problem(e: PositionEvidence) -> str:
+    """Return what is wrong with the offsets alone; empty: nothing."""
+    if e.upstream is None or e.downstream is None or e.target_log is None:
+        return ""
+    at, (start, end) = f"source @{e.upstream}, target @{e.downstream}", e.target_log
+    if not start <= e.downstream <= end:
+        return f"{at} is outside of the target's log, @{start} to @{end}"
+    if e.expected not in {None, e.downstream}:
+        return f"{at} is not the translation, target @{e.expected}"
+    if e.form is PositionForm.STORED and e.committed is not None and e.upstream > e.committed:
+        return f"{at} skips {counted(e.upstream - e.committed, 'offset')} after the committed @{e.committed}"
+    return ""
+
+
+def compare_windows(source: RecordWindow, target: RecordWindow, frontier: int | None) -> Judged:
+    """Compare the records after a position on both sides.
+
+    The end of the target's log is known before the end of the source's: a record that only the target has is
+    no copy. A record that only the source has may be on its way, if it is at or after the frontier.
+    """
+    pairs = [*zip(source.records, target.records, strict=False)]
+    uncopied, foreign = source.records[len(pairs) :], target.records[len(pairs) :]
+    not_copied = next((s for s in source.records if s.offset >= (frontier or 0)), None)
+    differs = next((f"source @{s.offset} is not target @{t.offset}" for s, t in pairs if s[1] != t[1]), "")
+    if not differs and foreign and source.at_end:
+        differs = f"target @{foreign[0].offset} follows the source's last record"
+    if not differs and uncopied and target.at_end and uncopied[0].offset < (frontier or 0):
+        differs = f"the target lacks source @{uncopied[0].offset}"
+    if differs:
+        return PositionAnswer.DIFFERS, differs
+    if not is_constant([s for s, _ in pairs]):
+        return PositionAnswer.SAME, ""
+    if target.at_end and not_copied is not None:
+        return PositionAnswer.NOT_COPIED, f"source @{not_copied.offset} is not copied yet"
+    if source.at_end and target.at_end:  # up to both ends, the number of equal records proves the position
+        return (PositionAnswer.SAME if pairs else PositionAnswer.AT_END), ""
+    return PositionAnswer.NOT_DISTINGUISHABLE, f"{counted(len(pairs), 'compared record')} have equal contents"
+
+
+def is_constant(records: Sequence[RecordDigest]) -> bool:
+    """Return whether all records are equal: then the window one record later or earlier is the same."""
+    return len({r.digest for r in records}) < 2  # noqa: PLR2004  fewer than two contents
+
+
+def without_compacted(
+    windows: tuple[RecordWindow, RecordWindow],
+    position: tuple[int, int],
+    counterpart: tuple[Callable[[int], int | None], Callable[[int], int | None]],
+    is_compacted: tuple[bool, bool],
+) -> tuple[RecordWindow, RecordWindow]:
+    """Return both windows without the records that compaction has removed on the other side.
+
+    :param windows: of the source and of the target; so are all pairs
+    :param position: the offsets after which they were read
+    :param counterpart: the offset of a record on the other side; None: it has none
+    :param is_compacted: whether the topic is compacted
+    """
+    kept = []
+    for this, other in ((0, 1), (1, 0)):
+        offsets = {r.offset for r in windows[other].records}
+        until = 1 << 63 if windows[other].at_end else max(offsets, default=-1)
+
+        def is_removed(
+            record: RecordDigest, this: int = this, other: int = other, until: int = until,
+            offsets: set[int] = offsets,
+        ) -> bool:  # fmt: skip
+            place = counterpart[this](record.offset)
+            is_within = place is not None and position[other] <= place < until
+            return is_compacted[other] and is_within and place not in offsets
+
+        kept.append(
+            windows[this]._replace(records=tuple(r for r in windows[this].records if not is_removed(r)))
+        )
+    return kept[0], kept[1]

@@ -1,0 +1,268 @@
+"""Define the report of a drill, build it, and check it: recompute its hash, and judge its evidence again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+import json
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, DrillObjectives
+from drkit.drill.judge import FAIL, INCONCLUSIVE, JUDGES, PASS, DrillVerdict, judge, judge_row
+from drkit.drill.position_rows import PositionAnswer, PositionForm
+from drkit.errors import Failed
+from drkit.failover.core.machine import FAILOVER, StepName
+
+_EXERCISED: Final[Mapping[str, Mapping[StepName, str]]] = {
+    READINESS: dict.fromkeys(FAILOVER.order, "dry run"),
+    TRANSLATION: {StepName.TRANSLATE: "production"},
+}
+_PRODUCTION: Final = "production"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlanReport(_Part):
+    """The plan of the drill."""
+
+    name: str
+    objectives: DrillObjectives = DrillObjectives()
+    limits: dict[str, float] = {}
+
+
+class ScopeReport(_Part):
+    """The flow, and how much of it the drill looked at."""
+
+    flow: str
+    source: str
+    target: str
+    topics: int
+    partitions: int
+    groups: int
+
+
+class TimelineEntry(_Part):
+    """An event; milliseconds since 1970."""
+
+    at_ms: int
+    what: str
+
+
+class OutageReport(_Part):
+    """The outage of a client: seconds between its last good operation and its first good one after it."""
+
+    client: str
+    operation: str
+    began_seconds: float
+    """Since the drill began."""
+    seconds: float
+
+
+class LossReport(_Part):
+    """The loss of records, and how it is known; None: unknown."""
+
+    records: int | None
+    seconds: float | None
+    basis: str
+
+
+class StepReport(_Part):
+    """A step of the drill, and its duration in seconds."""
+
+    name: str
+    seconds: float
+    outcome: str = ""
+
+
+class GroupReport(_Part):
+    """The positions of a consumer group, by answer."""
+
+    group: str
+    answers: dict[str, int]
+    repeats: int
+    """Offsets that would be repeated from the stored positions."""
+    reason: str
+    """Of its first position that is not proven; empty: all are."""
+
+
+class CheckReport(_Part):
+    """A check, and how many pieces it examined, found wrong, and left undecided."""
+
+    name: str
+    examined: int
+    failed: int
+    undecided: int = 0
+
+
+class UnprovenStep(_Part):
+    """A step of a failover that the drill did not prove on production."""
+
+    step: str
+    exercised: str
+    """``bubble``, ``dry run`` or ``not exercised``."""
+    proven_by: str
+    """The kinds of drills that exercise it."""
+
+
+class CleanupReport(_Part):
+    """What the drill made and deleted; `left` must be empty. An unknown look is never clean."""
+
+    made: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    changed_by_others: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+class DrillReport(_Part):
+    """The report of one drill."""
+
+    id: str
+    kind: str
+    verdict: str
+    reasons: tuple[str, ...]
+    plan: PlanReport
+    scope: ScopeReport
+    timeline: tuple[TimelineEntry, ...] = ()
+    rto: tuple[OutageReport, ...] = ()
+    rpo: LossReport | None = None
+    steps: tuple[StepReport, ...] = ()
+    groups: tuple[GroupReport, ...] = ()
+    checks: tuple[CheckReport, ...] = ()
+    controls: dict[str, bool | None] = {}
+    """By the name of a defect, whether the judge finds it; null: the evidence has no place for it."""
+    not_proven: tuple[UnprovenStep, ...] = ()
+    drift: tuple[str, ...] = ()
+    """What changed since the last drill that passed."""
+    cleanup: CleanupReport | None = None
+    evidence: DrillEvidence
+    previous: str = ""
+    """Hash of the report before."""
+    self_hash: str = Field("", alias="self")
+    """SHA-256 of the rest as JSON with sorted keys and no white space, in UTF-8."""
+
+    def to_json(self) -> str:
+        """Return the report as JSON."""
+        return self.model_dump_json(by_alias=True)
+
+    def hash(self) -> str:
+        """Return the hash of the report without its `self`."""
+        plain = self.model_dump(mode="json", by_alias=True, exclude={"self_hash"})
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return sha256(text.encode()).hexdigest()
+
+
+def build_report(
+    kind: str, plan: PlanReport, evidence: DrillEvidence, verdict: DrillVerdict | None = None, **rest: Any
+) -> DrillReport:
+    """Return a report with its hash.
+
+    :param verdict: of a drill that did not run to its end, such as ``aborted``; None: the judge's
+    :param rest: the other fields of :class:`DrillReport`
+    """
+    judged = judge(kind, evidence, plan.objectives)
+    word, reasons, _ = verdict or judged
+    report = DrillReport(
+        kind=kind, verdict=word, reasons=reasons, plan=plan, evidence=evidence,
+        **(rest | _concluded(kind, evidence, plan.objectives, judged)),
+    )  # fmt: skip
+    return report.model_copy(update={"self_hash": report.hash()})
+
+
+def read_report(text: str | bytes) -> DrillReport:
+    """Return the report in a JSON text.
+
+    :raises Failed: it is not a report
+    """
+    try:
+        return DrillReport.model_validate_json(text)
+    except ValidationError as error:
+        raise Failed("this is not the report of a drill", evidence=str(error).splitlines()[1]) from error
+
+
+def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
+    """Return what is wrong with a report; empty: its hash and its conclusions hold.
+
+    :param previous: the report before it
+    """
+    problems = []
+    if report.self_hash != report.hash():
+        problems.append("the hash does not match: the report was altered")
+    if previous is not None and report.previous != previous.hash():
+        problems.append("the hash of the previous report does not match")
+    if report.kind not in JUDGES:
+        return [*problems, f"the kind is unknown: {report.kind}"]
+    judged = judge(report.kind, report.evidence, report.plan.objectives)
+    if report.verdict in {PASS, FAIL, INCONCLUSIVE}:
+        if report.verdict != judged.word:
+            problems.append(f"the verdict is {report.verdict}, judged again it is {judged.word}")
+        if report.reasons != judged.reasons:
+            problems.append("the reasons do not follow from the evidence")
+    for name, value in _concluded(report.kind, report.evidence, report.plan.objectives, judged).items():
+        if getattr(report, name) != value:
+            problems.append(f"{name} does not follow from the evidence")
+    return problems
+
+
+def report_schema() -> dict[str, JsonValue]:
+    """Return the JSON schema of a report."""
+    return DrillReport.model_json_schema(by_alias=True, mode="serialization")
+
+
+def _concluded(
+    kind: str, evidence: DrillEvidence, objectives: DrillObjectives, judged: DrillVerdict
+) -> dict[str, Any]:
+    """Return the fields that follow from the evidence alone."""
+    exercised = _EXERCISED[kind]
+    unproven = tuple(
+        UnprovenStep(
+            step=step, exercised=exercised.get(step, "not exercised"), proven_by="bubble, switchover"
+        )
+        for step in FAILOVER.order
+        if exercised.get(step) != _PRODUCTION
+    )
+    found = {
+        "groups": tuple(_groups(evidence, objectives)),
+        "checks": tuple(_checks(kind, evidence, objectives)),
+        "controls": dict(judged.controls),
+        "not_proven": unproven,
+    }
+    if (facts := evidence.readiness) is None:
+        return found
+    loss = LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
+    return found | {"rpo": loss}
+
+
+def _groups(evidence: DrillEvidence, objectives: DrillObjectives) -> Iterator[GroupReport]:
+    """Return the positions of each group by answer."""
+    answers: dict[str, Counter[str]] = {}
+    repeats: Counter[str] = Counter()
+    reasons: dict[str, str] = {}
+    for row in evidence.positions:
+        word, answer, reason = judge_row(row, objectives)
+        answers.setdefault(row.group, Counter())[answer.value] += 1
+        if answer is PositionAnswer.BEHIND:
+            repeats[row.group] += (row.committed or 0) - (row.upstream or 0)
+        if word != PASS:
+            reasons.setdefault(row.group, f"{row.topic}-{row.partition}, {row.form}: {answer}: {reason}")
+    for group, counts in sorted(answers.items()):
+        yield GroupReport(
+            group=group, answers=dict(counts), repeats=repeats[group], reason=reasons.get(group, "")
+        )
+
+
+def _checks(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> Iterator[CheckReport]:
+    facts = evidence.readiness
+    if kind == READINESS and facts is not None:
+        yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))
+        yield CheckReport(name="positions of groups", examined=facts.groups, failed=len(facts.not_ready))
+    for form in PositionForm if kind == TRANSLATION else ():
+        words = Counter(judge_row(row, objectives)[0] for row in evidence.positions if row.form is form)
+        failed, undecided = words[FAIL], words[INCONCLUSIVE]
+        yield CheckReport(
+            name=f"{form} positions", examined=words.total(), failed=failed, undecided=undecided
+        )
