@@ -43,7 +43,7 @@ class ReadinessFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class DrillObjectives:
+class VerdictLimits:
     """The limits that a drill has to meet; None: no limit."""
 
     rto_seconds: float | None = None

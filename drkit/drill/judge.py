@@ -13,9 +13,9 @@ from drkit.drill.evidence import (
     READINESS,
     TRANSLATION,
     DrillEvidence,
-    DrillObjectives,
     ReadinessFacts,
     SeenRefusal,
+    VerdictLimits,
 )
 from drkit.drill.position_rows import (
     PositionAnswer,
@@ -48,7 +48,7 @@ class DrillVerdict(NamedTuple):
     """By the name of a defect, whether the judge finds it; None: the evidence has no place for it."""
 
 
-def judge(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> DrillVerdict:
+def judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> DrillVerdict:
     """Return the verdict of a drill, with its negative controls.
 
     :param kind: a key of :data:`JUDGES`
@@ -63,7 +63,7 @@ def judge(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> Dr
     return verdict._replace(controls=controls)
 
 
-def _judge(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> DrillVerdict:
+def _judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> DrillVerdict:
     failures: list[str] = []
     missing: list[str] = []
     for is_failure, text in JUDGES[kind](evidence, objectives):
@@ -77,7 +77,7 @@ Findings = Iterator[tuple[bool, str]]
 """Whether it is a failure, or something that is missing; and the piece with the reason."""
 
 
-def _judge_translation(evidence: DrillEvidence, objectives: DrillObjectives) -> Findings:
+def _judge_translation(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
     if not evidence.positions:
         yield False, "no group has a position in a copied topic"
     for row in evidence.positions:
@@ -86,7 +86,7 @@ def _judge_translation(evidence: DrillEvidence, objectives: DrillObjectives) -> 
             yield word == FAIL, f"{row.name}: {answer}: {reason}"
 
 
-def judge_row(row: PositionEvidence, objectives: DrillObjectives) -> tuple[str, PositionAnswer, str]:
+def judge_row(row: PositionEvidence, objectives: VerdictLimits) -> tuple[str, PositionAnswer, str]:
     """Return the verdict on one position, its answer, and the reason."""
     answer, reason = judge_position(row)
     limit, age = objectives.behind_seconds, row.mark_age_seconds
@@ -95,7 +95,7 @@ def judge_row(row: PositionEvidence, objectives: DrillObjectives) -> tuple[str, 
     return FAIL if answer in _FAILING else INCONCLUSIVE if answer in _UNDECIDED else PASS, answer, reason
 
 
-def _judge_readiness(evidence: DrillEvidence, objectives: DrillObjectives) -> Findings:
+def _judge_readiness(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
     facts = evidence.readiness
     if facts is None:
         yield False, "the readiness of the pair was not read"
@@ -115,7 +115,7 @@ def _judge_readiness(evidence: DrillEvidence, objectives: DrillObjectives) -> Fi
         yield True, f"a failover would lose {facts.loss_seconds:.1f} s, rpo_seconds = {limit:g}"
 
 
-JUDGES: Final[Mapping[str, Callable[[DrillEvidence, DrillObjectives], Findings]]] = {
+JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] = {
     READINESS: _judge_readiness,
     TRANSLATION: _judge_translation,
 }
@@ -124,7 +124,7 @@ JUDGES: Final[Mapping[str, Callable[[DrillEvidence, DrillObjectives], Findings]]
 # -- negative controls --------------------------------------------------------------------------------------
 
 
-def _controls(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> dict[str, bool | None]:
+def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> dict[str, bool | None]:
     """Judge the evidence with one defect each; return by the defect's name whether it is found."""
     if kind == READINESS:
         facts = evidence.readiness or ReadinessFacts(PairState.PROTECTED)
@@ -147,7 +147,7 @@ def is_clean(row: PositionEvidence) -> bool:
     return judge_position(row)[0] in {PositionAnswer.SAME, PositionAnswer.AT_END, PositionAnswer.BEHIND}
 
 
-def _readiness_defects(facts: ReadinessFacts, o: DrillObjectives) -> Iterator[tuple[str, ReadinessFacts]]:
+def _readiness_defects(facts: ReadinessFacts, o: VerdictLimits) -> Iterator[tuple[str, ReadinessFacts]]:
     yield "a refusal", replace(facts, refusals=(SeenRefusal("control", "", "a refusal put in"),))
     yield "an unprotected pair", replace(facts, pair_state=PairState.UNPROTECTED)
     yield "a group without a position", replace(facts, not_ready=(("control", "put in"),))

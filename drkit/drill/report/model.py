@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, DrillObjectives
+from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import FAIL, INCONCLUSIVE, JUDGES, PASS, DrillVerdict, judge, judge_row
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed
@@ -31,7 +31,7 @@ class PlanReport(_Part):
     """The plan of the drill."""
 
     name: str
-    objectives: DrillObjectives = DrillObjectives()
+    objectives: VerdictLimits = VerdictLimits()
     limits: dict[str, float] = {}
 
 
@@ -214,7 +214,7 @@ def report_schema() -> dict[str, JsonValue]:
 
 
 def _concluded(
-    kind: str, evidence: DrillEvidence, objectives: DrillObjectives, judged: DrillVerdict
+    kind: str, evidence: DrillEvidence, objectives: VerdictLimits, judged: DrillVerdict
 ) -> dict[str, Any]:
     """Return the fields that follow from the evidence alone."""
     exercised = _EXERCISED[kind]
@@ -237,7 +237,7 @@ def _concluded(
     return found | {"rpo": loss}
 
 
-def _groups(evidence: DrillEvidence, objectives: DrillObjectives) -> Iterator[GroupReport]:
+def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[GroupReport]:
     """Return the positions of each group by answer."""
     answers: dict[str, Counter[str]] = {}
     repeats: Counter[str] = Counter()
@@ -255,7 +255,7 @@ def _groups(evidence: DrillEvidence, objectives: DrillObjectives) -> Iterator[Gr
         )
 
 
-def _checks(kind: str, evidence: DrillEvidence, objectives: DrillObjectives) -> Iterator[CheckReport]:
+def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[CheckReport]:
     facts = evidence.readiness
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.drill.evidence import READINESS, DrillEvidence, DrillObjectives, ReadinessFacts
+from drkit.drill.evidence import READINESS, DrillEvidence, ReadinessFacts, VerdictLimits
 from drkit.drill.judge import FAIL, PASS, judge
 from drkit.drill.readiness import collect_readiness
 from drkit.model import TopicPartition
@@ -11,7 +11,7 @@ from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
 
-LIMITS = DrillObjectives(rpo_seconds=30.0)
+LIMITS = VerdictLimits(rpo_seconds=30.0)
 
 
 def collect(world: World) -> ReadinessFacts:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drkit.drill.evidence import TRANSLATION, DrillEvidence, DrillObjectives
+from drkit.drill.evidence import TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import FAIL, INCONCLUSIVE, PASS, judge
 from drkit.drill.position_rows import PositionAnswer, PositionForm, judge_position
 from drkit.drill.positions import PositionsCollected, collect_positions
@@ -137,7 +137,7 @@ def at_the_end(pair: Pair, end: TopicPartition) -> set[tuple[str, TopicPartition
 
 
 def verdict(found: PositionsCollected):
-    return judge(TRANSLATION, DrillEvidence(found.evidence), DrillObjectives())
+    return judge(TRANSLATION, DrillEvidence(found.evidence), VerdictLimits())
 
 
 def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(

@@ -14,9 +14,9 @@ from drkit.drill.evidence import (
     READINESS,
     TRANSLATION,
     DrillEvidence,
-    DrillObjectives,
     ReadinessFacts,
     SeenRefusal,
+    VerdictLimits,
 )
 from drkit.drill.judge import FAIL, INCONCLUSIVE, PASS, POSITION_DEFECTS, judge
 from drkit.drill.position_rows import PositionAnswer, PositionForm
@@ -25,10 +25,10 @@ from tests.support.drill.logs import position
 LOG = "abcdef"
 ROWS = tuple(position(LOG, 6, i, i)._replace(group=f"g{i}") for i in range(7))
 PAGE = "runbooks/failover-paused.md"
-LIMITS = DrillObjectives(rpo_seconds=30.0)
+LIMITS = VerdictLimits(rpo_seconds=30.0)
 
 
-def translation(*rows: Any, limits: DrillObjectives = LIMITS):
+def translation(*rows: Any, limits: VerdictLimits = LIMITS):
     return judge(TRANSLATION, DrillEvidence(tuple(rows)), limits)
 
 
