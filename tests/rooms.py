@@ -60,6 +60,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("chaos",),
     ("drill",),
     ("drill.report",),
+    ("drill.runs",),
     ("demo",),
     ("cli",),
     ("cli.screens",),

@@ -94,6 +94,9 @@ _COMMANDS: Final = {
     "chaos": _Row(
         "drkit.cli.commands.chaos", "chaos", "Break a local pair on purpose, and judge what drkit did."
     ),
+    "drill": _Row(
+        "drkit.cli.commands.drill", "drill", "Rehearse a failover; reports that can be judged again."
+    ),
     "explain": _Row("drkit.cli.commands.explain", "explain", "What a refusal, a hold or an event means."),
     "completion": _Row(
         "drkit.cli.commands.completion", "completion", "What makes bash, zsh or fish complete drkit's words."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import os
 from pathlib import Path
-import re
 import tomllib
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +33,6 @@ MM2_SUFFIX: Final = ".properties"
 _AGAIN: Final = "correct it; drkit config check reads the file again"
 _NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
 _SECURITY_PAGE: Final = "docs/how-to/security.md has the properties and their values"
-_IDLE: Final = re.compile(r"drills\b.*")
 
 
 class Loaded(NamedTuple):
@@ -68,7 +66,6 @@ def read(
     """
     file = find(path, env)
     document = _document(file, env)
-    written = set(_places(document.tables, ""))
     override(document, env, flags)
     if file.suffix == MM2_SUFFIX:  # a wrong key creates no table, so the model would miss it
         _refuse(file, document.problems)
@@ -83,7 +80,7 @@ def read(
         raise _problems(file, _with_those_of_the_file(document, found)) from None
     found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
     _refuse(file, _with_those_of_the_file(document, found))
-    idle_here = (*_idle(written, document), *_idle_properties(settings, document))
+    idle_here = _idle_properties(settings, document)
     unsafe = (*by_number(settings.watch, settings.fence_agent), *in_clear(settings.clusters))
     told = _in_the_users_words(document, (Problem(*each) for each in unsafe))
     notes = (*document.notes, *idle_here, *told, *_misspelt(settings))
@@ -109,13 +106,6 @@ def _document(file: Path, env: Mapping[str, str]) -> Document:
         reference = filled.origins.get(at, "")
         origins[at] = f"{file.name}:{line} {reference}".rstrip()
     return Document(filled.document, origins=origins, problems=filled.problems)
-
-
-def _idle(written: Iterable[str], document: Document) -> Iterator[Problem]:
-    """Settings of a drkit.toml that are checked, but have no effect yet."""
-    for at in sorted(written):
-        if _IDLE.match(at) and not document.labels.get(at):
-            yield Problem(at, KeySupport.LATER.value, "it is checked, but nothing acts on it yet")
 
 
 def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem]:
@@ -242,14 +232,3 @@ def _problems(file: Path, problems: Sequence[Problem]) -> ConfigError:
         evidence="\n".join(lines),
         hint=_AGAIN.replace("it;", "each;"),
     )
-
-
-def _places(value: Any, at: str) -> Iterable[str]:
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield from _places(child, place(at, key))
-    elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
-        for i, child in enumerate(value):
-            yield from _places(child, place(at, i))
-    else:
-        yield at

@@ -244,14 +244,9 @@ def test_unknown_flow_and_cluster(file: Path):
     assert cluster.value.hint == "known: primary, standby"
 
 
-def test_what_nothing_acts_on_yet_is_noted(file: Path):
-    file.write_text(
-        CLUSTERS
-        + FLOW
-        + 'topics = "a"\ngroups = "b"\n[[drills]]\nname = "n"\nkind = "bubble"\ncron = "0 6 1 * *"\n'
-    )
-    assert [n.at for n in read(file, ENV).notes] == ["drills[0].cron", "drills[0].kind", "drills[0].name"]
-    file.write_text(CLUSTERS + FLOW)
+def test_drills_have_no_note(file: Path):
+    drill = '[[drills]]\nname = "n"\nkind = "readiness"\ncron = "0 6 1 * *"\n'
+    file.write_text(CLUSTERS + FLOW + 'topics = "a"\ngroups = "b"\n' + drill)
     assert not read(file, ENV).notes
 
 

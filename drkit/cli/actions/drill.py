@@ -1,0 +1,146 @@
+"""``drkit drill``: run a drill, list drills, and show or check their reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import secrets
+from typing import Final
+
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.screens.drill import entry_row, report_data, report_lines, step_line
+from drkit.cli.session import session
+from drkit.cli.talk import say
+from drkit.config import Settings
+from drkit.config.tables.closest import suggestion
+from drkit.config.tables.drills import DrillKind
+from drkit.drill.judge import FAIL, PASS
+from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
+from drkit.drill.report.model import DrillReport, check_report, read_report, report_schema
+from drkit.drill.report.page import render_page
+from drkit.drill.runs.history import DrillHistory
+from drkit.drill.runs.run_drill import RunOptions, refuse_kind, run_drill
+from drkit.errors import Failed, Refused, Usage
+
+_CODES: Final = {PASS: 0, FAIL: Failed.exit_code}
+
+
+def exit_code(verdict: str) -> int:
+    """Return the exit code of a verdict."""
+    return _CODES.get(verdict, Refused.exit_code)
+
+
+def run(
+    name: str | None, kind: DrillKind | None, flow: str | None, html: Path | None, report: Path | None
+) -> int:
+    """Run ``drkit drill run``; return the exit code."""
+    settings = configuration().settings
+    plan = _plan(settings, name, kind, flow)
+    refuse_kind(plan.kind, plan.name)
+    history = DrillHistory.of(settings)
+    say(f"drill {plan.name}: {plan.kind} of {plan.flow}")
+    with history.lock():
+        made = run_drill(settings, plan, history, RunOptions(tell=lambda step: say(step_line(step))))
+    if report is not None:
+        report.write_text(made.to_json(), encoding="utf-8")
+    _show(made, history.report_path(plan.id), html)
+    return exit_code(made.verdict)
+
+
+def history(name: str | None) -> None:
+    """Run ``drkit drill history``."""
+    entries = DrillHistory.of(configuration().settings).entries(name)
+    if not entries and not session().as_json:
+        say("no drill was run on this machine yet: drkit drill run --kind readiness")
+        return
+    emit([entry_row(entry, as_json=session().as_json) for entry in entries])
+
+
+def report(drill_id: str | None, html: Path | None, check: Path | None, *, schema: bool) -> None:
+    """Run ``drkit drill report``."""
+    if schema:
+        emit(report_schema(), as_json=True)
+    elif check is not None:
+        _check(check, drill_id)
+    elif drill_id is None:
+        raise Usage(
+            "name a drill by its id",
+            where="drkit drill report",
+            hint="all ids: drkit drill history; a file: drkit drill report --check FILE",
+        )
+    else:
+        known = DrillHistory.of(configuration().settings)
+        found = known.report(drill_id)
+        if session().as_json:
+            _write_page(found, html)
+            emit(found.model_dump(mode="json", by_alias=True))
+        else:
+            _show(found, known.report_path(drill_id), html)
+
+
+def _plan(settings: Settings, name: str | None, kind: DrillKind | None, flow: str | None) -> DrillPlan:
+    """Return the plan of the drill that the command line names.
+
+    :raises ConfigError: it names none, two, or an unknown one
+    """
+    drill_id = new_drill_id(secrets.token_hex(3))
+    if name is not None and kind is None and flow is None:
+        drills = {drill.name: drill for drill in settings.drills}
+        if name not in drills:
+            known = suggestion(name, drills) if drills else "the file has no [[drills]]"
+            raise Usage(
+                f"there is no drill '{name}'",
+                where="drkit drill run",
+                hint=f"{known}; without a table: drkit drill run --kind readiness",
+            )
+        return plan_drill(settings, drills[name], drill_id)
+    if name is None and kind is not None:
+        return plan_kind(settings, kind, settings.one_flow(flow), drill_id)
+    raise Usage(
+        "name either a drill of the file or a kind",
+        where="drkit drill run",
+        hint="drkit drill run NAME, or drkit drill run --kind readiness --flow FLOW",
+    )
+
+
+def _check(file: Path, drill_id: str | None) -> None:
+    """Check a report in a file.
+
+    :raises Failed: it was altered, or is not a report
+    """
+    if not file.is_file():
+        raise Usage("there is no such file", where=str(file), hint="name the JSON file of a report")
+    found, problems = read_report(file.read_bytes()), []
+    before = None
+    if drill_id is not None:
+        known = DrillHistory.of(configuration().settings)
+        kept = known.report(drill_id)
+        before = known.report_before(found)
+        if found.id != drill_id:
+            problems.append(f"it is the report of {found.id}")
+        elif found.hash() != kept.hash():
+            problems.append("it differs from the report in the drill folder")
+        if found.previous and before is None:
+            problems.append("the report before it is not in the drill folder")
+    problems += check_report(found, before)
+    if problems:
+        raise Failed(
+            "the report is not what the drill wrote",
+            where=str(file),
+            evidence="; ".join(problems),
+            hint="use the file in the drill folder: drkit drill history",
+        )
+    if session().as_json:
+        emit({"id": found.id, "verdict": found.verdict, "check": "unaltered", "self": found.self_hash})
+    else:
+        emit(f"unaltered: {found.id} {found.verdict}; hash {found.self_hash}")
+
+
+def _show(report: DrillReport, path: Path, html: Path | None) -> None:
+    _write_page(report, html)
+    emit(report_data(report, path) if session().as_json else report_lines(report, path, html))
+
+
+def _write_page(report: DrillReport, html: Path | None) -> None:
+    if html is not None:
+        html.write_text(render_page(report), encoding="utf-8")

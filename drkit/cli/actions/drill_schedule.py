@@ -1,0 +1,71 @@
+"""``drkit drill schedule``: run drills when they are due, or print timers for another scheduler."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from drkit.cli.actions.drill import exit_code
+from drkit.cli.configuration import configuration
+from drkit.cli.render import emit
+from drkit.cli.screens.drill import due_line
+from drkit.cli.session import session
+from drkit.cli.signals import until_signalled
+from drkit.cli.talk import say
+from drkit.config import Loaded
+from drkit.drill.plan import DrillPlan
+from drkit.drill.runs.history import DrillEntry, DrillHistory
+from drkit.drill.runs.run_drill import RunOptions, run_drill
+from drkit.drill.runs.scheduler import DrillScheduler
+from drkit.drill.schedule import kubernetes_cronjob, next_times, systemd_units
+from drkit.errors import ConfigError, DrkitError
+
+
+def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
+    """Run ``drkit drill schedule``; return the exit code."""
+    loaded = configuration()
+    settings = loaded.settings
+    if not settings.drills:
+        raise ConfigError(
+            "no drill is configured",
+            where=str(loaded.path),
+            hint='add a table: [[drills]] name = "daily", kind = "translation", cron = "0 6 * * *"',
+        )
+    if scheduler is not None:
+        _print(loaded, scheduler, image)
+        return 0
+    history, stop = DrillHistory.of(settings), until_signalled()
+
+    def run(plan: DrillPlan, due: datetime) -> str:
+        report = run_drill(settings, plan, history, RunOptions(due=due, stop=stop))
+        say(f"{plan.name}: {report.verdict}; drkit drill report {plan.id}")
+        return report.verdict
+
+    drills = DrillScheduler(settings, history, run, tell=_tell)
+    if once:
+        return max(map(exit_code, drills.run_due(stop)), default=0)
+    for drill in settings.drills:
+        say(due_line(drill, next_times(drill, drills.now(), 1)[0]))
+    drills.run_until(stop)
+    return 0
+
+
+def _tell(name: str, entry: DrillEntry | DrkitError) -> None:
+    say(f"{name}: {entry.in_short if isinstance(entry, DrkitError) else entry.verdict}")
+
+
+def _print(loaded: Loaded, scheduler: str, image: str) -> None:
+    """Print the files of another scheduler."""
+    config = str(Path(loaded.path).absolute())
+    files: dict[str, str] = {}
+    for drill in loaded.settings.drills:
+        if scheduler == "systemd":
+            files |= systemd_units(drill, config)
+        else:
+            files[f"drkit-drill-{drill.name}.yaml"] = kubernetes_cronjob(drill, image)
+    if session().as_json:
+        emit(files)
+    elif scheduler == "systemd":
+        emit("\n".join(f"# {name}\n{text}" for name, text in files.items()))
+    else:
+        emit("---\n".join(files.values()))

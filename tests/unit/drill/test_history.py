@@ -1,0 +1,173 @@
+"""Drills leave entries and chained reports, and each due time has exactly one entry."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+import threading
+
+import pytest
+
+from drkit.cli.screens.drill import entry_row, report_lines
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config.tables.drills import DrillKind, DrillSettings
+from drkit.drill.evidence import TRANSLATION, DrillEvidence
+from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
+from drkit.drill.report.model import check_report
+from drkit.drill.runs import run_drill as runs
+from drkit.drill.runs.history import MISSED, REFUSED, UNFINISHED, DrillHistory
+from drkit.drill.runs.run_drill import CollectedEvidence, RunOptions, run_drill
+from drkit.drill.runs.scheduler import DrillScheduler
+from drkit.errors import ClusterUnreachable, Failed, Refused, Usage
+from tests.support.drill.logs import position
+
+GOOD = tuple(position("abcdef", 6, i, i)._replace(group=f"g{i}") for i in range(5))
+BAD = (*GOOD, position("abcdef", 6, 2, 3)._replace(group="billing"))
+NOON = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
+
+
+def settings_of(folder: Path, *drills: DrillSettings) -> Settings:
+    clusters = {a: ClusterSettings(alias=a, bootstrap_servers=f"{a}:9092") for a in ("p", "s")}
+    flow = FlowSettings(source="p", target="s")
+    failover = {"journal_folder": str(folder)}
+    return Settings.model_validate(
+        {"clusters": clusters, "flows": (flow,), "failover": failover, "drills": drills}
+    )
+
+
+def drill(name: str, kind: DrillKind = "translation") -> DrillSettings:
+    return DrillSettings(name=name, kind=kind, cron="0 * * * *", grace_minutes=30)
+
+
+def plan_of(settings: Settings, number: int) -> DrillPlan:
+    return plan_kind(
+        settings, "translation", settings.flows[0], new_drill_id("abcdef", lambda: number * 1000)
+    )
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What the next drills collect: rows, or an error to raise."""
+    found: list[object] = []
+
+    def collect(*_: object) -> CollectedEvidence:
+        each = found.pop(0)
+        if isinstance(each, BaseException):
+            raise each
+        return CollectedEvidence(DrillEvidence(tuple(each)), 1, 1, len(each))  # type: ignore[arg-type]
+
+    monkeypatch.setitem(runs._COLLECTORS, TRANSLATION, collect)
+    return found
+
+
+def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list[object]) -> None:
+    settings = settings_of(tmp_path)
+    history = DrillHistory.of(settings)
+    rows += [GOOD, BAD, ClusterUnreachable("no broker answers", where="s"), Refused("no state"), ValueError()]
+    steps: list[str] = []
+    with history.lock():
+        for number in range(4):
+            options = RunOptions(tell=lambda step: steps.append(step.name), wall=partial(int, number * 1000))
+            run_drill(settings, plan_of(settings, number), history, options)
+        with pytest.raises(ValueError):  # noqa: PT011  it has no text
+            run_drill(settings, plan_of(settings, 4), history, RunOptions(wall=lambda: 4000))
+    entries = history.entries()
+    assert [e.verdict for e in entries] == ["pass", "fail", "aborted", "refused", "aborted"]
+    assert steps == ["collect", "judge"] * 4
+    reports = [history.report(e.id) for e in entries]
+    assert [r.previous for r in reports] == ["", *(r.self_hash for r in reports[:-1])]
+    assert [check_report(r, history.report_before(r)) for r in reports] == [[]] * 5
+    assert reports[2].reasons == ("no broker answers: s",)
+    screen = report_lines(reports[1], Path("x.json"))
+    assert screen[0] == "FAIL  translation  translation of p->s"
+    assert any(line.startswith("  reasons") and "billing" in line for line in screen)
+    assert any(line.startswith("  not proven") for line in screen)
+    assert any("stored positions: 6 examined, 1 failed" in line for line in screen), screen
+    assert entry_row(entries[0], as_json=False)["id"] == entries[0].id
+    assert history.entries("other") == []
+
+
+def test_a_drill_ends_at_its_limit_and_when_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(tmp_path)
+    history, release, stop = DrillHistory.of(settings), threading.Event(), threading.Event()
+    monkeypatch.setitem(runs._COLLECTORS, TRANSLATION, lambda *_: release.wait(30))
+    ticks = iter(range(0, 10_000, 200))
+    with history.lock():
+        late = run_drill(
+            settings, plan_of(settings, 1), history, RunOptions(clock=lambda: float(next(ticks)))
+        )
+        stop.set()
+        stopped = run_drill(settings, plan_of(settings, 2), history, RunOptions(stop=stop))
+    release.set()
+    assert late.verdict == stopped.verdict == "aborted"
+    assert "limits.seconds = 300" in late.reasons[0]
+    assert "asked to end" in stopped.reasons[0]
+
+
+def test_bad_input_has_one_clear_error(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    history = DrillHistory.of(settings)
+    with pytest.raises(Usage, match="there is no drill with the id"):
+        history.report("../../etc")
+    with history.lock():
+        plan = plan_of(settings, 1)
+        assert history.record_begin(plan, 1000, None).verdict == UNFINISHED
+        with pytest.raises(Refused, match="another drill is running"), DrillHistory(history.folder).lock():
+            pass
+        with pytest.raises(Failed, match="no report"):
+            history.report(plan.id)
+        bubble = plan_kind(settings, "bubble", settings.flows[0], "20261128t060000-1a2b3c")
+        with pytest.raises(Refused, match="does not run drills of kind bubble yet"):
+            run_drill(settings, bubble, history, RunOptions())
+
+
+def test_each_due_time_has_exactly_one_entry(tmp_path: Path) -> None:
+    """P28: a due time is run once or recorded as missed, also after a restart and a torn line."""
+    settings = settings_of(tmp_path, drill("hourly"), drill("later", "bubble"))
+    history, now, ran = DrillHistory.of(settings), NOON - timedelta(minutes=1), []
+
+    def run(plan: DrillPlan, due: datetime) -> str:
+        ran.append(due)
+        history.record_begin(plan, round(now.timestamp() * 1000), due)
+        return "pass"
+
+    def scheduler() -> DrillScheduler:
+        return DrillScheduler(settings, history, run, wall=lambda: round(now.timestamp() * 1000))
+
+    assert scheduler().run_due() == []
+    now = NOON + timedelta(minutes=5)
+    assert scheduler().run_due() == ["pass", REFUSED]
+    assert scheduler().run_due() == []
+    with (history.folder / "not-run.jsonl").open("a") as file:
+        file.write('{"name": "hour')
+    now = NOON + timedelta(hours=3, minutes=10)
+    assert scheduler().run_due() == ["pass", REFUSED]
+    now = NOON + timedelta(hours=5, minutes=40)
+    assert scheduler().run_due() == []
+    assert ran == [NOON, NOON + timedelta(hours=3)]
+    due = [(e.due_ms, e.verdict) for e in sorted(history.entries("hourly"), key=lambda e: e.due_ms or 0)]
+    hours = [round((NOON + timedelta(hours=n)).timestamp() * 1000) for n in range(6)]
+    verdicts = [UNFINISHED, MISSED, MISSED, UNFINISHED, MISSED, MISSED]
+    assert due == list(zip(hours, verdicts, strict=True))
+    assert [e.verdict for e in history.entries("later")].count(REFUSED) == 2
+
+
+def test_a_drill_waits_for_another_one(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, drill("hourly"))
+    history, now, told = DrillHistory.of(settings), NOON - timedelta(minutes=1), []
+    scheduler = DrillScheduler(
+        settings,
+        history,
+        lambda *_: "pass",
+        tell=lambda name, entry: told.append((name, str(entry))),
+        wall=lambda: round(now.timestamp() * 1000),
+    )
+    scheduler.run_due()
+    now = NOON
+    with DrillHistory(history.folder).lock():
+        assert scheduler.run_due() == []
+    assert told == [("hourly", "another drill is running")]
+    assert scheduler.run_due() == ["pass"]
