@@ -128,7 +128,7 @@ def _read_to_the_end(stage: ClientStage, active: str) -> None:
 def _probe(stage: ClientStage, active: str) -> None:
     moved = {topic for run in stage.history().of(RunReported) for topic in run.report.get("topics", ())}
     # The copies of topics that never moved are passive by agreement alone, so they are not probed.
-    sides = (PRIMARY, STANDBY) if moved else (active,)
+    sides = (PRIMARY, STANDBY) if moved and not stage.is_source_lost else (active,)
     for cluster in sides:
         for topic in stage.topics:
             error = _send(stage, cluster, topic)
@@ -142,7 +142,8 @@ def _send(stage: ClientStage, cluster: str, topic: str) -> str:
         errors.append("" if error is None else error.name())
 
     producer = Producer({**stage.application(cluster), "log_level": 0})
-    producer.produce(topic, f"{PROBE} {cluster}", partition=0, on_delivery=delivered)
+    # A compacted topic takes no record without a key.
+    producer.produce(topic, f"{PROBE} {cluster}", PROBE, partition=0, on_delivery=delivered)
     producer.flush(_FLUSH_SECONDS)
     return errors[0] if errors else "no answer"
 
@@ -191,6 +192,6 @@ def _left(stage: ClientStage, runs: list[tuple[tuple[str, FlowSettings], RunLog]
             continue
         with StateTopic(target, flow.source) as state:
             state.load()
-            for pending in (PendingFence, PendingLift):
+            for pending in (PendingLift,) if stage.is_source_lost else (PendingFence, PendingLift):
                 if state.get(pending) is not None:
                     yield f"{pending.__name__} of {flow.name}"
