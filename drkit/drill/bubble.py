@@ -39,6 +39,7 @@ from drkit.drill.settings import bubble_settings, drill_folder
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic, is_transactional_id_of
+from drkit.flow_state.processes import this_process
 
 Step = Callable[[], Mapping[str, Any]]
 """Returns what it found."""
@@ -77,7 +78,7 @@ class _BubbleRun:
 
     def __post_init__(self) -> None:
         self.result = BubbleResult(plan=self.plan)
-        self.record = DrillRecord(plan=self.plan)
+        self.record = DrillRecord(plan=self.plan, holder=this_process())
         self.records = DrillRecords(self.settings.cluster(self.flow.target), self.flow.source)
         self.bubble = bubble_settings(self.settings, self.flow, self.plan)
         self.stage = BubbleStage(

@@ -9,9 +9,10 @@ from uuid import UUID
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.record import SOURCE, TARGET, CleanupState, DrillRecord, DrillRecords, MadeItem, owed
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Refused
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import error_name
@@ -33,10 +34,16 @@ def clean_up(settings: Settings, flow: FlowSettings) -> dict[str, list[str]]:
     :param settings: of production
     :param flow: of production
     :returns: drill id → what could not be deleted, with the reason; empty lists: nothing is left
+    :raises Refused: a drill is running
     :raises DrkitError: the records cannot be read or written
     """
     records = DrillRecords(settings.cluster(flow.target), flow.source)
-    return {r.plan.id: clean_up_drill(settings, flow, records, r) for r in owed(records.load().values())}
+    indebted = owed(records.load().values())
+    for record in indebted:
+        if record.is_running(wall_ms()):
+            holder = "" if record.holder is None else f"process {record.holder.pid} on {record.holder.host}"
+            raise Refused("a drill of this flow is running", where=f"drill {record.plan.id}", evidence=holder)
+    return {record.plan.id: clean_up_drill(settings, flow, records, record) for record in indebted}
 
 
 def clean_up_drill(

@@ -6,7 +6,7 @@ A drill that was killed owes its cleanup; its record alone is enough to pay it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 import json
 from typing import Any, Final, NamedTuple
@@ -18,6 +18,8 @@ from drkit.drill.plan import DrillPlan, plan_from_json
 from drkit.errors import Failed
 from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import drills_topic
+from drkit.flow_state.processes import lives_here
+from drkit.flow_state.records import Process
 from drkit.flow_state.topic_clients import state_producer
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import KafkaError
@@ -59,6 +61,16 @@ class DrillRecord:
     verdict: str = ""
     """Empty: the drill has not ended."""
     reasons: tuple[str, ...] = ()
+    holder: Process | None = None
+    """The process that runs the drill; None: unknown."""
+    written_ms: int = 0
+
+    def is_running(self, now_ms: int) -> bool:
+        """Return whether the drill may be under way; on another machine until its time limit has passed."""
+        if self.verdict:
+            return False
+        lives = None if self.holder is None else lives_here(self.holder)
+        return now_ms - self.written_ms < self.plan.limits.seconds * 1000 if lives is None else lives
 
     def on(self, side: str, kind: str) -> list[MadeItem]:
         """Return the items of one kind that the drill made on one side."""
@@ -86,6 +98,8 @@ class DrillRecord:
             "cleanup": self.cleanup.value,
             "verdict": self.verdict,
             "reasons": list(self.reasons),
+            "holder": None if self.holder is None else asdict(self.holder),
+            "written_ms": self.written_ms,
         }
 
     @classmethod
@@ -102,6 +116,8 @@ class DrillRecord:
                 cleanup=CleanupState(data["cleanup"]),
                 verdict=str(data["verdict"]),
                 reasons=tuple(data["reasons"]),
+                holder=None if data["holder"] is None else Process(**data["holder"]),
+                written_ms=int(data["written_ms"]),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not the record of a drill: {error!r}") from error
@@ -143,7 +159,8 @@ class DrillRecords:
 
         :raises Failed: it was not accepted
         """
-        key, value = record.plan.id.encode(), json.dumps(record.to_json(), ensure_ascii=False).encode()
+        written = replace(record, written_ms=wall_ms())
+        key, value = record.plan.id.encode(), json.dumps(written.to_json(), ensure_ascii=False).encode()
         errors: list[KafkaError | None] = []
         producer = state_producer(self._target)
         producer.produce(

@@ -19,6 +19,7 @@ from drkit.drill.bubble_result import BubbleResult
 from drkit.drill.cleanup import clean_up
 from drkit.drill.inventory import ClusterInventory, InventoryPart, read_inventory
 from drkit.drill.plan import DrillPlan, new_drill_id
+from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import CANARY_TOPIC, drill_topic, drills_topic
 from drkit.kafka.admin import Cluster
@@ -134,6 +135,8 @@ def test_the_cleanup_of_a_killed_bubble_leaves_nothing(
         assert f"{step} begun\n" in iter(drill.stdout.readline, "")
         with suppress(subprocess.TimeoutExpired):
             drill.wait(0.5)  # into the step
+        with pytest.raises(Refused, match="a drill of this flow is running"):
+            clean_up(settings, settings.flows[0])
         drill.kill()
     foreign = drill_topic(plan.id, "foreign")
     world.create(world.source, foreign, 1, {})

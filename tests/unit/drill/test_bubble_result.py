@@ -23,6 +23,7 @@ from drkit.drill.bubble_result import (
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.plan import DrillPlan
 from drkit.drill.record import CleanupState, DrillRecord, MadeItem, owed
+from drkit.flow_state.processes import this_process
 from tests.support.chaos.minimal import TP, log
 
 PLAN = DrillPlan(
@@ -107,7 +108,13 @@ def test_a_record_is_read_back():
         MadeItem("target", "topic", "t"),
         MadeItem("target", "group", "g"),
     )
-    record = DrillRecord(plan=PLAN, made=made, steps=({"step": "GATE", "seconds": 1.0},), reasons=("why",))
+    record = DrillRecord(
+        plan=PLAN,
+        made=made,
+        steps=({"step": "GATE", "seconds": 1.0},),
+        reasons=("why",),
+        holder=this_process(),
+    )
     known = record.with_ids("source", {"t": "id-1", "other": "id-2"})
     assert [item.topic_id for item in known.made] == ["id-1", "", ""]
     assert known.with_ids("source", {"t": "id-9"}) == known
@@ -115,3 +122,18 @@ def test_a_record_is_read_back():
     assert owed([record, replace(record, cleanup=CleanupState.DONE)]) == [record]
     with pytest.raises(ValueError, match="not the record of a drill"):
         DrillRecord.from_json({"plan": PLAN.to_json()})
+
+
+@pytest.mark.parametrize(
+    ("change", "is_running"),
+    [
+        ({}, True),
+        ({"verdict": PASS}, False),
+        ({"holder": replace(this_process(), born=1)}, False),
+        ({"holder": replace(this_process(), host="elsewhere")}, True),
+        ({"holder": replace(this_process(), host="elsewhere"), "written_ms": -300_000}, False),
+    ],
+)
+def test_a_drill_that_runs_is_not_cleaned_up(change: dict[str, Any], *, is_running: bool):
+    record = replace(DrillRecord(plan=PLAN, holder=this_process()), **change)
+    assert record.is_running(0) is is_running
