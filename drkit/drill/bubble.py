@@ -236,8 +236,9 @@ class _BubbleRun:
         """Compare the inventories with those before the drill."""
         after = self._inventories()
         made = {side: [item for item in self.record.made if item.side == side] for side in after}
+        reserved = self.plan.id, self.stage.flow.source
         compared = {
-            side: compare_inventories(self.before[side], after[side], made[side], self._is_residue)
+            side: compare_inventories(self.before[side], after[side], made[side], self._is_residue, reserved)
             for side in after
         }
         self.result = replace(self.result, inventory=compared)

@@ -95,11 +95,13 @@ def compare_inventories(
     after: ClusterInventory,
     made: Collection[MadeItem],
     is_residue: Callable[[InventoryItem], bool],
+    reserved: Collection[str] = (),
 ) -> InventoryComparison:
     """Return what differs between the inventories of a cluster. Pure.
 
     :param made: what the drill's record names on this cluster
     :param is_residue: for items that a drill leaves by design
+    :param reserved: parts of names that only this drill uses; a new item with one is ours, recorded or not
     """
     changed: list[InventoryItem] = []
     ours: list[InventoryItem] = []
@@ -111,6 +113,8 @@ def compare_inventories(
             ours.append(item)
         elif facts_before is None and is_residue(item):
             residue.append(item)
+        elif facts_before is None and any(part in item.name for part in reserved):
+            ours.append(item)
         else:
             changed.append(item)
     reasons = {**before.unknown, **after.unknown}
