@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
+from drkit.chaos.client_stage import ClientStage
 from drkit.chaos.history import (
     PRIMARY,
     STANDBY,
@@ -19,8 +20,6 @@ from drkit.chaos.history import (
     RunReported,
     ScenarioEnded,
 )
-from drkit.chaos.rights import APPLICATION
-from drkit.chaos.stage import BACK, FORTH, GROUPS, LIVE_GROUP, ORDERS, TOPICS, ScenarioStage
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
 from drkit.failover.core.machine import FAILOVER, RunState
@@ -45,17 +44,16 @@ _FLUSH_SECONDS = 15.0
 _CATCH_UP_SECONDS = 60.0
 
 
-def collect(stage: ScenarioStage) -> None:
+def collect(stage: ClientStage) -> None:
     """Stop the writers, let the live group read to the end, and record the facts at the end.
 
     What cannot be read is recorded as a failed look.
     """
-    writers = [name for name in stage.clients if name != LIVE_GROUP]
+    writers = [name for name in stage.clients if name != stage.live_group]
     stage.stop_clients(*writers)
-    runs = [(flow, run) for flow in (FORTH, BACK) for run in _runs(stage, stage.flow(flow))]
-    for flow, run in sorted(runs, key=lambda each: each[1].entries[0].at_ms):
-        source = flow.partition("->")[0]
-        report, broken = report_of(run, flow), violations(run)
+    runs = [(flow, run) for flow in stage.flows.items() for run in _runs(stage, *flow)]
+    for (source, flow), run in sorted(runs, key=lambda each: each[1].entries[0].at_ms):
+        report, broken = report_of(run, flow.name), violations(run)
         stage.recorder.record(
             RunReported(
                 table=run.table.name,
@@ -76,14 +74,14 @@ def collect(stage: ScenarioStage) -> None:
     stage.recorder.record(ScenarioEnded(active, list(_left(stage, runs))))
 
 
-def _look(stage: ScenarioStage, what: str, look: Callable[[ScenarioStage, str], None], active: str) -> None:
+def _look(stage: ClientStage, what: str, look: Callable[[ClientStage, str], None], active: str) -> None:
     try:
         look(stage, active)
     except DrkitError as error:
         stage.recorder.record(LookFailed(what, error.in_short))
 
 
-def _runs(stage: ScenarioStage, flow: FlowSettings) -> list[RunLog]:
+def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[RunLog]:
     """Return the runs in the journal of a flow, which is on its target."""
 
     async def ask(raw: RawCluster) -> JournalHistory:
@@ -93,7 +91,7 @@ def _runs(stage: ScenarioStage, flow: FlowSettings) -> list[RunLog]:
         return topic.history
 
     try:
-        history = ask_once(stage.cluster(flow.target), "chaos", ask, what="read the journal")
+        history = ask_once(stage.cluster(_other(source)), stage.WHERE, ask, what="read the journal")
     except DrkitError as error:
         stage.recorder.record(LookFailed(f"journal of {flow.name}", error.in_short))
         return []
@@ -105,42 +103,47 @@ def _active(runs: list[RunReported]) -> str:
     done = [r for r in runs if r.table == FAILOVER.name and r.state == RunState.DONE]
     if not done:
         return PRIMARY
-    return STANDBY if done[-1].source == PRIMARY else PRIMARY
+    return _other(done[-1].source)
 
 
-def _read_to_the_end(stage: ScenarioStage, active: str) -> None:
+def _other(cluster: str) -> str:
+    return STANDBY if cluster == PRIMARY else PRIMARY
+
+
+def _read_to_the_end(stage: ClientStage, active: str) -> None:
     """Let the live group read everything on the active side."""
     cluster = Cluster.connect(stage.cluster(active))
-    ends = list_offsets(cluster, _partitions(cluster, ORDERS), "latest", committed=True)
+    ends = list_offsets(cluster, _partitions(cluster, stage.live_topic), "latest", committed=True)
 
     def is_read() -> bool:
-        committed = stage.committed(active, LIVE_GROUP)
+        committed = stage.committed(active, stage.live_group)
         # Markers of transactions at the end are read by no consumer.
         return all(committed.get(tp, 0) >= end for tp, end in ends.items() if end)
 
-    stage.wait_for(is_read, f"group {LIVE_GROUP} at the end of {ORDERS} on {active}", _CATCH_UP_SECONDS)
+    stage.wait_for(
+        is_read, f"group {stage.live_group} at the end of {stage.live_topic} on {active}", _CATCH_UP_SECONDS
+    )
 
 
-def _probe(stage: ScenarioStage, active: str) -> None:
+def _probe(stage: ClientStage, active: str) -> None:
     moved = {topic for run in stage.history().of(RunReported) for topic in run.report.get("topics", ())}
     # The copies of topics that never moved are passive by agreement alone, so they are not probed.
-    sides = (PRIMARY, STANDBY) if moved else (active,)
+    sides = (PRIMARY, STANDBY) if moved and not stage.is_source_lost else (active,)
     for cluster in sides:
-        for topic in TOPICS:
+        for topic in stage.topics:
             error = _send(stage, cluster, topic)
             stage.recorder.record(Probed(cluster, topic, is_accepted=not error, error=error))
 
 
-def _send(stage: ScenarioStage, cluster: str, topic: str) -> str:
+def _send(stage: ClientStage, cluster: str, topic: str) -> str:
     errors: list[str] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
         errors.append("" if error is None else error.name())
 
-    producer = Producer(
-        {"bootstrap.servers": stage.bootstrap(cluster), "log_level": 0, **stage.client(APPLICATION)}
-    )
-    producer.produce(topic, f"{PROBE} {cluster}", partition=0, on_delivery=delivered)
+    producer = Producer({**stage.application(cluster), "log_level": 0})
+    # A compacted topic takes no record without a key.
+    producer.produce(topic, f"{PROBE} {cluster}", PROBE, partition=0, on_delivery=delivered)
     producer.flush(_FLUSH_SECONDS)
     return errors[0] if errors else "no answer"
 
@@ -150,11 +153,11 @@ def _partitions(cluster: Cluster, *topics: str) -> list[TopicPartition]:
     return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.partitions]
 
 
-def _read_logs(stage: ScenarioStage, _active: str) -> None:
+def _read_logs(stage: ClientStage, _active: str) -> None:
     for name in (PRIMARY, STANDBY):
         settings = stage.cluster(name)
         cluster = Cluster.connect(settings)
-        partitions = _partitions(cluster, *TOPICS)
+        partitions = _partitions(cluster, *stage.topics)
         starts = list_offsets(cluster, partitions, "earliest")
         ends = list_offsets(cluster, partitions, "latest", committed=True)
         with closing(RangeReader(settings)) as reader:
@@ -171,23 +174,24 @@ def _read_logs(stage: ScenarioStage, _active: str) -> None:
                 )
 
 
-def _read_positions(stage: ScenarioStage, _active: str) -> None:
+def _read_positions(stage: ClientStage, _active: str) -> None:
     for name in (PRIMARY, STANDBY):
-        for group in GROUPS:
+        for group in stage.groups:
             for tp, offset in stage.committed(name, group).items():
                 stage.recorder.record(FinalPosition(name, tp.topic, tp.partition, group, offset))
 
 
-def _left(stage: ScenarioStage, runs: list[tuple[str, RunLog]]) -> Iterator[str]:
+def _left(stage: ClientStage, runs: list[tuple[tuple[str, FlowSettings], RunLog]]) -> Iterator[str]:
     """Return what a scenario should have ended: open runs and pending fences."""
-    for name, run in runs:
+    for (_, flow), run in runs:
         if not run.state.is_over:
-            yield f"run {run.run_id} of {name} is {run.state.value}"
-    for flow in (stage.flow(FORTH), stage.flow(BACK)):
-        if state_topic(flow.source) not in topic_names(Cluster.connect(stage.cluster(flow.target))):
+            yield f"run {run.run_id} of {flow.name} is {run.state.value}"
+    for source, flow in stage.flows.items():
+        target = stage.cluster(_other(source))
+        if state_topic(flow.source) not in topic_names(Cluster.connect(target)):
             continue
-        with StateTopic(stage.cluster(flow.target), flow.source) as state:
+        with StateTopic(target, flow.source) as state:
             state.load()
-            for pending in (PendingFence, PendingLift):
+            for pending in (PendingLift,) if stage.is_source_lost else (PendingFence, PendingLift):
                 if state.get(pending) is not None:
                     yield f"{pending.__name__} of {flow.name}"

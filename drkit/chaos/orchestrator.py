@@ -24,9 +24,12 @@ from typing import Any, Final
 from drkit.chaos.clients import run_client
 from drkit.chaos.processes import JournalPosition
 from drkit.config import Settings, load
+from drkit.errors import DrkitError
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import JournalEntry
 from drkit.failover.journal.journal import Journal
 from drkit.failover.runs import Runs
+from drkit.failover.service import FailoverService
 from drkit.replicate.solo import SoloReplicator
 
 _COMMAND_LINE: Final = "drkit.cli.main"
@@ -74,6 +77,19 @@ def run_drkit(typed: list[str], lines: Any, *, elsewhere: bool) -> None:
     _send(lines, {"ended": {"code": code, "out": out.getvalue(), "err": err.getvalue()}})
 
 
+def run_failover(settings: Settings, request: RunRequest, lines: Any) -> None:
+    """Run a failover of the first flow in this process, with a journal that waits for leave."""
+    PausingJournal.lines = lines
+    Runs.journal_class = PausingJournal
+    code, answer, problem = 0, "", ""
+    try:
+        with FailoverService(settings, settings.flows[0]) as service:
+            answer = json.dumps(service.begin([], request))
+    except DrkitError as error:
+        code, problem = error.exit_code, json.dumps(error.as_dict(), indent=1)
+    _send(lines, {"ended": {"code": code, "out": answer, "err": problem}})
+
+
 def _work(command: Mapping[str, Any], lines: Any) -> None:
     if "typed" in command:
         run_drkit(command["typed"], lines, elsewhere=command["elsewhere"])
@@ -86,6 +102,9 @@ def _work(command: Mapping[str, Any], lines: Any) -> None:
         return
     given = command["settings"]
     settings = load(Path(given)) if isinstance(given, str) else Settings.model_validate(given)
+    if "request" in command:
+        run_failover(settings, RunRequest.from_json(command["request"]), lines)
+        return
     flow = settings.one_flow(command["flow"]) if command["flow"] else settings.flows[0]
     SoloReplicator(settings, flow).run()
 

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from drkit.clock import monotonic
 from drkit.errors import Failed
+from drkit.failover.core.request import RunRequest
 
 MODULE: Final = "drkit.chaos.orchestrator"
 _CALL_SECONDS: Final = 150.0
@@ -193,6 +194,14 @@ class ProcessParent:
         """
         given = str(settings) if isinstance(settings, Path) else settings
         return self._fork(("drkit", "replicate"), settings=given, flow=flow, log=str(log))
+
+    def start_failover(self, settings: Mapping[str, Any], request: RunRequest, log: Path) -> Child:
+        """Start a failover of the first flow, which waits for leave at each entry of its journal.
+
+        :param settings: the configuration as plain data
+        """
+        words = ("drkit", "failover")
+        return self._fork(words, settings=settings, request=request.to_json(), log=str(log))
 
     def start_client(self, client: Mapping[str, Any], log: Path) -> Child:
         """Start a client of :mod:`drkit.chaos.clients`, which works until SIGTERM."""

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-import signal
-import time
 from typing import Any, Final, Self
 
+from drkit.chaos.client_stage import ClientStage
 from drkit.chaos.configuration import configuration
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, Event, Recorder, ScenarioHistory, read_events
-from drkit.chaos.processes import MODULE, Child, ProcessParent
+from drkit.chaos.history import PRIMARY, STANDBY
+from drkit.chaos.processes import Child
 from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
-from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
-from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.requests import Committed, Groups
-from drkit.kafka.one_shot import ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
-from drkit.status.pair.model import PairState
-from drkit.status.paired import PairedCollector
 
 OPERATOR, REPLICATION, APPLICATIONS = LINKED = ("OPERATOR", "REPLICATION", "APPLICATIONS")
 """The links of the primary: of drkit's commands, of the replicator and of the clients."""
@@ -38,15 +30,12 @@ LIVE_GROUP: Final = "shop"
 IDLE_GROUPS: Final = {"billing": ORDERS, "audit": PAYMENTS}
 """Groups without members, and the topic of which each has read a part."""
 GROUPS: Final = (LIVE_GROUP, *IDLE_GROUPS)
-_STEADY_SECONDS: Final = 90.0
-_LOOK_SECONDS: Final = 0.2
-_STOP_SECONDS: Final = 5.0
 _FIRST_RECORDS: Final = 30
 """Records acknowledged before the groups commit and the copy begins."""
 
 
 @dataclass
-class ScenarioStage:
+class ScenarioStage(ClientStage):
     """The pair and everything at work on it; use it in a ``with``.
 
     :param folder: of this run: configuration, endpoint file, journal, logs, history, exports
@@ -57,32 +46,22 @@ class ScenarioStage:
     :param rpo_seconds: the loss that a failover accepts by itself
     """
 
-    folder: Path
-    seed: int = 0
-    parent_module: str = MODULE
     brokers: int = 1
     authorizer: bool = False
     rpo_seconds: float = 5
-    clients: dict[str, Child] = field(default_factory=dict)
-    replicators: dict[str, Child] = field(default_factory=dict)
-    """By the flow that they copy."""
     orchestrator: Child | None = None
     """The command that waits at an entry of its journal, while faults happen there."""
 
     def __post_init__(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.history_file = self.folder / "history.jsonl"
-        self.endpoint_file = self.folder / "endpoint.json"
+        super().__post_init__()
+        self.topics, self.groups = TOPICS, GROUPS
+        self.live_group, self.live_topic = LIVE_GROUP, ORDERS
         self.export_folder = self.folder / "export"
-        self.recorder = Recorder(self.history_file, "stage")
-        self._events: list[Event] = []
-        self._position = 0
         spec = ClusterSpec(
             STANDBY, self.brokers, sasl=self.authorizer, mechanisms=("PLAIN",), authorizer=self.authorizer
         )
         linked = replace(spec, name=PRIMARY, listeners=("CLIENT", *LINKED), linked=LINKED)
         self.clusters = {s.name: LocalCluster(s, folder=self.folder / s.name) for s in (linked, spec)}
-        self.parent = ProcessParent(self.parent_module)
 
     def __enter__(self) -> Self:
         self.parent.__enter__()  # it loads modules while the brokers start
@@ -105,6 +84,13 @@ class ScenarioStage:
             cluster.stop()
         self.recorder.close()
 
+    # -- what is at work ----------------------------------------------------------------------------
+
+    @property
+    def flows(self) -> Mapping[str, FlowSettings]:
+        """The flows, by the cluster from which they copy."""
+        return {PRIMARY: self.flow(FORTH), STANDBY: self.flow(BACK)}
+
     # -- addresses and settings ---------------------------------------------------------------------
 
     def bootstrap(self, cluster: str, role: str = "CLIENT") -> str:
@@ -114,6 +100,10 @@ class ScenarioStage:
     def client(self, user: str = ADMIN) -> dict[str, str]:
         """Return the client properties of a user, the same on both clusters; empty without an authorizer."""
         return self.clusters[PRIMARY].client_properties(user, "PLAIN")
+
+    def application(self, cluster: str) -> dict[str, Any]:
+        """Return the properties of an application's client of a cluster."""
+        return {"bootstrap.servers": self.bootstrap(cluster), **self.client(APPLICATION)}
 
     def cluster(self, name: str, user: str = ADMIN) -> ClusterSettings:
         """Return a cluster's settings by a way that no fault cuts."""
@@ -185,23 +175,6 @@ class ScenarioStage:
         """Return whether the standby has a position of every group in each of its partitions."""
         return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in GROUPS)
 
-    # -- clients and replicators --------------------------------------------------------------------
-
-    def start_client(self, name: str, kind: str, **options: Any) -> None:
-        """Start a client process; `options` are those of its `run`."""
-        own = {"seed": self.seed, "history": str(self.history_file), "properties": self.client(APPLICATION)}
-        client = {"kind": kind, "name": name, **own, **options}
-        self.clients[name] = self.parent.start_client(client, self.folder / f"{name}.log")
-
-    def stop_clients(self, *names: str) -> None:
-        """Stop clients, by default all; one that does not end is killed."""
-        children = [self.clients.pop(name) for name in names or tuple(self.clients) if name in self.clients]
-        for child in children:
-            child.signal(signal.SIGTERM)
-        deadline = monotonic() + _STOP_SECONDS
-        for child in children:
-            child.end_before(deadline)
-
     def start_replicator(self, flow: str) -> None:
         """Start the replicator of a flow."""
         log = self.folder / f"replicator-{flow.partition('->')[0]}.log"
@@ -211,72 +184,6 @@ class ScenarioStage:
         """Send SIGKILL to the replicator of a flow."""
         self.replicators.pop(flow).kill()
 
-    # -- questions ----------------------------------------------------------------------------------
-
-    def history(self) -> ScenarioHistory:
-        """Return the history so far."""
-        events, self._position = read_events(self.history_file, self._position)
-        self._events += events
-        return ScenarioHistory(tuple(self._events))
-
-    def acked(self, by: str = "") -> int:
-        """Return how many records were acknowledged so far, to all clients or to one."""
-        return sum(not by or event.by == by for event in self.history().of(Acked))
-
-    def commit(self, cluster: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets of a group that has no members."""
-        wanted = {tp: Committed(offset) for tp, offset in offsets.items()}
-        answers = ask_once(
-            self.cluster(cluster), "chaos", lambda raw: Groups(raw).alter({group: wanted}), what="commit"
-        )
-        if answers[group].value != dict.fromkeys(offsets, 0):
-            raise Failed("a commit was refused", where=f"group {group}", evidence=str(answers[group]))
-
-    def committed(self, cluster: str, group: str) -> dict[TopicPartition, int]:
-        """Return the committed offsets of a group."""
-        answers = ask_once(
-            self.cluster(cluster), "chaos", lambda raw: Groups(raw).committed([group]), what="read offsets"
-        )
-        return {tp: c.offset for tp, c in (answers[group].value or {}).items()}
-
-    def has_members(self, cluster: str, group: str) -> bool:
-        """Return whether a group has members; fail if its coordinator does not say."""
-        answers = ask_once(
-            self.cluster(cluster), "chaos", lambda raw: Groups(raw).describe([group]), what="describe a group"
-        )
-        described = answers[group].value
-        if described is None:
-            raise Failed("the coordinator of a group does not answer", where=f"group {group} on {cluster}")
-        return bool(described.members)
-
-    def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
-        """Wait until a condition is true; a cluster that does not answer meanwhile is asked again.
-
-        :raises Failed: not in time
-        """
-        deadline, last = monotonic() + seconds, ""
-        while True:
-            try:
-                if is_true():
-                    return
-            except DrkitError as error:
-                last = error.in_short
-            if monotonic() > deadline:
-                raise Failed(f"waited {seconds:.0f} s in vain for {what}", where="chaos", evidence=last)
-            time.sleep(_LOOK_SECONDS)
-
-    def wait_acked(self, records: int, by: str = "", seconds: float = _STEADY_SECONDS) -> None:
-        """Wait until some more records were acknowledged, to all clients or to one."""
-        wanted = self.acked(by) + records
-        self.wait_for(lambda: self.acked(by) >= wanted, f"{records} more acknowledged records", seconds)
-
     def wait_protected(self, flow: str) -> None:
         """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
-        with closing(PairedCollector(self.settings, self.flow(flow), groups=False)) as collector:
-
-            def is_protected() -> bool:
-                pair = collector.look().pair
-                states = {t.topic: t.state for t in pair.topics} if pair is not None else {}
-                return {states.get(topic) for topic in TOPICS} == {PairState.PROTECTED}
-
-            self.wait_for(is_protected, f"PROTECTED for {flow}")
+        self.wait_pair(self.settings, self.flow(flow))

@@ -20,6 +20,8 @@ from drkit.failover.journal.file import folder_of
 from drkit.flow_state.names import drill_alias, drill_group, drill_topic
 
 _ANY: Final = "*"
+_VERIFY_SECONDS: Final = 3.0
+"""Groups without members never work on the target, so VERIFY always waits that long."""
 
 
 class FieldUse(StrEnum):
@@ -72,7 +74,7 @@ USES: Final[dict[type[BaseModel], dict[str, FieldUse]]] = {
         """,
     ),
     FailoverSettings: _uses(
-        made="rpo_seconds journal_folder fence repoint", dropped="mode drain_seconds verify_seconds"
+        made="rpo_seconds journal_folder fence repoint verify_seconds", dropped="mode drain_seconds"
     ),
     FenceSettings: _uses(
         taken="means canary seconds transaction_wait_seconds freeze_seconds",
@@ -94,6 +96,7 @@ def bubble_settings(settings: Settings, flow: FlowSettings, plan: DrillPlan) -> 
     failover = FailoverSettings(
         rpo_seconds=plan.objectives.rpo_seconds or settings.failover.rpo_seconds,
         journal_folder=str(folder / "journal"),
+        verify_seconds=_VERIFY_SECONDS,
         fence=FenceSettings(**_taken(settings.failover.fence)),
         repoint=(RepointSettings(kind="file", path=str(endpoint_file(settings, plan.id))),),
     )

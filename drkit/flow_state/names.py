@@ -48,6 +48,11 @@ def drill_group(drill_id: str, what: str) -> str:
     return f"drkit-drill.{drill_id}.{what}"
 
 
+def drills_topic(source: str, target: str) -> str:
+    """Return the topic on the target with the records of a flow's drills."""
+    return f"drkit-drills.{source}.{target}.internal"
+
+
 def offset_map_topic(source: str) -> str:
     """Topic on the target with the offset map of the flow from this source."""
     return f"drkit-offset-map.{source}.internal"
@@ -107,6 +112,11 @@ def keep_transactional_id(source: str, target: str, at: TopicPartition, run_id: 
     The flow back leaves out what its producer id wrote.
     """
     return f"drkit.{source}.{target}.keep.{at.topic}.{at.partition}.{run_id}"
+
+
+def is_transactional_id_of(source: str, name: str) -> bool:
+    """Return whether a transactional id is drkit's for flows from a source, or that of a drill's client."""
+    return name.startswith((f"drkit.{source}.", f"{source}."))
 
 
 def failover_transactional_id(source: str, target: str) -> str:

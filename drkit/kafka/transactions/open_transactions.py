@@ -216,6 +216,21 @@ async def _owners_at(cluster: RawCluster, node: int, wanted: list[int]) -> tuple
     return {t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in states}, answer.error_code
 
 
+async def transactional_ids(cluster: RawCluster) -> frozenset[str]:
+    """Return the transactional ids that all coordinators know.
+
+    :raises RawError: a broker does not answer, or still loads its part of the log
+    """
+    found: set[str] = set()
+    for node in cluster.nodes():
+        request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], max_version=1)
+        answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
+        if answer.error_code:
+            raise RawError(f"{error_name(answer.error_code)} from broker {node}")
+        found |= {t.transactional_id for t in answer.transaction_states}
+    return frozenset(found)
+
+
 async def abort(cluster: RawCluster, transactional_id: str) -> int:
     """Have the coordinator abort what is open under an id, and refuse its producer from then on.
 

@@ -1,0 +1,294 @@
+"""The stage of a bubble on production's clusters: topics, replicator and clients with reserved names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+import json
+import signal
+import time
+from typing import Any, ClassVar, Final, Self
+
+from drkit.chaos.client_stage import ClientStage
+from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntered
+from drkit.chaos.processes import Child, CommandResult, JournalPosition
+from drkit.clock import wall_ms
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.drill.plan import DrillPlan
+from drkit.drill.record import SOURCE, TARGET, MadeItem
+from drkit.errors import Failed
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
+from drkit.flow_state.names import (
+    drill_group,
+    drill_topic,
+    fence_topic,
+    journal_topic,
+    offset_map_topic,
+    state_topic,
+    watch_topic,
+)
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, Message, Producer
+from drkit.kafka.topics import TopicPlan, create_topics
+from drkit.model import TopicPartition
+from drkit.repoint.endpoints import endpoint_of
+from drkit.repoint.file import EndpointFile
+
+_PARTITIONS: Final = 2
+_DAY_MS: Final = "86400000"
+_THREE_YEARS_MS: Final = 3 * 365 * 86_400_000
+_LARGE: Final = 900_000
+"""Bytes of the largest record; Kafka's default limit is a megabyte."""
+_CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
+_SEED: Final = "seed"
+_SEND_SECONDS: Final = 30.0
+_FIRST_RECORDS: Final = 20
+_STEADY_SECONDS: Final = 90.0
+_FOLLOW_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.1
+_NOWHERE: Final = "127.0.0.1:1"
+_REPOINTED: Final = JournalPosition("result", StepName.REPOINT, "")
+WRITER: Final = "writer"
+FOLLOWER: Final = "follower"
+
+
+class DrillAborted(Failed):
+    """The drill ended before its verdict, to leave production alone."""
+
+
+@dataclass
+class BubbleStage(ClientStage):
+    """What a bubble makes and runs; use it in a ``with``.
+
+    :param settings: those of the bubble
+    """
+
+    WHERE: ClassVar[str] = "drill"
+
+    settings: Settings = field(kw_only=True)
+    plan: DrillPlan = field(kw_only=True)
+    abort_reason: str = field(default="", init=False)
+    """Empty: the drill continues."""
+    failover: Child | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        orders, payments, ledger = (self._topic(what) for what in ("orders", "payments", "ledger"))
+        self.topics = orders, payments, ledger
+        self.live_group, self.live_topic = self._group("reader"), orders
+        self.idle_groups = {self._group("start"): (orders, 0), self._group("middle"): (payments, 5)}
+        """Groups without members: a topic and the offset of the next record."""
+        self.groups = (self.live_group, *self.idle_groups)
+
+    def _topic(self, what: str) -> str:
+        return drill_topic(self.plan.id, what)
+
+    def _group(self, what: str) -> str:
+        return drill_group(self.plan.id, what)
+
+    def __enter__(self) -> Self:
+        self.parent.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.parent.__exit__()
+        self.recorder.close()
+
+    @property
+    def flow(self) -> FlowSettings:
+        """The bubble's flow."""
+        return self.settings.flows[0]
+
+    @property
+    def flows(self) -> Mapping[str, FlowSettings]:
+        """The bubble's flow, by the cluster from which it copies."""
+        return {PRIMARY: self.flow}
+
+    def cluster(self, name: str) -> ClusterSettings:
+        """Return a cluster's settings."""
+        return self.settings.cluster(self.flow.source if name == PRIMARY else self.flow.target)
+
+    def application(self, cluster: str) -> dict[str, Any]:
+        """Return the properties of a client; without the rights of an application, drkit's own."""
+        return confluent_config(self.cluster(cluster))
+
+    def made(self) -> tuple[MadeItem, ...]:
+        """Return all that the bubble makes, or that its failover does."""
+        flow = self.flow
+        both = watch_topic(flow.source, flow.target)
+        there = (
+            state_topic(flow.source),
+            offset_map_topic(flow.source),
+            journal_topic(flow.source),
+            flow.mm2_topics.checkpoints(flow.source),
+            both,
+        )
+        on_source = (*self.topics, fence_topic(flow.source, flow.target), both)
+        sides = ((SOURCE, on_source), (TARGET, (*self.topics, *there)))
+        topics = [MadeItem(side, "topic", name) for side, names in sides for name in names]
+        groups = [MadeItem(side, "group", name) for side in (SOURCE, TARGET) for name in self.groups]
+        return (*topics, *groups)
+
+    # -- the end of everything ----------------------------------------------------------------------
+
+    def abort(self, reason: str) -> None:
+        """Kill every process of the bubble; its own thread then raises :class:`DrillAborted`."""
+        self.abort_reason = self.abort_reason or reason
+        for child in self.children():
+            child.signal(signal.SIGKILL)
+
+    def children(self) -> list[Child]:
+        """Return the processes of the bubble."""
+        failover = () if self.failover is None else (self.failover,)
+        return [*self.clients.values(), *self.replicators.values(), *failover]
+
+    def check_aborted(self) -> None:
+        """Raise :class:`DrillAborted` if the drill was aborted."""
+        if self.abort_reason:
+            self.abort("")  # a process may have started since
+            raise DrillAborted(self.abort_reason, where=f"drill {self.plan.id}")
+
+    def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
+        """Wait until a condition is true; see :meth:`ClientStage.wait_for`.
+
+        :raises DrillAborted: the drill was aborted meanwhile
+        """
+
+        def is_over() -> bool:
+            return bool(self.abort_reason) or is_true()
+
+        super().wait_for(is_over, what, seconds)
+        self.check_aborted()
+
+    # -- its steps ----------------------------------------------------------------------------------
+
+    def create_topics(self) -> None:
+        """Create the topics on the source, and write the first records.
+
+        :raises DrkitError: a topic or a record is refused
+        """
+        source = Cluster.connect(self.cluster(PRIMARY))
+        *plain, ledger = self.topics
+        plans = [TopicPlan(t, _PARTITIONS, configs={"retention.ms": _DAY_MS}) for t in plain]
+        # Retention by time would delete the old records at once.
+        plans.append(TopicPlan(ledger, _PARTITIONS, configs={"cleanup.policy": "compact"}))
+        for failure in create_topics(source, plans).values():
+            raise failure
+        endpoint = endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=source.cluster_id)
+        EndpointFile(self.endpoint_file).tell(endpoint)
+        for number, codec in enumerate(_CODECS):
+            self._seed(codec, number)
+
+    def _seed(self, codec: str, number: int) -> None:
+        """Write records of one codec: three years old with a key, a large one, and one without a key."""
+        errors: list[KafkaError | None] = []
+
+        def delivered(error: KafkaError | None, message: Message | None) -> None:
+            errors.append(error)
+            if error is None and message is not None:
+                place = message.topic() or "", message.partition() or 0, message.offset() or 0
+                text = (message.value() or b"").decode()
+                self.recorder.record(Acked(PRIMARY, *place, text))
+
+        producer = Producer({**self.application(PRIMARY), "log_level": 0, "compression.type": codec})
+        orders, _, ledger = self.topics
+        old = wall_ms() - _THREE_YEARS_MS
+        for each in range(5):
+            name = f"{_SEED} {codec} {each}"
+            producer.produce(
+                ledger, name, name, partition=each % _PARTITIONS, timestamp=old + each, on_delivery=delivered
+            )
+        filler = "x" * _LARGE if number == 0 else ""
+        producer.produce(orders, f"{_SEED} {codec} {filler}", partition=0, on_delivery=delivered)
+        producer.flush(_SEND_SECONDS)
+        refused = next((error for error in errors if error is not None), None)
+        if refused is not None or not errors:
+            evidence = str(refused) if refused is not None else "no answer"
+            raise Failed(
+                "the first records of the drill are refused", where=self.flow.source, evidence=evidence
+            )
+
+    def start(self) -> None:
+        """Start the replicator and the clients, and commit the positions of the groups without members."""
+        orders, payments, _ = self.topics
+        source = self.cluster(PRIMARY)
+        direct = {"cluster": PRIMARY, "bootstrap": source.bootstrap_servers}
+        self.start_client(WRITER, "writer", **direct, topics=[orders, payments])
+        # Kafka cannot delete transactional ids: the alias is the same for all drills.
+        self.start_client(f"{self.flow.source}.payments", "transactional writer", **direct, topics=[payments])
+        self.start_followers()
+        self.wait_acked(_FIRST_RECORDS)
+        for group, (topic, offset) in self.idle_groups.items():
+            self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(_PARTITIONS)})
+        log = self.folder / "replicator.log"
+        self.replicators[self.flow.name] = self.parent.start_replicator(self.plain_settings(), "", log)
+
+    def start_followers(self, writer: str = FOLLOWER) -> None:
+        """Start the clients that follow the endpoint file.
+
+        :param writer: name of the one that writes; values are unique by it
+        """
+        ids = {Cluster.connect(self.cluster(name)).cluster_id: name for name in (PRIMARY, STANDBY)}
+        following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [self.live_topic]}
+        self.start_client(writer, "following writer", **following)
+        self.start_client(self.live_group, "following consumer", **following, group=self.live_group)
+
+    def plain_settings(self, **clusters: ClusterSettings) -> dict[str, Any]:
+        """Return the bubble's settings as plain data.
+
+        :param clusters: by alias, instead of those of the settings
+        """
+        changed = self.settings.model_copy(update={"clusters": {**self.settings.clusters, **clusters}})
+        return dict(json.loads(changed.model_dump_json()))
+
+    def wait_steady(self) -> None:
+        """Wait until all is copied, and the standby has a position of every group in each partition."""
+        self.wait_pair(self.settings, self.flow)
+
+        def are_synced() -> bool:
+            return all(len(self.committed(STANDBY, group)) == _PARTITIONS for group in self.groups)
+
+        self.wait_for(are_synced, "positions of all groups on the target")
+
+    def lose_source(self) -> None:
+        """Kill the replicator and the clients, and lead the flow's source to a port where nothing listens.
+
+        The clusters live, so what a lost one does to clients is not rehearsed.
+        """
+        for child in (*self.replicators.values(), *self.clients.values()):
+            child.signal(signal.SIGKILL)
+            time.sleep(_PAUSE_SECONDS)  # the clients outlive the replicator: what they write now is lost
+        self.clients.clear()
+        self.is_source_lost = True
+
+    def fail_over(self, request: RunRequest) -> CommandResult:
+        """Run the failover in a process of its own, and record each entry of its journal.
+
+        :raises DrillAborted: the drill was aborted meanwhile
+        """
+        source = self.cluster(PRIMARY)
+        if self.is_source_lost:
+            source = source.model_copy(update={"bootstrap_servers": _NOWHERE})
+        settings, log = self.plain_settings(**{source.alias: source}), self.folder / "failover.log"
+        child = self.failover = self.parent.start_failover(settings, request, log)
+        self.check_aborted()
+        while (entry := child.next_entry()) is not None:
+            self.recorder.record(JournalEntered(child.table, child.run, entry.step, entry.kind, entry.effect))
+            if self.is_source_lost and entry == _REPOINTED:
+                self.start_followers(f"{FOLLOWER} 2")
+            child.proceed()
+        self.check_aborted()
+        return child.result or CommandResult((), None)
+
+    def wait_followed(self) -> None:
+        """Wait until each client that follows the endpoint file has worked on the target."""
+
+        def have_followed() -> bool:
+            events = self.history().events
+            produced = any(isinstance(e, Acked) and e.cluster == STANDBY for e in events)
+            consumed = any(isinstance(e, Consumed) and e.cluster == STANDBY for e in events)
+            return produced and consumed
+
+        self.wait_for(have_followed, "the first good operation of each client on the target", _FOLLOW_SECONDS)

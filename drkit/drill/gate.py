@@ -1,0 +1,47 @@
+"""The gate of a bubble: production could fail over now, and what a drill makes can be deleted."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Final
+
+from drkit.config import FlowSettings, Settings
+from drkit.drill.cleanup import clean_up
+from drkit.errors import Refused
+from drkit.failover.core.request import RunRequest
+from drkit.failover.service import FailoverService
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import broker_config
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
+
+_REASON: Final = "drill"
+_DELETABLE: Final = "delete.topic.enable"
+
+
+def pass_gate(settings: Settings, flow: FlowSettings) -> list[str]:
+    """Pay the cleanup of earlier drills, then check that production could fail over; return the drills paid.
+
+    :param settings: of production
+    :param flow: of production
+    :raises Refused: a cleanup failed, or production could not fail over
+    :raises DrkitError: a cluster does not answer
+    """
+    paid = clean_up(settings, flow)
+    for problem in (problem for problems in paid.values() for problem in problems):
+        raise Refused("an earlier drill owes its cleanup", where=flow.name, evidence=problem)
+    with FailoverService(settings, flow) as service:
+        rehearsal = service.rehearse([], RunRequest(planned=True, clients_cut=_REASON))
+    for _, refusal in rehearsal.refusals:
+        raise refusal
+    with closing(PairedCollector(settings, flow, groups=False)) as collector:
+        pair = collector.look().pair
+    states = {} if pair is None else {t.topic: t.state for t in pair.topics}
+    if not states or set(states.values()) != {PairState.PROTECTED}:
+        others = (f"{topic}: {state}" for topic, state in states.items() if state is not PairState.PROTECTED)
+        raise Refused("production is not PROTECTED", where=flow.name, evidence=", ".join(others) or "unknown")
+    for alias in (flow.source, flow.target):
+        deletable = broker_config(Cluster.connect(settings.cluster(alias))).get(_DELETABLE)
+        if deletable is not None and deletable.value == "false":
+            raise Refused("the topics of a drill could not be deleted", where=alias, evidence=_DELETABLE)
+    return sorted(paid)

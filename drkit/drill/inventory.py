@@ -1,0 +1,213 @@
+"""The inventory of a cluster before and after a drill, and its comparison.
+
+A part that could not be read is unknown, never clean: nothing is known of what is left there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from drkit.config import ClusterSettings
+from drkit.drill.record import MadeItem
+from drkit.errors import DrkitError
+from drkit.kafka.access.acls import NoAuthorizer, list_acls
+from drkit.kafka.admin import Cluster
+from drkit.kafka.groups.requests import Groups, failure
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.topics import broker_config, describe_topics, topic_configs, topic_names
+from drkit.kafka.transactions.open_transactions import transactional_ids
+
+_KAFKAS_OWN: Final = "__"
+"""How Kafka's own topics begin: a cluster creates them when they are first used."""
+_SET_ON_BROKERS: Final = frozenset({"DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"})
+
+Items = Mapping[str, Any]
+"""Name of a topic, a group and so on → its facts, as plain data."""
+
+
+class InventoryPart(StrEnum):
+    """A part of an inventory, which is read on its own."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    ACL = "ACL"
+    TRANSACTIONAL_ID = "transactional id"
+    BROKER = "broker"
+
+
+class InventoryItem(NamedTuple):
+    """An item of a cluster."""
+
+    part: InventoryPart
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterInventory:
+    """The inventory of a cluster at one time."""
+
+    items: Mapping[InventoryPart, Items]
+    """The parts that were read."""
+    unknown: Mapping[InventoryPart, str]
+    """The parts that could not be read, with the reasons."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InventoryComparison:
+    """What differs between two inventories of a cluster."""
+
+    ours_left: tuple[str, ...] = ()
+    """Items that the drill made and that are still there."""
+    residue: tuple[str, ...] = ()
+    """New items that a drill leaves by design."""
+    changed_by_others: tuple[str, ...] = ()
+    """Other items that are new, gone or changed."""
+    unknown: tuple[str, ...] = ()
+    """Parts that one of the inventories could not read."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether it is known that nothing of the drill is left."""
+        return not self.ours_left and not self.unknown
+
+
+def read_inventory(settings: ClusterSettings) -> ClusterInventory:
+    """Return the inventory of a cluster. Reads only; a part without an answer is unknown."""
+    items: dict[InventoryPart, Items] = {}
+    unknown: dict[InventoryPart, str] = {}
+    for part, read in _READERS.items():
+        try:
+            items[part] = read(settings)
+        except DrkitError as error:
+            unknown[part] = error.in_short
+    return ClusterInventory(items=items, unknown=unknown)
+
+
+def compare_inventories(
+    before: ClusterInventory,
+    after: ClusterInventory,
+    made: Collection[MadeItem],
+    is_residue: Callable[[InventoryItem], bool],
+    reserved: Collection[str] = (),
+) -> InventoryComparison:
+    """Return what differs between the inventories of a cluster. Pure.
+
+    :param made: what the drill's record names on this cluster
+    :param is_residue: for items that a drill leaves by design
+    :param reserved: parts of names that only this drill uses; a new item with one is ours, recorded or not
+    """
+    changed: list[InventoryItem] = []
+    ours: list[InventoryItem] = []
+    residue: list[InventoryItem] = []
+    for item, facts_before, facts_after in _pairs(before, after):
+        if facts_before == facts_after:
+            continue
+        if facts_after is not None and any(_is_of(item, facts_after, each) for each in made):
+            ours.append(item)
+        elif facts_before is None and is_residue(item):
+            residue.append(item)
+        elif facts_before is None and any(part in item.name for part in reserved):
+            ours.append(item)
+        else:
+            changed.append(item)
+    reasons = {**before.unknown, **after.unknown}
+    return InventoryComparison(
+        ours_left=tuple(map(str, ours)),
+        residue=tuple(map(str, residue)),
+        changed_by_others=tuple(map(str, changed)),
+        unknown=tuple(f"{part}: {reason}" for part, reason in reasons.items()),
+    )
+
+
+def _pairs(before: ClusterInventory, after: ClusterInventory) -> Iterator[tuple[InventoryItem, Any, Any]]:
+    for part in InventoryPart:
+        if part in before.items and part in after.items:
+            old, new = before.items[part], after.items[part]
+            for name in sorted(old.keys() | new.keys()):
+                yield InventoryItem(part, name), old.get(name), new.get(name)
+
+
+def _is_of(item: InventoryItem, facts: Any, made: MadeItem) -> bool:
+    """Return whether a record names an item, or the topic of an ACL; an id that is known must match."""
+    if item.part is InventoryPart.ACL:
+        return bool(facts == made.name)
+    if (made.kind, made.name) != (item.part, item.name):
+        return False
+    return not made.topic_id or made.topic_id == facts["id"]
+
+
+# -- the parts ----------------------------------------------------------------------------------------------
+
+
+def _read_topics(settings: ClusterSettings) -> Items:
+    cluster = Cluster.connect(settings)
+    names = [name for name in topic_names(cluster) if not name.startswith(_KAFKAS_OWN)]
+    topics, configs = describe_topics(cluster, names), topic_configs(cluster, names)
+    return {
+        name: {
+            "id": str(topic.topic_id),
+            "partitions": len(topic.partitions),
+            "configs": {k: c.value for k, c in configs.get(name, {}).items() if c.is_set_on_topic},
+        }
+        for name, topic in topics.items()
+    }
+
+
+def _read_groups(settings: ClusterSettings) -> Items:
+    async def ask(raw: RawCluster) -> Items:
+        groups = Groups(raw)
+        listed = await groups.listed()
+        committed = await groups.committed(listed)
+        for group, answer in committed.items():
+            if answer.value is None:
+                raise failure(answer.error, "read offsets", f"group {group} on {raw.alias}")
+        return {
+            group: {
+                "state": listed[group].state,
+                "offsets": {str(tp): list(c) for tp, c in sorted((answer.value or {}).items())},
+            }
+            for group, answer in committed.items()
+        }
+
+    return ask_once(settings, "drill", ask, what="read the groups")
+
+
+def _read_acls(settings: ClusterSettings) -> Items:
+    try:
+        listed = list_acls(settings)
+    except NoAuthorizer:
+        return {}
+    return {str(acl): acl.name for acl in listed.acls} | dict.fromkeys(listed.unknown, "")
+
+
+def _read_transactional_ids(settings: ClusterSettings) -> Items:
+    names = ask_once(settings, "drill", transactional_ids, what="list transactional ids")
+    return dict.fromkeys(names, "")
+
+
+def _read_brokers(settings: ClusterSettings) -> Items:
+    cluster = Cluster.connect(settings)
+    return {
+        str(broker.id): {
+            name: c.value
+            for name, c in broker_config(cluster, broker.id).items()
+            if c.source in _SET_ON_BROKERS
+        }
+        for broker in cluster.brokers
+    }
+
+
+_READERS: Final[Mapping[InventoryPart, Callable[[ClusterSettings], Items]]] = {
+    InventoryPart.TOPIC: _read_topics,
+    InventoryPart.GROUP: _read_groups,
+    InventoryPart.ACL: _read_acls,
+    InventoryPart.TRANSACTIONAL_ID: _read_transactional_ids,
+    InventoryPart.BROKER: _read_brokers,
+}

@@ -1,0 +1,85 @@
+"""Watch production's journal beside a drill: a run that begins there ends the drill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import threading
+from types import TracebackType
+from typing import Final, Self
+
+from drkit.clock import monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.failover.journal.topic import JournalTopic
+from drkit.kafka.one_shot import connections
+from drkit.kafka.raw import RawCluster, RawError
+
+_LOOK_SECONDS: Final = 1.0
+_SILENT_SECONDS: Final = 10.0
+_JOIN_SECONDS: Final = 5.0
+
+
+class ProductionWatch:
+    """Reads production's journal each second in a thread; use it in a ``with``. It only reads.
+
+    :param settings: of production
+    :param flow: of production
+    :param seconds: longest duration of the drill
+    :param abort: called once with the reason when the drill must end
+    """
+
+    def __init__(
+        self, settings: Settings, flow: FlowSettings, seconds: float, abort: Callable[[str], None]
+    ) -> None:
+        self._settings, self._flow, self._seconds, self._abort = settings, flow, seconds, abort
+        self._stop = threading.Event()
+        self._is_read = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.has_run = False
+        """Whether a run of production began during the drill."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._is_read.wait(_SILENT_SECONDS)  # a run that begins after this is noticed
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(_JOIN_SECONDS)
+
+    def _watch(self) -> None:
+        target = self._settings.cluster(self._flow.target).with_client(self._flow.target_admin)
+        began = answered = monotonic()
+        with connections("drill", target) as (raw,):
+            journal = JournalTopic(raw, self._flow.source, self._flow.target)
+            known: set[str] | None = None
+            while not self._stop.is_set():
+                now = monotonic()
+                try:
+                    raw.loop.run(_read, raw, journal)
+                    answered = now
+                except (DrkitError, RawError) as error:
+                    last = str(error)
+                    if now - answered > _SILENT_SECONDS:
+                        self._abort(f"production's journal cannot be read: {last}")
+                        return
+                if answered == now:
+                    runs = set(journal.history.runs)
+                    known = runs if known is None else known
+                    self._is_read.set()
+                    if new := sorted(runs - known):
+                        self.has_run = True
+                        self._abort(f"production failover {new[0]} began")
+                        return
+                if now - began > self._seconds:
+                    self._abort(f"the drill exceeds its limit of {self._seconds:g} s")
+                    return
+                self._stop.wait(_LOOK_SECONDS)
+
+
+async def _read(raw: RawCluster, journal: JournalTopic) -> None:
+    await raw.connected()
+    if await journal.exists():
+        await journal.read()
