@@ -161,11 +161,18 @@ class _BubbleRun:
         for item in made:
             existing = self.before[item.side].items.get(InventoryPart(item.kind))
             if existing is None:
-                raise Refused("the inventory is unknown", where=item.side, evidence=f"{item.kind}s")
-            if item.name in existing:
-                hint = "delete it if no other drill of this flow runs"
                 raise Refused(
-                    f"a {item.kind} of the drill exists", where=f"{item.side}: {item.name}", hint=hint
+                    f"drkit cannot list what is on {item.side}",
+                    where=item.side,
+                    evidence=f"no answer about {item.kind}s",
+                    hint="give drkit the right to describe them: drkit config check --connect",
+                )
+            if item.name in existing:
+                raise Refused(
+                    f"a {item.kind} of the drill exists",
+                    where=item.side,
+                    evidence=item.name,
+                    hint="delete it if no other drill of this flow runs",
                 )
         self.record = replace(self.record, made=made)
         self.records.put(self.record)

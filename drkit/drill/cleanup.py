@@ -42,7 +42,12 @@ def clean_up(settings: Settings, flow: FlowSettings) -> dict[str, list[str]]:
     for record in indebted:
         if record.is_running(wall_ms()):
             holder = "" if record.holder is None else f"process {record.holder.pid} on {record.holder.host}"
-            raise Refused("a drill of this flow is running", where=f"drill {record.plan.id}", evidence=holder)
+            raise Refused(
+                "a drill of this flow is running",
+                where=f"drill {record.plan.id}",
+                evidence=holder,
+                hint="wait for its end",
+            )
     return {record.plan.id: clean_up_drill(settings, flow, records, record) for record in indebted}
 
 

@@ -29,7 +29,12 @@ def pass_gate(settings: Settings, flow: FlowSettings) -> list[str]:
     """
     paid = clean_up(settings, flow)
     for problem in (problem for problems in paid.values() for problem in problems):
-        raise Refused("an earlier drill owes its cleanup", where=flow.name, evidence=problem)
+        raise Refused(
+            "an earlier drill owes its cleanup",
+            where=flow.name,
+            evidence=problem,
+            hint="delete by hand what it names, or bring back the cluster that does not answer",
+        )
     with FailoverService(settings, flow) as service:
         rehearsal = service.rehearse([], RunRequest(planned=True, clients_cut=_REASON))
     for _, refusal in rehearsal.refusals:
@@ -39,9 +44,19 @@ def pass_gate(settings: Settings, flow: FlowSettings) -> list[str]:
     states = {} if pair is None else {t.topic: t.state for t in pair.topics}
     if not states or set(states.values()) != {PairState.PROTECTED}:
         others = (f"{topic}: {state}" for topic, state in states.items() if state is not PairState.PROTECTED)
-        raise Refused("production is not PROTECTED", where=flow.name, evidence=", ".join(others) or "unknown")
+        raise Refused(
+            "production is not PROTECTED",
+            where=flow.name,
+            evidence=", ".join(others) or "unknown",
+            hint="drkit status says why",
+        )
     for alias in (flow.source, flow.target):
         deletable = broker_config(Cluster.connect(settings.cluster(alias))).get(_DELETABLE)
         if deletable is not None and deletable.value == "false":
-            raise Refused("the topics of a drill could not be deleted", where=alias, evidence=_DELETABLE)
+            raise Refused(
+                "the topics of a drill could not be deleted",
+                where=alias,
+                evidence=f"{_DELETABLE} = false",
+                hint="set it to true, or rehearse with the kinds readiness and translation",
+            )
     return sorted(paid)
