@@ -66,8 +66,10 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("cli.screens",),
     ("cli.actions",),
     ("cli.actions.back",),
+    ("cli.actions.drills",),
     ("cli.commands",),
     ("cli.commands.back",),
+    ("cli.commands.drills",),
     ("__main__",),
 )  # fmt: skip
 """A package imports only from packages in lines above its own. The first line is of modules, which may import

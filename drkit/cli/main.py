@@ -95,7 +95,7 @@ _COMMANDS: Final = {
         "drkit.cli.commands.chaos", "chaos", "Break a local pair on purpose, and judge what drkit did."
     ),
     "drill": _Row(
-        "drkit.cli.commands.drill", "drill", "Rehearse a failover; reports that can be judged again."
+        "drkit.cli.commands.drills.drill", "drill", "Rehearse a failover; reports that can be judged again."
     ),
     "explain": _Row("drkit.cli.commands.explain", "explain", "What a refusal, a hold or an event means."),
     "completion": _Row(

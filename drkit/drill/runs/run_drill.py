@@ -48,7 +48,7 @@ class CollectedEvidence(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class DrillOptions:
     """The surroundings of a drill."""
 
     due: datetime | None = None
@@ -75,7 +75,9 @@ def refuse_kind(kind: str, where: str) -> None:
         )
 
 
-def run_drill(settings: Settings, plan: DrillPlan, history: DrillHistory, options: RunOptions) -> DrillReport:
+def run_drill(
+    settings: Settings, plan: DrillPlan, history: DrillHistory, options: DrillOptions
+) -> DrillReport:
     """Run a drill and return its report, which is in its history by then. The caller holds the lock.
 
     An error of a cluster ends the drill as ``aborted``, a refusal as ``refused``. Both leave a report.
@@ -140,7 +142,7 @@ def _planned(plan: DrillPlan) -> PlanReport:
 
 
 def _collect_in_time(
-    settings: Settings, flow: FlowSettings, plan: DrillPlan, options: RunOptions
+    settings: Settings, flow: FlowSettings, plan: DrillPlan, options: DrillOptions
 ) -> CollectedEvidence:
     """Return the evidence of a drill.
 

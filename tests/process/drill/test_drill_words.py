@@ -12,7 +12,7 @@ from drkit.drill.plan import plan_kind
 from drkit.drill.report.model import read_report
 from drkit.drill.runs import run_drill as runs
 from drkit.drill.runs.history import DrillHistory
-from drkit.drill.runs.run_drill import CollectedEvidence, RunOptions, run_drill
+from drkit.drill.runs.run_drill import CollectedEvidence, DrillOptions, run_drill
 from tests.support.cli.forked import Forked
 from tests.support.drill.logs import position
 from tests.support.failover.command import drkit
@@ -74,7 +74,9 @@ def test_an_altered_report_is_named(file: Path, monkeypatch: pytest.MonkeyPatch)
     )
     history = DrillHistory.of(settings)
     with history.lock():
-        run_drill(settings, plan_kind(settings, "translation", settings.flows[0], ID), history, RunOptions())
+        run_drill(
+            settings, plan_kind(settings, "translation", settings.flows[0], ID), history, DrillOptions()
+        )
     path = history.report_path(ID)
     assert drkit(file, "drill", "report", ID, "--check", str(path)).code == 0
     assert drkit(file, "drill", "report", ID).data["verdict"] == "fail"

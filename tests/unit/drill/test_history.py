@@ -17,7 +17,7 @@ from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
 from drkit.drill.report.model import check_report
 from drkit.drill.runs import run_drill as runs
 from drkit.drill.runs.history import MISSED, REFUSED, UNFINISHED, DrillHistory
-from drkit.drill.runs.run_drill import CollectedEvidence, RunOptions, run_drill
+from drkit.drill.runs.run_drill import CollectedEvidence, DrillOptions, run_drill
 from drkit.drill.runs.scheduler import DrillScheduler
 from drkit.errors import ClusterUnreachable, Failed, Refused, Usage
 from tests.support.drill.logs import position
@@ -68,10 +68,12 @@ def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list
     steps: list[str] = []
     with history.lock():
         for number in range(4):
-            options = RunOptions(tell=lambda step: steps.append(step.name), wall=partial(int, number * 1000))
+            options = DrillOptions(
+                tell=lambda step: steps.append(step.name), wall=partial(int, number * 1000)
+            )
             run_drill(settings, plan_of(settings, number), history, options)
         with pytest.raises(ValueError):  # noqa: PT011  it has no text
-            run_drill(settings, plan_of(settings, 4), history, RunOptions(wall=lambda: 4000))
+            run_drill(settings, plan_of(settings, 4), history, DrillOptions(wall=lambda: 4000))
     entries = history.entries()
     assert [e.verdict for e in entries] == ["pass", "fail", "aborted", "refused", "aborted"]
     assert steps == ["collect", "judge"] * 4
@@ -97,10 +99,10 @@ def test_a_drill_ends_at_its_limit_and_when_it_is_stopped(
     ticks = iter(range(0, 10_000, 200))
     with history.lock():
         late = run_drill(
-            settings, plan_of(settings, 1), history, RunOptions(clock=lambda: float(next(ticks)))
+            settings, plan_of(settings, 1), history, DrillOptions(clock=lambda: float(next(ticks)))
         )
         stop.set()
-        stopped = run_drill(settings, plan_of(settings, 2), history, RunOptions(stop=stop))
+        stopped = run_drill(settings, plan_of(settings, 2), history, DrillOptions(stop=stop))
     release.set()
     assert late.verdict == stopped.verdict == "aborted"
     assert "limits.seconds = 300" in late.reasons[0]
@@ -121,7 +123,7 @@ def test_bad_input_has_one_clear_error(tmp_path: Path) -> None:
             history.report(plan.id)
         bubble = plan_kind(settings, "bubble", settings.flows[0], "20261128t060000-1a2b3c")
         with pytest.raises(Refused, match="does not run drills of kind bubble yet"):
-            run_drill(settings, bubble, history, RunOptions())
+            run_drill(settings, bubble, history, DrillOptions())
 
 
 def test_each_due_time_has_exactly_one_entry(tmp_path: Path) -> None:

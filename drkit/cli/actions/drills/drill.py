@@ -19,7 +19,7 @@ from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
 from drkit.drill.report.model import DrillReport, check_report, read_report, report_schema
 from drkit.drill.report.page import render_page
 from drkit.drill.runs.history import DrillHistory
-from drkit.drill.runs.run_drill import RunOptions, refuse_kind, run_drill
+from drkit.drill.runs.run_drill import DrillOptions, refuse_kind, run_drill
 from drkit.errors import Failed, Refused, Usage
 
 _CODES: Final = {PASS: 0, FAIL: Failed.exit_code}
@@ -40,7 +40,7 @@ def run(
     history = DrillHistory.of(settings)
     say(f"drill {plan.name}: {plan.kind} of {plan.flow}")
     with history.lock():
-        made = run_drill(settings, plan, history, RunOptions(tell=lambda step: say(step_line(step))))
+        made = run_drill(settings, plan, history, DrillOptions(tell=lambda step: say(step_line(step))))
     if report is not None:
         report.write_text(made.to_json(), encoding="utf-8")
     _show(made, history.report_path(plan.id), html)

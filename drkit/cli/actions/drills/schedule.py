@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from drkit.cli.actions.drill import exit_code
+from drkit.cli.actions.drills.drill import exit_code
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.screens.drill import due_line
@@ -15,7 +15,7 @@ from drkit.cli.talk import say
 from drkit.config import Loaded
 from drkit.drill.plan import DrillPlan
 from drkit.drill.runs.history import DrillEntry, DrillHistory
-from drkit.drill.runs.run_drill import RunOptions, run_drill
+from drkit.drill.runs.run_drill import DrillOptions, run_drill
 from drkit.drill.runs.scheduler import DrillScheduler
 from drkit.drill.schedule import kubernetes_cronjob, next_times, systemd_units
 from drkit.errors import ConfigError, DrkitError
@@ -37,7 +37,7 @@ def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
     history, stop = DrillHistory.of(settings), until_signalled()
 
     def run(plan: DrillPlan, due: datetime) -> str:
-        report = run_drill(settings, plan, history, RunOptions(due=due, stop=stop))
+        report = run_drill(settings, plan, history, DrillOptions(due=due, stop=stop))
         say(f"{plan.name}: {report.verdict}; drkit drill report {plan.id}")
         return report.verdict
 

@@ -39,7 +39,7 @@ def run(**given: Any) -> int:
 
     Exit code: 0 pass, 1 fail, 3 inconclusive, aborted or refused.
     """
-    code: int = work("drkit.cli.actions.drill").run(**given)
+    code: int = work("drkit.cli.actions.drills.drill").run(**given)
     return code
 
 
@@ -47,7 +47,7 @@ def run(**given: Any) -> int:
 @click.argument("name", required=False)
 def history(**given: Any) -> None:
     """List the drills of this machine, or those of NAME, with due times that were missed."""
-    work("drkit.cli.actions.drill").history(**given)
+    work("drkit.cli.actions.drills.drill").history(**given)
 
 
 @drill.command()
@@ -65,7 +65,7 @@ def report(**given: Any) -> None:
 
     Exit code of --check: 0 the report is as it was written, 1 it was altered.
     """
-    work("drkit.cli.actions.drill").report(**given)
+    work("drkit.cli.actions.drills.drill").report(**given)
 
 
 @drill.command()
@@ -85,5 +85,5 @@ def schedule(**given: Any) -> int:
 
     Exit code with --once: 0 all passed or nothing was due, 1 one failed, 3 another verdict.
     """
-    code: int = work("drkit.cli.actions.drill_schedule").schedule(**given)
+    code: int = work("drkit.cli.actions.drills.schedule").schedule(**given)
     return code
