@@ -77,10 +77,12 @@ class Production:
             assert not inventory.unknown
             assert not after[side].unknown
             for part in (InventoryPart.TOPIC, InventoryPart.GROUP, InventoryPart.ACL, InventoryPart.BROKER):
-                later = dict(after[side].items[part])
-                for name in (CANARY_TOPIC, drills_topic(self.world.source.alias, self.world.target.alias)):
-                    later.pop(name, None)
-                assert later == inventory.items[part], (side, part)
+                residue = {CANARY_TOPIC, drills_topic(self.world.source.alias, self.world.target.alias)}
+                earlier, later = (
+                    {name: facts for name, facts in each.items[part].items() if name not in residue}
+                    for each in (inventory, after[side])
+                )
+                assert later == earlier, (side, part)
         assert self.endpoint.read_text() == "untouched"
         assert not self.stopped.exists()
 
