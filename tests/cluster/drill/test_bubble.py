@@ -91,6 +91,7 @@ def described(result: BubbleResult) -> Any:
     return result.verdict, result.reasons, [(c.name, c.offences) for c in result.checks if c.offences]
 
 
+@pytest.mark.wide
 def test_a_bubble_beside_production(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
 ) -> None:

@@ -9,6 +9,8 @@ import tempfile
 from typing import Any
 import uuid
 
+import pytest
+
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
 from drkit.drill.plan import DrillPlan, new_drill_id
@@ -57,6 +59,7 @@ def protected(settings: Settings, topic: str) -> None:
         eventually(is_protected, 90, f"{topic} alone is PROTECTED")
 
 
+@pytest.mark.wide
 def test_a_bubble_beside_production(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
 ) -> None:

@@ -27,6 +27,7 @@ NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
     "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback", "drkit chaos",
+    "drkit drill",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 

@@ -38,7 +38,7 @@ def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
 
     def run(plan: DrillPlan, due: datetime) -> str:
         report = run_drill(settings, plan, history, DrillOptions(due=due, stop=stop))
-        say(f"{plan.name}: {report.verdict}; drkit drill report {plan.id}")
+        say(f"{plan.name}: {report.verdict}, report {plan.id}")
         return report.verdict
 
     drills = DrillScheduler(settings, history, run, tell=_tell)

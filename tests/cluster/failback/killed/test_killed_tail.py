@@ -74,7 +74,9 @@ def made(module_cluster: ModuleClusters, target: LocalCluster, tmp_path: Path) -
 # P41
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("kills", "aborted"), [((APPENDED,), ()), in_wide((EXPORTED,), ABORTED)], ids=["appended", "aborted"]
+    ("kills", "aborted"),
+    [in_wide((APPENDED,), ()), in_wide((EXPORTED,), ABORTED)],
+    ids=["appended", "aborted"],
 )
 def test_killed_at_some_boundaries_and_resumed_or_aborted(
     made: Made, orchestrators: Orchestrators, kills: tuple[Boundary, ...], aborted: tuple[Boundary, ...]
