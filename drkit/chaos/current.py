@@ -17,7 +17,6 @@ from drkit.chaos.processes import MODULE
 from drkit.chaos.stage import ScenarioStage
 from drkit.chaos.verdict import ScenarioVerdict
 from drkit.errors import Failed
-from drkit.local.jars import classpath
 
 Tell = Callable[[str, str], None]
 """Receives progress: its kind, and a text."""
@@ -82,8 +81,15 @@ def begin_run(brokers: int = 1, *, authorizer: bool = False, rpo_seconds: float 
         # Chaos Toolkit has handlers of its own, whose exception is another one.
         for number in (signal.SIGINT, signal.SIGTERM):
             _Current.handlers[number] = signal.signal(number, _interrupt)
-        classpath(progress=partial(options.tell, "jars"))  # fetches them the first time
-        stage = ScenarioStage(folder, options.seed, options.parent_module, brokers, authorizer, rpo_seconds)
+        stage = ScenarioStage(
+            folder,
+            options.seed,
+            options.parent_module,
+            brokers,
+            authorizer,
+            rpo_seconds,
+            progress=partial(options.tell, "local"),
+        )
         stage.__enter__()
         atexit.register(end_run)
         _Current.run = ScenarioRun(stage, Faults(stage), options.tell)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -17,6 +17,7 @@ from drkit.endpoint import Endpoint
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.jars import Progress
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
@@ -49,6 +50,8 @@ class ScenarioStage(ClientStage):
     brokers: int = 1
     authorizer: bool = False
     rpo_seconds: float = 5
+    progress: Progress = field(default=lambda _line: None, kw_only=True)
+    """Receives what starting the clusters has to fetch or prepare."""
     orchestrator: Child | None = None
     """The command that waits at an entry of its journal, while faults happen there."""
 
@@ -61,7 +64,10 @@ class ScenarioStage(ClientStage):
             STANDBY, self.brokers, sasl=self.authorizer, mechanisms=("PLAIN",), authorizer=self.authorizer
         )
         linked = replace(spec, name=PRIMARY, listeners=("CLIENT", *LINKED), linked=LINKED)
-        self.clusters = {s.name: LocalCluster(s, folder=self.folder / s.name) for s in (linked, spec)}
+        self.clusters = {
+            s.name: LocalCluster(s, folder=self.folder / s.name, progress=self.progress)
+            for s in (linked, spec)
+        }
 
     def __enter__(self) -> Self:
         self.parent.__enter__()  # it loads modules while the brokers start
