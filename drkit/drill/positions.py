@@ -43,6 +43,7 @@ from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.translation import PartitionPosition
+from drkit.topology.topic_configs import is_compacted
 
 BYTES_PER_SECOND: Final = 10_000_000
 WAIT_SECONDS: Final = 30.0
@@ -113,9 +114,7 @@ def collect_positions(
 
 def _compacted(cluster: Cluster, topics: Iterable[str]) -> frozenset[str]:
     configs = topic_configs(cluster, sorted(topics))
-    return frozenset(
-        name for name, values in configs.items() if "compact" in (values["cleanup.policy"].value or "")
-    )
+    return frozenset(name for name, values in configs.items() if is_compacted(values))
 
 
 class _Logs(NamedTuple):
