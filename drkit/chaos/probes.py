@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from drkit.chaos.current import begin_run, current_run, is_under_way
 from drkit.chaos.evidence import collect
-from drkit.chaos.verdict import RequiredFault, judge, negative_controls
+from drkit.chaos.verdict import INCONCLUSIVE, PASS, RequiredFault, judge, negative_controls
 
 STEADY = "steady"
-PASS, INCONCLUSIVE = "pass", "inconclusive"
 
 
 def holds(

@@ -16,12 +16,11 @@ from typing import Any, Final
 from drkit.chaos.current import ScenarioOptions, end_run, set_options, was_interrupted
 from drkit.chaos.history import CommandEnded, ScenarioHistory
 from drkit.chaos.scenario import Scenario
-from drkit.chaos.verdict import ScenarioVerdict, steps_under
+from drkit.chaos.verdict import INCONCLUSIVE, ScenarioVerdict, steps_under
 from drkit.clock import monotonic
 
 RESULT: Final = "result.json"
 HISTORY: Final = "history.jsonl"
-INCONCLUSIVE: Final = "inconclusive"
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from drkit.chaos.verdict import FAIL, INCONCLUSIVE, ScenarioVerdict, judge, nega
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.drill.bubble_result import (
-    ABORTED,
-    REFUSED,
     BubbleResult,
     judge_bubble,
     measure_loss,
@@ -32,6 +30,7 @@ from drkit.drill.inventory import (
     compare_inventories,
     read_inventory,
 )
+from drkit.drill.judge import ABORTED, REFUSED
 from drkit.drill.plan import DrillPlan
 from drkit.drill.production_watch import ProductionWatch
 from drkit.drill.record import SOURCE, TARGET, CleanupState, DrillRecord, DrillRecords, step_entry

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from drkit.chaos.facts import CheckResult, Facts
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, ScenarioHistory
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.plan import DrillPlan
-
-ABORTED: Final = "aborted"
-REFUSED: Final = "refused"
 
 
 class ClientOutage(NamedTuple):

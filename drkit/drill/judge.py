@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import (
     READINESS,
     TRANSLATION,
@@ -26,7 +27,8 @@ from drkit.drill.position_rows import (
 )
 from drkit.status.pair.model import PairState
 
-PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
+ABORTED, REFUSED = "aborted", "refused"
+"""Verdicts of drills that were not run to their ends."""
 _FAILING: Final = {PositionAnswer.DIFFERS, PositionAnswer.NO_POSITION, PositionAnswer.NO_MARK}
 _UNDECIDED: Final = {
     PositionAnswer.NOT_COPIED,

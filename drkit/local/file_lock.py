@@ -9,6 +9,8 @@ from pathlib import Path
 import time
 from typing import IO
 
+from drkit.errors import Refused
+
 _PATIENCE_SECONDS = 1.0
 _POLL_SECONDS = 0.02
 
@@ -28,6 +30,18 @@ def locked(file: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[N
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 break
             time.sleep(_POLL_SECONDS)
+        yield
+
+
+@contextmanager
+def locked_alone(file: Path, what: str, hint: str) -> Iterator[None]:
+    """Hold the lock of this file, made if it is missing, or refuse at once. Its folder exists.
+
+    :raises Refused: another process holds it; `what` and `hint` are its words
+    """
+    with file.open("w") as lock:
+        if not _try(lock):
+            raise Refused(what, where=str(file.parent), evidence=f"its lock {file} is held", hint=hint)
         yield
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
-import fcntl
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +22,7 @@ from drkit.cli.session import session
 from drkit.cli.talk import say
 from drkit.clock import wall_ms
 from drkit.errors import Failed, Refused, Usage
+from drkit.local.file_lock import locked_alone
 from drkit.local.pair import default_folder
 
 _CODES: Final = {"pass": 0, "inconclusive": Refused.exit_code, "fail": Failed.exit_code}
@@ -47,7 +46,10 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
     chosen = _chosen(names, whole=whole)
     histories = folder or default_folder().parent / "chaos"
     results: list[ScenarioResult] = []
-    with _alone(histories):
+    histories.mkdir(parents=True, exist_ok=True)
+    # Two pairs at once would slow each other down.
+    hint = "wait for it, or give --folder another folder"
+    with locked_alone(histories / ".lock", "another chaos run is under way", hint):
         for number, scenario in enumerate(chosen, 1):
             progress = ScenarioProgress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
             own_folder = _new_folder(histories, scenario)
@@ -76,26 +78,6 @@ def _chosen(names: Sequence[str], *, whole: bool) -> list[Scenario]:
             hint="drkit chaos run primary-killed; all scenarios: drkit chaos list",
         )
     return scenarios() if whole else [load_scenario(name) for name in names]
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder of histories: two pairs at once would slow each other down.
-
-    :raises Refused: another run holds it
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Refused(
-                "another chaos run is under way",
-                where=str(folder),
-                evidence=f"its lock {folder / '.lock'} is held",
-                hint="wait for it, or give --folder another folder",
-            ) from error
-        yield
 
 
 def _new_folder(histories: Path, scenario: Scenario) -> Path:

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, VerdictLimits
-from drkit.drill.judge import FAIL, INCONCLUSIVE, JUDGES, PASS, DrillVerdict, judge, judge_row
+from drkit.drill.judge import JUDGES, DrillVerdict, judge, judge_row
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed
 from drkit.failover.core.machine import FAILOVER, StepName

@@ -8,8 +8,8 @@ from typing import Final
 
 from jinja2 import Environment, StrictUndefined
 
+from drkit.chaos.verdict import FAIL, PASS
 from drkit.counted import counted
-from drkit.drill.judge import FAIL, PASS
 from drkit.drill.report.model import DrillReport, GroupReport
 from drkit.status.pair.text import utc
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-import fcntl
 import json
 import os
 from pathlib import Path
@@ -19,10 +18,11 @@ from drkit.config.tables.drills import DrillSettings
 from drkit.drill.plan import DRILL_ID, DrillPlan
 from drkit.drill.report.model import DrillReport, read_report
 from drkit.drill.settings import drill_folder
-from drkit.errors import Failed, Refused, Usage
+from drkit.errors import Failed, Usage
+from drkit.local.file_lock import locked_alone
 
-MISSED, REFUSED, ABORTED, UNFINISHED = "missed", "refused", "aborted", "unfinished"
-"""Verdicts of drills that the judge never saw. ``unfinished``: it is running, or its process was killed."""
+MISSED, UNFINISHED = "missed", "unfinished"
+"""Verdicts of drills that have no report. ``unfinished``: it is running, or its process was killed."""
 REPORT: Final = "report.json"
 _ENTRY: Final = "entry.json"
 _NOT_RUN: Final = "not-run.jsonl"
@@ -61,25 +61,14 @@ class DrillHistory:
         """Return the history below the configured journal folder."""
         return cls(drill_folder(settings, "any").parent)
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Hold the history: one drill runs at a time.
 
         :raises Refused: another process runs a drill
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.folder / ".lock"
-        with path.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise Refused(
-                    "another drill is running",
-                    where=str(self.folder),
-                    evidence=f"its lock {path} is held",
-                    hint="wait until it ends: drkit drill history",
-                ) from error
-            yield
+        hint = "wait until it ends: drkit drill history"
+        return locked_alone(self.folder / ".lock", "another drill is running", hint)
 
     def entries(self, name: str | None = None) -> list[DrillEntry]:
         """Return the drills and the due times without one, the oldest first.

@@ -12,7 +12,7 @@ from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, VerdictLimits
-from drkit.drill.judge import DrillVerdict
+from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.positions import WAIT_SECONDS, collect_positions
 from drkit.drill.readiness import collect_readiness
@@ -24,7 +24,7 @@ from drkit.drill.report.model import (
     TimelineEntry,
     build_report,
 )
-from drkit.drill.runs.history import ABORTED, REFUSED, DrillHistory
+from drkit.drill.runs.history import DrillHistory
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import known_of, promoted_of
 from drkit.flow_state.topic import StateTopic

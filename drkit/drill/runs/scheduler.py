@@ -11,8 +11,9 @@ from typing import Final
 from drkit.clock import Millis, wall_ms
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillSettings
+from drkit.drill.judge import REFUSED
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill
-from drkit.drill.runs.history import MISSED, REFUSED, DrillEntry, DrillHistory
+from drkit.drill.runs.history import MISSED, DrillEntry, DrillHistory
 from drkit.drill.runs.run_drill import RUNNABLE
 from drkit.drill.schedule import due_times, next_times
 from drkit.errors import DrkitError, Refused

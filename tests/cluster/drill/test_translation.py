@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import TRANSLATION, DrillEvidence, VerdictLimits
-from drkit.drill.judge import FAIL, INCONCLUSIVE, PASS, judge
+from drkit.drill.judge import judge
 from drkit.drill.position_rows import PositionAnswer, PositionForm, judge_position
 from drkit.drill.positions import PositionsCollected, collect_positions
 from drkit.kafka.groups.asking import NO_ANSWER, Answered

@@ -13,10 +13,11 @@ from drkit.cli.screens.drill import entry_row, report_lines
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.drills import DrillKind, DrillSettings
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
+from drkit.drill.judge import REFUSED
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
 from drkit.drill.report.model import check_report
 from drkit.drill.runs import run_drill as runs
-from drkit.drill.runs.history import MISSED, REFUSED, UNFINISHED, DrillHistory
+from drkit.drill.runs.history import MISSED, UNFINISHED, DrillHistory
 from drkit.drill.runs.run_drill import CollectedEvidence, DrillOptions, run_drill
 from drkit.drill.runs.scheduler import DrillScheduler
 from drkit.errors import ClusterUnreachable, Failed, Refused, Usage

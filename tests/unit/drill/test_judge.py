@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill import judge as judging
 from drkit.drill.evidence import (
     READINESS,
@@ -18,7 +19,7 @@ from drkit.drill.evidence import (
     SeenRefusal,
     VerdictLimits,
 )
-from drkit.drill.judge import FAIL, INCONCLUSIVE, PASS, POSITION_DEFECTS, judge
+from drkit.drill.judge import POSITION_DEFECTS, judge
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from tests.support.drill.logs import position
 

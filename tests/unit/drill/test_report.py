@@ -7,8 +7,9 @@ import json
 
 import pytest
 
+from drkit.chaos.verdict import FAIL, PASS
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, ReadinessFacts
-from drkit.drill.judge import FAIL, PASS, DrillVerdict
+from drkit.drill.judge import DrillVerdict
 from drkit.drill.position_rows import PositionAnswer
 from drkit.drill.report.model import (
     DrillReport,

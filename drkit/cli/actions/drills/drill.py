@@ -6,6 +6,7 @@ from pathlib import Path
 import secrets
 from typing import Final
 
+from drkit.chaos.verdict import FAIL, PASS
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.screens.drill import entry_row, report_data, report_lines, step_line
@@ -14,7 +15,6 @@ from drkit.cli.talk import say
 from drkit.config import Settings
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.drills import DrillKind
-from drkit.drill.judge import FAIL, PASS
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
 from drkit.drill.report.model import DrillReport, check_report, read_report, report_schema
 from drkit.drill.report.page import render_page
