@@ -60,6 +60,8 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("chaos",),
     ("drill",),
     ("drill.report",),
+    ("drill.entries",),
+    ("drill.bubble",),
     ("drill.runs",),
     ("demo",),
     ("cli",),

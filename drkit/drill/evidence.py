@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from drkit.drill.bubble_evidence import BubbleEvidence
 from drkit.drill.position_rows import PositionEvidence
 
-READINESS, TRANSLATION = "readiness", "translation"
-"""Kinds of drills that never write to a cluster."""
+READINESS, TRANSLATION, BUBBLE = "readiness", "translation", "bubble"
+"""Kinds of drills; the first two write nothing but their entry in the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +59,4 @@ class DrillEvidence:
 
     positions: tuple[PositionEvidence, ...] = ()
     readiness: ReadinessFacts | None = None
+    bubble: BubbleEvidence | None = None

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from drkit.config import ClusterSettings
-from drkit.drill.record import MadeItem
+from drkit.drill.entry import MadeItem
 from drkit.errors import DrkitError
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster

@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
+from drkit.drill.bubble_evidence import BubbleEvidence, ClientOutage, MeasuredLoss, bubble_failures
 from drkit.drill.evidence import (
+    BUBBLE,
     READINESS,
     TRANSLATION,
     DrillEvidence,
@@ -18,6 +20,7 @@ from drkit.drill.evidence import (
     SeenRefusal,
     VerdictLimits,
 )
+from drkit.drill.inventory import InventoryComparison
 from drkit.drill.position_rows import (
     PositionAnswer,
     PositionEvidence,
@@ -117,9 +120,15 @@ def _judge_readiness(evidence: DrillEvidence, objectives: VerdictLimits) -> Find
         yield True, f"a failover would lose {facts.loss_seconds:.1f} s, rpo_seconds = {limit:g}"
 
 
+def _judge_bubble(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
+    bubble = evidence.bubble or BubbleEvidence()
+    return bubble_failures(bubble, objectives.rto_seconds, objectives.rpo_seconds)
+
+
 JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] = {
     READINESS: _judge_readiness,
     TRANSLATION: _judge_translation,
+    BUBBLE: _judge_bubble,
 }
 
 
@@ -128,12 +137,15 @@ JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] 
 
 def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> dict[str, bool | None]:
     """Judge the evidence with one defect each; return by the defect's name whether it is found."""
-    if kind == READINESS:
+    if kind != TRANSLATION:
+        bubble = evidence.bubble or BubbleEvidence()
         facts = evidence.readiness or ReadinessFacts(PairState.PROTECTED)
-        return {
-            name: _judge(kind, DrillEvidence(readiness=broken), objectives).word == FAIL
-            for name, broken in _readiness_defects(facts, objectives)
+        defects = {
+            READINESS: ((n, DrillEvidence(readiness=b)) for n, b in _readiness_defects(facts, objectives)),
+            BUBBLE: ((n, DrillEvidence(bubble=b)) for n, b in _bubble_defects(bubble, objectives)),
         }
+        caught = {name: _judge(kind, broken, objectives).word == FAIL for name, broken in defects[kind]}
+        return {**(bubble.controls or {}), **caught}
     # An odd step: rows are sorted by group, partition and form, so an even one would take one form only.
     rows = evidence.positions[:: len(evidence.positions) // _CONTROLLED | 1]
     found: dict[str, bool | None] = {}
@@ -155,6 +167,16 @@ def _readiness_defects(facts: ReadinessFacts, o: VerdictLimits) -> Iterator[tupl
     yield "a group without a position", replace(facts, not_ready=(("control", "put in"),))
     if o.rpo_seconds is not None:
         yield "a loss above rpo_seconds", replace(facts, loss_seconds=o.rpo_seconds + 1)
+
+
+def _bubble_defects(bubble: BubbleEvidence, o: VerdictLimits) -> Iterator[tuple[str, BubbleEvidence]]:
+    left = InventoryComparison(ours_left=("topic put-in",))
+    yield "a topic left behind", replace(bubble, inventory={"source": left})
+    if o.rto_seconds is not None:
+        outage = ClientOutage("control", "produce", 0.0, o.rto_seconds + 1)
+        yield "an outage above rto_seconds", replace(bubble, outages=(*bubble.outages, outage))
+    if o.rpo_seconds is not None:
+        yield "a loss above rpo_seconds", replace(bubble, loss=MeasuredLoss(1, o.rpo_seconds + 1))
 
 
 def _with_target(row: PositionEvidence, window: RecordWindow, shift: int = 0) -> PositionEvidence:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from drkit.config.tables.drills import DrillSettings
 from drkit.counted import counted, first_of
+from drkit.drill.entry import DrillEntry
 from drkit.drill.report.model import CheckReport, DrillReport, StepReport
-from drkit.drill.runs.history import DrillEntry
 from drkit.status.pair.text import utc
 
 _LABEL: Final = 11
@@ -54,7 +54,7 @@ def report_data(report: DrillReport, path: Path) -> dict[str, Any]:
 def entry_row(entry: DrillEntry, *, as_json: bool) -> dict[str, Any]:
     """Return a drill of the history as a row."""
     if as_json:
-        return entry.model_dump(mode="json")
+        return entry.model_dump(mode="json", exclude={"limit_seconds", "holder", "made", "written_ms"})
     return {
         "id": entry.id or "–",
         "name": entry.name,

@@ -11,7 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
-from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, VerdictLimits
+from drkit.drill.bubble_evidence import BubbleEvidence
+from drkit.drill.evidence import BUBBLE, READINESS, TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import JUDGES, DrillVerdict, judge, judge_row
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed
@@ -32,6 +33,8 @@ class PlanReport(_Part):
     """The plan of the drill."""
 
     name: str
+    cut: str = "planned"
+    """Of a bubble: planned, or lost."""
     objectives: VerdictLimits = VerdictLimits()
     limits: dict[str, float] = {}
 
@@ -60,7 +63,7 @@ class OutageReport(_Part):
     client: str
     operation: str
     began_seconds: float
-    """Since the drill began."""
+    """Since the first operation of any client."""
     seconds: float
 
 
@@ -111,9 +114,8 @@ class UnprovenStep(_Part):
 
 
 class CleanupReport(_Part):
-    """What the drill made and deleted; `left` must be empty. An unknown look is never clean."""
+    """What the drill left on the clusters; `left` must be empty. An unknown look is never clean."""
 
-    made: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     changed_by_others: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -168,9 +170,13 @@ def build_report(
     judged = judge(kind, evidence, plan.objectives)
     word, reasons, _ = verdict or judged
     report = DrillReport(
-        kind=kind, verdict=word, reasons=reasons, plan=plan, evidence=evidence,
+        kind=kind,
+        verdict=word,
+        reasons=reasons,
+        plan=plan,
+        evidence=evidence,
         **(rest | _concluded(kind, evidence, plan.objectives, judged)),
-    )  # fmt: skip
+    )
     return report.model_copy(update={"self_hash": report.hash()})
 
 
@@ -218,11 +224,10 @@ def _concluded(
     kind: str, evidence: DrillEvidence, objectives: VerdictLimits, judged: DrillVerdict
 ) -> dict[str, Any]:
     """Return the fields that follow from the evidence alone."""
-    exercised = _EXERCISED[kind]
+    bubble = evidence.bubble or BubbleEvidence()
+    exercised = _EXERCISED.get(kind) or {StepName(step): BUBBLE for step in bubble.steps or ()}
     unproven = tuple(
-        UnprovenStep(
-            step=step, exercised=exercised.get(step, "not exercised"), proven_by="bubble, switchover"
-        )
+        UnprovenStep(step=step, exercised=exercised.get(step, "not exercised"), proven_by="switchover")
         for step in FAILOVER.order
         if exercised.get(step) != _PRODUCTION
     )
@@ -232,10 +237,27 @@ def _concluded(
         "controls": dict(judged.controls),
         "not_proven": unproven,
     }
+    if kind == BUBBLE:
+        return found | _measured(bubble)
     if (facts := evidence.readiness) is None:
         return found
     loss = LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
     return found | {"rpo": loss}
+
+
+def _measured(bubble: BubbleEvidence) -> dict[str, Any]:
+    """Return what a bubble measured on its own records."""
+    sides = (bubble.inventory or {}).items()
+    left, others, unknown = (
+        tuple(f"{side}: {item}" for side, compared in sides for item in getattr(compared, name))
+        for name in ("ours_left", "changed_by_others", "unknown")
+    )
+    loss = bubble.loss
+    return {
+        "rto": tuple(OutageReport(**outage._asdict()) for outage in bubble.outages),
+        "rpo": loss and LossReport(records=loss.records, seconds=loss.seconds, basis="records of the drill"),
+        "cleanup": bubble.inventory and CleanupReport(left=left, changed_by_others=others, unknown=unknown),
+    }
 
 
 def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[GroupReport]:
@@ -257,6 +279,8 @@ def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[Grou
 
 
 def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[CheckReport]:
+    for each in evidence.bubble.checks if evidence.bubble is not None else ():
+        yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
     facts = evidence.readiness
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))

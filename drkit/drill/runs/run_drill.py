@@ -1,8 +1,8 @@
-"""Run a drill that only reads: collect its evidence in time, judge it, and keep its report."""
+"""Run a drill: collect its evidence, judge it, and keep its report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 import threading
@@ -11,7 +11,10 @@ from typing import Final, NamedTuple
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
-from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, VerdictLimits
+from drkit.drill.bubble.run_bubble import SILENT, DrillProgress, run_bubble
+from drkit.drill.entries.history import DrillHistory
+from drkit.drill.entry import SOURCE, DrillEntry
+from drkit.drill.evidence import BUBBLE, READINESS, TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.positions import WAIT_SECONDS, collect_positions
@@ -24,17 +27,13 @@ from drkit.drill.report.model import (
     TimelineEntry,
     build_report,
 )
-from drkit.drill.runs.history import DrillHistory
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import known_of, promoted_of
+from drkit.flow_state.processes import this_process
 from drkit.flow_state.topic import StateTopic
 from drkit.time_limit import begun
 
-RUNNABLE: Final = (READINESS, TRANSLATION)
-"""Kinds that this version runs."""
 _POLL_SECONDS: Final = 0.1
-
-TellStep = Callable[[StepReport], None]
 
 
 class CollectedEvidence(NamedTuple):
@@ -45,6 +44,10 @@ class CollectedEvidence(NamedTuple):
     partitions: int = 0
     groups: int = 0
     outcome: str = ""
+    steps: tuple[StepReport, ...] = ()
+    """Empty: it had one step."""
+    ended: DrillVerdict | None = None
+    """Its verdict if it did not run to its end; None: the evidence is judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +56,22 @@ class DrillOptions:
 
     due: datetime | None = None
     """The due time of its schedule; None: a person started it."""
-    tell: TellStep = lambda _: None
-    """Called at the end of each step."""
+    progress: DrillProgress = SILENT
     stop: threading.Event = field(default_factory=threading.Event)
     """Ends the drill early when it is set."""
     clock: Seconds = monotonic
     wall: Millis = wall_ms
+
+
+class DrillRun(NamedTuple):
+    """What a collector of evidence works with."""
+
+    settings: Settings
+    flow: FlowSettings
+    plan: DrillPlan
+    history: DrillHistory
+    entry: DrillEntry
+    options: DrillOptions
 
 
 def refuse_kind(kind: str, where: str) -> None:
@@ -66,11 +79,11 @@ def refuse_kind(kind: str, where: str) -> None:
 
     :raises Refused: it does not
     """
-    if kind not in RUNNABLE:
+    if kind not in _COLLECTORS:
         raise Refused(
             f"this version does not run drills of kind {kind} yet",
             where=where,
-            evidence=f"kinds that it runs: {', '.join(RUNNABLE)}",
+            evidence=f"kinds that it runs: {', '.join(_COLLECTORS)}",
             hint="rehearse it as a dry run: drkit drill run --kind readiness",
         )
 
@@ -87,13 +100,16 @@ def run_drill(
     refuse_kind(plan.kind, plan.name)
     flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
     previous = history.last_hash(plan.name)
-    entry = history.record_begin(plan, began_ms, options.due)
+    entry = DrillEntry.of(plan, began_ms, options.due, this_process())
+    history.begin(entry)
 
-    def finish(collected: CollectedEvidence, ended: DrillVerdict | None = None) -> DrillReport:
-        seconds = options.clock() - began
-        outcome = collected.outcome if ended is None else ended.word
-        step = StepReport(name="collect", seconds=round(seconds, 3), outcome=outcome)
-        options.tell(step)
+    def finish(collected: CollectedEvidence) -> DrillReport:
+        seconds, ended = options.clock() - began, collected.ended
+        steps = collected.steps
+        if not steps:
+            outcome = collected.outcome if ended is None else ended.word
+            steps = (StepReport(name="collect", seconds=round(seconds, 3), outcome=outcome),)
+            options.progress.ended(steps[0])
         times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
         report = build_report(
             plan.kind,
@@ -103,21 +119,23 @@ def run_drill(
             id=plan.id,
             scope=_scope(flow, collected),
             timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
-            steps=(step,),
+            steps=steps,
             previous=previous,
         )
         judged = options.clock() - began
-        options.tell(StepReport(name="judge", seconds=judged - seconds, outcome=report.verdict))
-        history.record_end(entry, report, judged)
+        options.progress.ended(StepReport(name="judge", seconds=judged - seconds, outcome=report.verdict))
+        history.end(report, judged)
         return report
 
+    run = DrillRun(settings, flow, plan, history, entry, options)
     try:
-        collected = _collect_in_time(settings, flow, plan, options)
+        collected = _COLLECTORS[plan.kind](run)
     except DrkitError as error:
         word = REFUSED if isinstance(error, Refused) else ABORTED
-        return finish(CollectedEvidence(), DrillVerdict(word, (_in_words(error),)))
+        return finish(CollectedEvidence(ended=DrillVerdict(word, (_in_words(error),))))
     except BaseException as error:
-        finish(CollectedEvidence(), DrillVerdict(ABORTED, (f"interrupted: {type(error).__name__}",)))
+        reason = f"interrupted: {type(error).__name__}"
+        finish(CollectedEvidence(ended=DrillVerdict(ABORTED, (reason,))))
         raise
     return finish(collected)
 
@@ -138,17 +156,17 @@ def _planned(plan: DrillPlan) -> PlanReport:
         rto_seconds=plan.objectives.rto_seconds, rpo_seconds=plan.objectives.rpo_seconds
     )
     limits = {name: float(value) for name, value in plan.limits.model_dump().items()}
-    return PlanReport(name=plan.name, objectives=objectives, limits=limits)
+    return PlanReport(name=plan.name, cut=plan.cut, objectives=objectives, limits=limits)
 
 
-def _collect_in_time(
-    settings: Settings, flow: FlowSettings, plan: DrillPlan, options: DrillOptions
-) -> CollectedEvidence:
-    """Return the evidence of a drill.
+def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[DrillRun], CollectedEvidence]:
+    """Return a collector that ends with an error when it takes too long, or is to stop."""
+    return lambda run: _collect_in_time(run, collect)
 
-    :raises DrkitError: it cannot be collected, takes too long, or was to stop
-    """
-    work = begun(lambda: _COLLECTORS[plan.kind](settings, flow, plan))
+
+def _collect_in_time(run: DrillRun, collect: Callable[[DrillRun], CollectedEvidence]) -> CollectedEvidence:
+    plan, options = run.plan, run.options
+    work = begun(lambda: collect(run))
     deadline = options.clock() + plan.limits.seconds
     while not work.done():
         if options.stop.wait(_POLL_SECONDS):
@@ -162,12 +180,13 @@ def _collect_in_time(
     return work.result()
 
 
-def _collect_translation(settings: Settings, flow: FlowSettings, plan: DrillPlan) -> CollectedEvidence:
+def _collect_translation(run: DrillRun) -> CollectedEvidence:
+    limits = run.plan.limits
     found = collect_positions(
-        settings,
-        flow,
-        bytes_per_second=plan.limits.bytes_per_second,
-        wait_seconds=min(WAIT_SECONDS, plan.limits.seconds),
+        run.settings,
+        run.flow,
+        bytes_per_second=limits.bytes_per_second,
+        wait_seconds=min(WAIT_SECONDS, limits.seconds),
     )
     partitions = {(row.topic, row.partition) for row in found.evidence if row.topic}
     return CollectedEvidence(
@@ -179,7 +198,8 @@ def _collect_translation(settings: Settings, flow: FlowSettings, plan: DrillPlan
     )
 
 
-def _collect_readiness(settings: Settings, flow: FlowSettings, _plan: DrillPlan) -> CollectedEvidence:
+def _collect_readiness(run: DrillRun) -> CollectedEvidence:
+    settings, flow = run.settings, run.flow
     facts = collect_readiness(settings, flow)
     # Names of topics are read from the target's state alone; a target that is silent is in the facts.
     topics = 0
@@ -197,7 +217,23 @@ def _collect_readiness(settings: Settings, flow: FlowSettings, _plan: DrillPlan)
     )
 
 
-_COLLECTORS: Final = {READINESS: _collect_readiness, TRANSLATION: _collect_translation}
+def _collect_bubble(run: DrillRun) -> CollectedEvidence:
+    given, options = (run.settings, run.flow, run.plan, run.history, run.entry), run.options
+    result = run_bubble(*given, progress=options.progress, ended=options.stop)
+    return CollectedEvidence(
+        DrillEvidence(bubble=result.evidence),
+        topics=sum(run.plan.id in item.name for item in result.entry.on(SOURCE, "topic")),
+        groups=len(result.entry.on(SOURCE, "group")),
+        steps=result.steps,
+        ended=result.ended,
+    )
+
+
+_COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
+    READINESS: _in_time(_collect_readiness),
+    TRANSLATION: _in_time(_collect_translation),
+    BUBBLE: _collect_bubble,
+}
 
 
 def _in_words(error: DrkitError) -> str:

@@ -11,10 +11,11 @@ from typing import Final
 from drkit.clock import Millis, wall_ms
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillSettings
+from drkit.drill.entries.history import DrillHistory
+from drkit.drill.entry import MISSED, SCHEDULED, DrillEntry
 from drkit.drill.judge import REFUSED
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill
-from drkit.drill.runs.history import MISSED, DrillEntry, DrillHistory
-from drkit.drill.runs.run_drill import RUNNABLE
+from drkit.drill.runs.run_drill import refuse_kind
 from drkit.drill.schedule import due_times, next_times
 from drkit.errors import DrkitError, Refused
 
@@ -65,21 +66,26 @@ class DrillScheduler:
 
     def _run_one(self, drill: DrillSettings) -> Iterator[str]:
         now = self.now()
-        last = self._history.last_due(drill.name) or self._history.first_start(drill.name, now)
+        last = self._history.last_due(drill.name)
+        if last is None:
+            self._record(drill, [now], SCHEDULED)
+            last = now
         due = due_times(drill, last, now)
         self._record(drill, due.missed, MISSED)
         if due.run is None:
             return
-        if drill.kind not in RUNNABLE:
-            reason = f"this version does not run drills of kind {drill.kind} yet"
-            self._record(drill, [due.run], REFUSED, reason)
+        try:
+            refuse_kind(drill.kind, drill.name)
+        except Refused as error:
+            self._record(drill, [due.run], REFUSED, error.in_short)
             yield REFUSED
             return
         drill_id = new_drill_id(secrets.token_hex(3), self._wall)
         yield self._run(plan_drill(self._settings, drill, drill_id), due.run)
 
     def _record(self, drill: DrillSettings, due: Iterable[datetime], verdict: str, reason: str = "") -> None:
-        for entry in self._history.record_not_run(drill, due, verdict, reason):
+        flow = self._settings.one_flow(drill.flow).name
+        for entry in self._history.record_not_run(drill, flow, due, verdict, reason):
             self._tell(drill.name, entry)
 
     def _seconds_to_wait(self) -> float:

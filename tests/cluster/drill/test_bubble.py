@@ -14,11 +14,13 @@ import pytest
 
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.bubble import run_bubble
-from drkit.drill.bubble_result import BubbleResult
-from drkit.drill.cleanup import clean_up
+from drkit.drill.bubble.run_bubble import SILENT, DrillProgress
+from drkit.drill.entries.cleanup import clean_up
+from drkit.drill.entries.history import DrillHistory
 from drkit.drill.inventory import ClusterInventory, InventoryPart, read_inventory
 from drkit.drill.plan import DrillPlan, new_drill_id
+from drkit.drill.report.model import DrillReport, check_report
+from drkit.drill.runs.run_drill import DrillOptions, run_drill
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import CANARY_TOPIC, drill_topic, drills_topic
@@ -87,8 +89,16 @@ class Production:
         assert not self.stopped.exists()
 
 
-def described(result: BubbleResult) -> Any:
-    return result.verdict, result.reasons, [(c.name, c.offences) for c in result.checks if c.offences]
+def run(settings: Settings, plan: DrillPlan, progress: DrillProgress = SILENT) -> DrillReport:
+    history = DrillHistory.of(settings)
+    with history.lock():
+        report = run_drill(settings, plan, history, DrillOptions(progress=progress))
+    assert check_report(report) == []
+    return report
+
+
+def cleaned(settings: Settings) -> dict[str, list[str]]:
+    return clean_up(settings, settings.flows[0], DrillHistory.of(settings))
 
 
 @pytest.mark.wide
@@ -100,8 +110,8 @@ def test_a_bubble_beside_production(
     before = production.inventories()
     plan = plan_of(settings)
     with Load(world.source, production.topics, per_second=200) as load:
-        result = run_bubble(settings, settings.flows[0], plan)
-    assert result.verdict == "pass", described(result)
+        report = run(settings, plan)
+    assert report.verdict == "pass", report.reasons
     production.same(before, production.inventories())
     assert load.count > 500
     assert not load.refused
@@ -112,16 +122,21 @@ def test_a_bubble_beside_production(
 BUBBLE = """
 import json, sys
 from drkit.config import Settings
-from drkit.drill.bubble import run_bubble
+from drkit.drill.bubble.run_bubble import DrillProgress
+from drkit.drill.entries.history import DrillHistory
 from drkit.drill.plan import plan_from_json
+from drkit.drill.runs.run_drill import DrillOptions, run_drill
 given = json.load(sys.stdin)
 settings = Settings.model_validate(given["settings"])
-run_bubble(settings, settings.flows[0], plan_from_json(given["plan"]), lambda *said: print(*said, flush=True))
+history = DrillHistory.of(settings)
+progress = DrillProgress(begun=lambda step: print(step, flush=True))
+with history.lock():
+    run_drill(settings, plan_from_json(given["plan"]), history, DrillOptions(progress=progress))
 """
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("step", ["STAGE", "STEADY", "FAILOVER", "CHECK", "CLEAN"])
+@pytest.mark.parametrize("step", ["CREATE", "STEADY", "FAILOVER", "CHECK", "CLEAN"])
 def test_the_cleanup_of_a_killed_bubble_leaves_nothing(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, step: str
 ) -> None:
@@ -135,16 +150,16 @@ def test_the_cleanup_of_a_killed_bubble_leaves_nothing(
         assert drill.stdout is not None
         drill.stdin.write(json.dumps(given))
         drill.stdin.close()
-        assert f"{step} begun\n" in iter(drill.stdout.readline, "")
+        assert f"{step}\n" in iter(drill.stdout.readline, "")
         with suppress(subprocess.TimeoutExpired):
             drill.wait(0.5)  # into the step
         with pytest.raises(Refused, match="a drill of this flow is running"):
-            clean_up(settings, settings.flows[0])
+            cleaned(settings)
         drill.kill()
     foreign = drill_topic(plan.id, "foreign")
     world.create(world.source, foreign, 1, {})
-    assert clean_up(settings, settings.flows[0]) == {plan.id: []}
-    assert clean_up(settings, settings.flows[0]) == {}
+    assert cleaned(settings) == {plan.id: []}
+    assert cleaned(settings) == {}
     assert not world.topic(world.source, foreign).error, "a topic that the record does not name was deleted"
     delete_topics(Cluster.connect(world.source), [foreign])
     eventually(lambda: world.topic(world.source, foreign).error != 0, 30, "the foreign topic is gone")
@@ -168,19 +183,20 @@ def test_a_real_failover_ends_a_bubble(
 
     real = threading.Thread(target=fail_over)
 
-    def told(name: str, state: str) -> None:
-        if (name, state) == (step, "begun"):
+    def begun(name: str) -> None:
+        if name == step:
             real.start()
 
-    result = run_bubble(settings, settings.flows[0], plan_of(settings), told)
+    report = run(settings, plan_of(settings), DrillProgress(begun=begun))
     real.join()
     assert reports[0]["state"] == "done"
-    assert (result.verdict, result.cleanup_owed) == ("aborted", True), described(result)
-    assert result.reasons == (f"production failover {reports[0]['run']} began",)
-    assert [entry["step"] for entry in result.steps[-2:]] == [step, "JUDGE"]
-    assert clean_up(settings, settings.flows[0]) == {result.plan.id: []}
+    assert report.verdict == "aborted", report.reasons
+    assert report.reasons == (f"production failover {reports[0]['run']} began",)
+    assert report.steps[-1].name == step
+    assert [entry.cleanup_owed for entry in DrillHistory.of(settings).entries()] == [True]
+    assert cleaned(settings) == {report.id: []}
     for cluster in (world.source, world.target):
-        left = {name for name in topic_names(Cluster.connect(cluster)) if result.plan.id in name}
+        left = {name for name in topic_names(Cluster.connect(cluster)) if report.id in name}
         assert not left
 
 
@@ -191,10 +207,8 @@ def test_a_bubble_of_a_lost_source(
     production = Production(world_factory(source, target))
     settings = production.world.settings
     before = production.inventories()
-    result = run_bubble(settings, settings.flows[0], plan_of(settings, cut="lost"))
-    assert result.verdict == "pass", described(result)
-    assert result.loss is not None
-    assert result.loss.records > 0
-    assert result.failover is not None
-    assert not result.failover["fence"]["proven"]
+    report = run(settings, plan_of(settings, cut="lost"))
+    assert report.verdict == "pass", report.reasons
+    assert report.rpo is not None
+    assert report.rpo.records
     production.same(before, production.inventories())

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from drkit.config import load
+from drkit.drill.entries.history import DrillHistory
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
 from drkit.drill.plan import plan_kind
 from drkit.drill.report.model import read_report
 from drkit.drill.runs import run_drill as runs
-from drkit.drill.runs.history import DrillHistory
 from drkit.drill.runs.run_drill import CollectedEvidence, DrillOptions, run_drill
 from tests.support.cli.forked import Forked
 from tests.support.drill.logs import position
@@ -54,7 +54,6 @@ def file(tmp_path: Path) -> Path:
         (("run",), 2, "name either a drill of the file or a kind"),
         (("run", "daily", "--kind", "readiness"), 2, "name either a drill of the file or a kind"),
         (("run", "--kind", "readiness", "--flow", "p->x"), 2, "did you mean 'p->s'?"),
-        (("run", "weekly"), 3, "this version does not run drills of kind bubble yet"),
         (("run", "--kind", "switchover"), 3, "this version does not run drills of kind switchover yet"),
         (("report", ID), 2, "there is no drill with the id"),
         (("report",), 2, "name a drill by its id"),

@@ -8,6 +8,7 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.drill import inventory as module
+from drkit.drill.entry import MadeItem
 from drkit.drill.inventory import (
     ClusterInventory,
     InventoryComparison,
@@ -16,7 +17,6 @@ from drkit.drill.inventory import (
     compare_inventories,
     read_inventory,
 )
-from drkit.drill.record import MadeItem
 from drkit.errors import ClusterUnreachable
 
 MADE = [

@@ -11,14 +11,17 @@ from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.screens.drill import entry_row, report_data, report_lines, step_line
 from drkit.cli.session import session
+from drkit.cli.signals import until_signalled
 from drkit.cli.talk import say
 from drkit.config import Settings
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.drills import DrillKind
+from drkit.drill.bubble.run_bubble import DrillProgress
+from drkit.drill.entries.cleanup import clean_up
+from drkit.drill.entries.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
 from drkit.drill.report.model import DrillReport, check_report, read_report, report_schema
 from drkit.drill.report.page import render_page
-from drkit.drill.runs.history import DrillHistory
 from drkit.drill.runs.run_drill import DrillOptions, refuse_kind, run_drill
 from drkit.errors import Failed, Refused, Usage
 
@@ -40,7 +43,10 @@ def run(
     history = DrillHistory.of(settings)
     say(f"drill {plan.name}: {plan.kind} of {plan.flow}")
     with history.lock():
-        made = run_drill(settings, plan, history, DrillOptions(tell=lambda step: say(step_line(step))))
+        options = DrillOptions(
+            progress=DrillProgress(ended=lambda step: say(step_line(step))), stop=until_signalled()
+        )
+        made = run_drill(settings, plan, history, options)
     if report is not None:
         report.write_text(made.to_json(), encoding="utf-8")
     _show(made, history.report_path(plan.id), html)
@@ -49,11 +55,37 @@ def run(
 
 def history(name: str | None) -> None:
     """Run ``drkit drill history``."""
-    entries = DrillHistory.of(configuration().settings).entries(name)
-    if not entries and not session().as_json:
-        say("no drill was run on this machine yet: drkit drill run --kind readiness")
-        return
+    known = DrillHistory.of(configuration().settings)
+    entries = known.entries(name)
+    for flow, reason in known.unread.items():
+        say(f"{flow}: only the drills of this machine are shown, its target was not read: {reason}")
+    if not entries:
+        if name is not None:
+            named = {entry.name: entry for entry in known.entries()}
+            raise Usage(
+                f"no drill '{name}' was run",
+                where="drkit drill history",
+                hint=suggestion(name, named) if named else "run one: drkit drill run --kind readiness",
+            )
+        say("no drill was run yet: drkit drill run --kind readiness")
     emit([entry_row(entry, as_json=session().as_json) for entry in entries])
+
+
+def cleanup(flow: str | None) -> int:
+    """Run ``drkit drill cleanup``; return the exit code."""
+    settings = configuration().settings
+    chosen = settings.one_flow(flow)
+    history = DrillHistory.of(settings)
+    with history.lock():
+        cleaned = clean_up(settings, chosen, history)
+    if not cleaned:
+        say(f"no drill of {chosen.name} owes its cleanup")
+    emit(
+        [{"id": i, "left": problems} for i, problems in cleaned.items()]
+        if session().as_json
+        else [f"{i}: {'; '.join(problems) or 'nothing is left'}" for i, problems in cleaned.items()]
+    )
+    return Failed.exit_code if any(cleaned.values()) else 0
 
 
 def report(drill_id: str | None, html: Path | None, check: Path | None, *, schema: bool) -> None:

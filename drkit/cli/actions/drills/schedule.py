@@ -13,8 +13,9 @@ from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.cli.talk import say
 from drkit.config import Loaded
+from drkit.drill.entries.history import DrillHistory
+from drkit.drill.entry import DrillEntry
 from drkit.drill.plan import DrillPlan
-from drkit.drill.runs.history import DrillEntry, DrillHistory
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
 from drkit.drill.runs.scheduler import DrillScheduler
 from drkit.drill.schedule import kubernetes_cronjob, next_times, systemd_units

@@ -16,8 +16,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def drill() -> None:
     """Rehearse a failover on your clusters, and keep a report that can be judged again.
 
-    Drills of kind readiness and translation only read. Reports are files in the folder drills below the
-    journal folder of [failover].
+    The history is on the target of each flow. Reports are files of this machine, in the folder drills below
+    the journal folder of [failover].
     """
 
 
@@ -35,7 +35,10 @@ def run(**given: Any) -> int:
     """Run a drill: NAME of a [[drills]] table, or one of a kind.
 
     readiness: would a failover be refused now, and what would it lose? translation: would every group
-    continue at its next record on the target? Both only read.
+    continue at its next record on the target? Both read, and write nothing but the history of drills.
+
+    bubble: a whole failover of the drill's own topics, groups and clients between the same clusters, beside
+    production. It deletes what it made; a failover of production ends it.
 
     Exit code: 0 pass, 1 fail, 3 inconclusive, aborted or refused.
     """
@@ -46,8 +49,20 @@ def run(**given: Any) -> int:
 @drill.command()
 @click.argument("name", required=False)
 def history(**given: Any) -> None:
-    """List the drills of this machine, or those of NAME, with due times that were missed."""
+    """List all drills, or those of NAME, with due times that were missed."""
     work("drkit.cli.actions.drills.drill").history(**given)
+
+
+@drill.command()
+@click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
+def cleanup(**given: Any) -> int:
+    """Delete what is left of drills that were killed or ended by a failover.
+
+    Only what their entries in the history name is deleted, topics by their ids. The next bubble does the
+    same before it begins. Exit code: 0 nothing is left, 1 something could not be deleted.
+    """
+    code: int = work("drkit.cli.actions.drills.drill").cleanup(**given)
+    return code
 
 
 @drill.command()

@@ -26,13 +26,19 @@ class ProductionWatch:
     :param flow: of production
     :param seconds: longest duration of the drill
     :param abort: called once with the reason when the drill must end
+    :param ended: an event that ends the drill when it is set
     """
 
     def __init__(
-        self, settings: Settings, flow: FlowSettings, seconds: float, abort: Callable[[str], None]
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        seconds: float,
+        abort: Callable[[str], None],
+        ended: threading.Event,
     ) -> None:
         self._settings, self._flow, self._seconds, self._abort = settings, flow, seconds, abort
-        self._stop = threading.Event()
+        self._ended, self._stop = ended, threading.Event()
         self._is_read = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.has_run = False
@@ -73,6 +79,9 @@ class ProductionWatch:
                         self.has_run = True
                         self._abort(f"production failover {new[0]} began")
                         return
+                if self._ended.is_set():
+                    self._abort("the process was asked to end")
+                    return
                 if now - began > self._seconds:
                     self._abort(f"the drill exceeds its limit of {self._seconds:g} s")
                     return

@@ -14,8 +14,8 @@ from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntere
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
-from drkit.drill.record import SOURCE, TARGET, MadeItem
 from drkit.errors import Failed
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest

@@ -1,9 +1,8 @@
-"""Delete what drills made: by topic id, and only what their own records name."""
+"""Delete what drills made: by topic id, and only what their own entries name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -11,7 +10,9 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.drill.record import SOURCE, TARGET, CleanupState, DrillRecord, DrillRecords, MadeItem, owed
+from drkit.drill.entries.history import DrillHistory
+from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, MadeItem
+from drkit.drill.judge import ABORTED
 from drkit.errors import DrkitError, Refused
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
@@ -28,48 +29,47 @@ _MEMBERS_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.5
 
 
-def clean_up(settings: Settings, flow: FlowSettings) -> dict[str, list[str]]:
-    """Delete what is left of drills that owe their cleanup, from their records alone.
+def clean_up(settings: Settings, flow: FlowSettings, history: DrillHistory) -> dict[str, list[str]]:
+    """Delete what is left of drills that owe their cleanup, from their entries alone.
 
     :param settings: of production
     :param flow: of production
     :returns: drill id → what could not be deleted, with the reason; empty lists: nothing is left
     :raises Refused: a drill is running
-    :raises DrkitError: the records cannot be read or written
+    :raises DrkitError: the entries cannot be read or written
     """
-    records = DrillRecords(settings.cluster(flow.target), flow.source)
-    indebted = owed(records.load().values())
-    for record in indebted:
-        if record.is_running(wall_ms()):
-            holder = "" if record.holder is None else f"process {record.holder.pid} on {record.holder.host}"
+    owing = history.owing(flow.name)
+    for entry in owing:
+        if entry.is_running(wall_ms()):
+            holder = "" if entry.holder is None else f"process {entry.holder.pid} on {entry.holder.host}"
             raise Refused(
                 "a drill of this flow is running",
-                where=f"drill {record.plan.id}",
+                where=f"drill {entry.id}",
                 evidence=holder,
                 hint="wait for its end",
             )
-    return {record.plan.id: clean_up_drill(settings, flow, records, record) for record in indebted}
+    cleaned = {}
+    for entry in owing:
+        cleaned[entry.id] = delete_made(settings, flow, entry.made)
+        if not cleaned[entry.id]:
+            is_dead = entry.verdict == UNFINISHED
+            end = {"verdict": ABORTED, "reason": "its process was killed"} if is_dead else {}
+            history.put(entry.model_copy(update={"cleanup_owed": False} | end), everywhere=True)
+    return cleaned
 
 
-def clean_up_drill(
-    settings: Settings, flow: FlowSettings, records: DrillRecords, record: DrillRecord
-) -> list[str]:
-    """Delete what one drill made, and note that in its record if nothing is left.
-
-    :returns: what could not be deleted, with the reason
-    :raises DrkitError: the record cannot be written
-    """
+def delete_made(settings: Settings, flow: FlowSettings, made: Iterable[MadeItem]) -> list[str]:
+    """Delete what a drill made, and return what could not be deleted, with the reasons."""
     problems: list[str] = []
-    for side, alias in ((SOURCE, flow.source), (TARGET, flow.target)):
-        cluster = settings.cluster(alias)
+    for side, cluster in zip((SOURCE, TARGET), settings.sides(flow), strict=True):
+        items = [item for item in made if item.side == side]
+        topics = [item for item in items if item.kind == "topic"]
         try:
-            problems += _delete_groups(cluster, record.on(side, "group"))
-            problems += _delete_acls(cluster, record.on(side, "topic"))
-            problems += _delete_topics(cluster, record.on(side, "topic"))
+            problems += _delete_groups(cluster, [item.name for item in items if item.kind == "group"])
+            problems += _delete_acls(cluster, topics)
+            problems += _delete_topics(cluster, topics)
         except DrkitError as error:
-            problems.append(f"{alias}: {error.in_short}")
-    if not problems:
-        records.put(replace(record, cleanup=CleanupState.DONE))
+            problems.append(f"{cluster.alias}: {error.in_short}")
     return problems
 
 
@@ -80,9 +80,9 @@ def topic_ids(settings: ClusterSettings, names: Iterable[str]) -> dict[str, str]
 
 
 def _delete_topics(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
-    """Delete topics of a record.
+    """Delete topics of an entry.
 
-    A topic that was never seen had not existed when the record named it. Names of drills are reserved, so
+    A topic that was never seen had not existed when the entry named it. Names of drills are reserved, so
     the one that has the name now is the drill's.
     """
     present = topic_ids(cluster, [item.name for item in items])
@@ -99,9 +99,7 @@ def _delete_topics(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]
     return [f"topic {ours[i]} on {cluster.alias}: {error_name(code)}" for i, code in answers.items() if code]
 
 
-def _delete_groups(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
-    names = [item.name for item in items]
-
+def _delete_groups(cluster: ClusterSettings, names: list[str]) -> list[str]:
     def delete() -> dict[str, int]:
         answers = ask_once(cluster, "drill", lambda raw: Groups(raw).delete(names), what="delete groups")
         return {name: code for name, code in answers.items() if code}
@@ -116,7 +114,7 @@ def _delete_groups(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]
 
 
 def _delete_acls(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
-    """Delete the ACLs of a fence: those on exactly a topic of the record."""
+    """Delete the ACLs of a fence: those on exactly a topic of the entry."""
     names = {item.name for item in items}
     try:
         acls = [a for a in list_acls(cluster).acls if a.resource is ResourceKind.TOPIC and a.name in names]

@@ -6,7 +6,8 @@ from contextlib import closing
 from typing import Final
 
 from drkit.config import FlowSettings, Settings
-from drkit.drill.cleanup import clean_up
+from drkit.drill.entries.cleanup import clean_up
+from drkit.drill.entries.history import DrillHistory
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
@@ -19,7 +20,7 @@ _REASON: Final = "drill"
 _DELETABLE: Final = "delete.topic.enable"
 
 
-def pass_gate(settings: Settings, flow: FlowSettings) -> list[str]:
+def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> list[str]:
     """Pay the cleanup of earlier drills, then check that production could fail over; return the drills paid.
 
     :param settings: of production
@@ -27,13 +28,13 @@ def pass_gate(settings: Settings, flow: FlowSettings) -> list[str]:
     :raises Refused: a cleanup failed, or production could not fail over
     :raises DrkitError: a cluster does not answer
     """
-    paid = clean_up(settings, flow)
+    paid = clean_up(settings, flow, history)
     for problem in (problem for problems in paid.values() for problem in problems):
         raise Refused(
             "an earlier drill owes its cleanup",
             where=flow.name,
             evidence=problem,
-            hint="delete by hand what it names, or bring back the cluster that does not answer",
+            hint="delete what it names, or bring back the cluster that does not answer: drkit drill cleanup",
         )
     with FailoverService(settings, flow) as service:
         rehearsal = service.rehearse([], RunRequest(planned=True, clients_cut=_REASON))

@@ -1,0 +1,300 @@
+"""A bubble: a failover of reserved topics and groups between the clusters of production, beside it.
+
+Production's journal, lease, endpoint and fence are never touched. A real failover that begins meanwhile ends
+the bubble, which then owes its cleanup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+import threading
+from typing import Any, Final, NamedTuple
+
+from drkit.chaos.evidence import collect
+from drkit.chaos.verdict import INCONCLUSIVE, judge, negative_controls
+from drkit.clock import monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.counted import counted
+from drkit.drill.bubble.gate import pass_gate
+from drkit.drill.bubble.production_watch import ProductionWatch
+from drkit.drill.bubble.stage import BubbleStage
+from drkit.drill.bubble_evidence import BubbleEvidence, measure_loss, measure_outages
+from drkit.drill.entries.cleanup import delete_made, topic_ids
+from drkit.drill.entries.history import DrillHistory
+from drkit.drill.entry import SOURCE, TARGET, DrillEntry
+from drkit.drill.inventory import (
+    ClusterInventory,
+    InventoryItem,
+    InventoryPart,
+    compare_inventories,
+    read_inventory,
+)
+from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
+from drkit.drill.plan import DrillPlan
+from drkit.drill.report.model import StepReport
+from drkit.drill.settings import bubble_settings, drill_folder
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.failover.core.machine import FAILOVER
+from drkit.failover.core.request import RunRequest
+from drkit.flow_state.names import CANARY_TOPIC, drills_topic, is_transactional_id_of
+
+Step = Callable[[], str]
+"""Does its work, and returns the outcome in words."""
+_REASON: Final = "drill"
+_REQUESTS: Final = {
+    "planned": RunRequest(planned=True, clients_cut=_REASON),
+    "lost": RunRequest(accept_data_loss=_REASON, without_quorum=_REASON, despite_signs_of_life=_REASON),
+}
+
+
+class DrillProgress(NamedTuple):
+    """Receives the progress of a drill."""
+
+    begun: Callable[[str], None] = lambda _: None
+    """Called with the name of each step at its begin."""
+    ended: Callable[[StepReport], None] = lambda _: None
+
+
+_NEVER: Final = threading.Event()
+SILENT: Final = DrillProgress()
+
+
+class BubbleResult(NamedTuple):
+    """The result of a bubble."""
+
+    evidence: BubbleEvidence
+    steps: tuple[StepReport, ...]
+    ended: DrillVerdict | None
+    """Its verdict if it was aborted or refused; None: the evidence is judged."""
+    entry: DrillEntry
+    """As it is in the history, but for the verdict."""
+
+
+def run_bubble(
+    settings: Settings,
+    flow: FlowSettings,
+    plan: DrillPlan,
+    history: DrillHistory,
+    entry: DrillEntry,
+    *,
+    progress: DrillProgress = SILENT,
+    ended: threading.Event = _NEVER,
+) -> BubbleResult:
+    """Run a bubble and return its result. Only a process that is killed leaves more than its entry.
+
+    :param settings: of production, as is `flow`
+    :param entry: of this drill, which the history has
+    :param ended: ends the bubble when it is set
+    :raises DrkitError: the entry cannot be written
+    """
+    return _BubbleRun(settings, flow, plan, history, entry, progress=progress, ended=ended).run()
+
+
+@dataclass
+class _BubbleRun:
+    """One bubble."""
+
+    settings: Settings
+    flow: FlowSettings
+    plan: DrillPlan
+    history: DrillHistory
+    entry: DrillEntry
+    progress: DrillProgress
+    ended: threading.Event
+    steps: list[StepReport] = field(default_factory=list)
+    before: dict[str, ClusterInventory] = field(default_factory=dict)
+    evidence: BubbleEvidence = field(default_factory=BubbleEvidence)
+    verdict: DrillVerdict | None = None
+
+    def __post_init__(self) -> None:
+        source, target = self.settings.sides(self.flow)
+        self.sides = {SOURCE: source, TARGET: target}
+        bubble = bubble_settings(self.settings, self.flow, self.plan)
+        self.stage = BubbleStage(drill_folder(self.settings, self.plan.id), settings=bubble, plan=self.plan)
+        limit = self.plan.limits.seconds
+        self.watch = ProductionWatch(self.settings, self.flow, limit, self.stage.abort, self.ended)
+
+    def run(self) -> BubbleResult:
+        """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over."""
+        with self.watch:
+            try:
+                with self.stage:  # its end is the end of every process of the bubble
+                    self._run_steps()
+            finally:
+                self._run_last(self.clean, self.compare)
+        if self.watch.has_run and self.verdict is None:
+            self.verdict = DrillVerdict(ABORTED, (self.stage.abort_reason,))
+        return BubbleResult(self.evidence, tuple(self.steps), self.verdict, self.entry)
+
+    def _run_steps(self) -> None:
+        prepare = (self.gate, self.inventory, self.create, self.steady)
+        rehearse = (self.failover, self.clients, self.check, self.controls)
+        try:
+            for step in prepare + rehearse:
+                self.stage.check_aborted()
+                self._run_step(step)
+        except DrkitError as error:
+            # A process that was killed for production shows as any error.
+            if self.stage.abort_reason:
+                self.verdict = DrillVerdict(ABORTED, (self.stage.abort_reason,))
+            elif not self.entry.made:
+                word = REFUSED if isinstance(error, Refused) else ABORTED
+                self.verdict = DrillVerdict(word, (error.in_short,))
+            else:
+                self._found(error=error.in_short)
+
+    def _run_last(self, *steps: Step) -> None:
+        for step in steps:
+            try:
+                if self.entry.made and not self.watch.has_run:
+                    self._run_step(step)
+            except DrkitError as error:
+                self._found(cleanup_problems=(*self.evidence.cleanup_problems, error.in_short))
+
+    def _run_step(self, step: Step) -> None:
+        name = step.__name__.upper()
+        self.progress.begun(name)
+        began = monotonic()
+        try:
+            outcome = step()
+        except DrkitError as error:
+            outcome = error.in_short
+            raise
+        except BaseException:
+            outcome = "interrupted"
+            raise
+        finally:
+            self.steps.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
+            self.progress.ended(self.steps[-1])
+
+    def _found(self, **evidence: Any) -> None:
+        self.evidence = replace(self.evidence, **evidence)
+
+    # -- the steps ----------------------------------------------------------------------------------
+
+    def gate(self) -> str:
+        """Check that production could fail over now and owes nothing to an earlier drill.
+
+        :raises Refused: it could not, or a cleanup failed
+        """
+        paid = pass_gate(self.settings, self.flow, self.history)
+        return f"cleaned up {', '.join(paid)}" if paid else "production could fail over"
+
+    def inventory(self) -> str:
+        """Read the inventories, then record all that the bubble will make."""
+        self.before = self._inventories()
+        made = self.stage.made()
+        for item in made:
+            existing = self.before[item.side].items.get(InventoryPart(item.kind))
+            if existing is None:
+                raise Refused(
+                    f"drkit cannot list what is on {item.side}",
+                    where=item.side,
+                    evidence=f"no answer about {item.kind}s",
+                    hint="give drkit the right to describe them: drkit config check --connect",
+                )
+            if item.name in existing:
+                raise Refused(
+                    f"a {item.kind} of the drill exists",
+                    where=item.side,
+                    evidence=item.name,
+                    hint="delete it if no other drill of this flow runs",
+                )
+        self._keep(made=made, cleanup_owed=True)
+        return ", ".join(f"{sum(map(len, each.items.values()))} on {s}" for s, each in self.before.items())
+
+    def create(self) -> str:
+        """Create the topics, start the replicator and the clients."""
+        self.stage.create_topics()
+        self._note_ids()
+        self.stage.start()
+        return f"{counted(len(self.stage.topics), 'topic')}, {counted(len(self.stage.groups), 'group')}"
+
+    def steady(self) -> str:
+        """Wait until all is copied and the groups are synced."""
+        self.stage.wait_steady()
+        self._note_ids()
+        return f"{counted(self.stage.acked(), 'record')} acknowledged, all copied"
+
+    def failover(self) -> str:
+        """Run the failover, with the same service as production's.
+
+        :raises Failed: it did not end as done
+        """
+        if self.plan.cut == "lost":
+            self.stage.lose_source()
+        ended = self.stage.fail_over(_REQUESTS[self.plan.cut])
+        self._note_ids()
+        report = ended.answer
+        if ended.code != 0 or report.get("state") != "done":
+            evidence = str(ended.error or report.get("state") or f"exit code {ended.code}")
+            raise Failed("the failover of the bubble is not done", where=self.flow.name, evidence=evidence)
+        self._found(steps={step: report["seconds"].get(step, 0.0) for step in FAILOVER.order})
+        return f"run {report['run']}"
+
+    def clients(self) -> str:
+        """Wait for the first good operation of each client on the target."""
+        self.stage.wait_followed()
+        return "every client works on the target"
+
+    def check(self) -> str:
+        """Read the logs and positions of both sides, and check the history."""
+        collect(self.stage)
+        history = self.stage.history()
+        checked = judge(history, [])
+        self._found(
+            outages=measure_outages(history),
+            loss=measure_loss(history),
+            checks=tuple(checked.checked),
+            missing=tuple(checked.reasons) if checked.word == INCONCLUSIVE else (),
+        )
+        return f"{counted(len(history.events), 'event')}, {len(checked.checked)} checks"
+
+    def controls(self) -> str:
+        """Put defects into the history; each must be found by its check."""
+        controls = negative_controls(self.stage.history(), [])
+        self._found(controls=controls)
+        return f"{sum(controls.values())} of {counted(len(controls), 'defect')} found"
+
+    def clean(self) -> str:
+        """Delete all that the drill made."""
+        self._note_ids()
+        problems = delete_made(self.settings, self.flow, self.entry.made)
+        self._found(cleanup_problems=tuple(problems))
+        self._keep(cleanup_owed=bool(problems))
+        return "; ".join(problems) or f"{len(self.entry.made)} items deleted"
+
+    def compare(self) -> str:
+        """Compare the inventories with those before the drill."""
+        after = self._inventories()
+        made = {side: [item for item in self.entry.made if item.side == side] for side in after}
+        reserved = self.plan.id, self.stage.flow.source
+        compared = {
+            side: compare_inventories(self.before[side], after[side], made[side], self._is_residue, reserved)
+            for side in after
+        }
+        self._found(inventory=compared)
+        is_clean = all(each.is_clean for each in compared.values())
+        return "nothing of the drill is left" if is_clean else "something of the drill is left or unknown"
+
+    # -- shared -------------------------------------------------------------------------------------
+
+    def _inventories(self) -> dict[str, ClusterInventory]:
+        return {side: read_inventory(cluster) for side, cluster in self.sides.items()}
+
+    def _note_ids(self) -> None:
+        for side, cluster in self.sides.items():
+            unknown = [item.name for item in self.entry.on(side, "topic") if not item.topic_id]
+            self.entry = self.entry.with_ids(side, topic_ids(cluster, unknown))
+        self._keep()
+
+    def _keep(self, **changed: Any) -> None:
+        self.entry = self.entry.model_copy(update=changed)
+        self.history.put(self.entry, everywhere=True)
+
+    def _is_residue(self, item: InventoryItem) -> bool:
+        if item.part is InventoryPart.TRANSACTIONAL_ID:
+            return is_transactional_id_of(self.stage.flow.source, item.name)
+        topics = {CANARY_TOPIC, drills_topic(self.flow.source, self.flow.target)}
+        return item.part is InventoryPart.TOPIC and item.name in topics

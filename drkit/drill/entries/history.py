@@ -1,0 +1,243 @@
+"""The history of drills: entries on the target of each flow and on this machine, and reports on this machine.
+
+An entry that the target could not take is written there when the next drill begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import partial
+import os
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import ValidationError
+
+from drkit.clock import monotonic, wall_ms
+from drkit.config import Settings
+from drkit.config.tables.closest import suggestion
+from drkit.config.tables.drills import DrillSettings
+from drkit.drill.entries.topic import DrillTopic
+from drkit.drill.entry import DrillEntry
+from drkit.drill.plan import DRILL_ID
+from drkit.drill.report.model import DrillReport, read_report
+from drkit.drill.settings import drill_folder
+from drkit.errors import DrkitError, Failed, Usage
+from drkit.local.file_lock import locked_alone
+
+REPORT: Final = "report.json"
+_ENTRIES: Final = "entries"
+_ASK_AGAIN_SECONDS: Final = 60.0
+T = TypeVar("T")
+
+
+class DrillHistory:
+    """The drills of a configuration.
+
+    :param folder: of this machine, with entries and reports
+    :param topics: by the name of the flow
+    """
+
+    def __init__(self, folder: Path, topics: Mapping[str, DrillTopic] | None = None) -> None:
+        self.folder = folder
+        self._topics = topics or {}
+        self._silent: dict[str, tuple[float, DrkitError]] = {}
+        self.unread: dict[str, str] = {}
+        """Flow → why its topic was not read at the last look."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> DrillHistory:
+        """Return the history of a configuration."""
+        flows = settings.flows
+        topics = {flow.name: DrillTopic(settings.sides(flow)[1], flow.source) for flow in flows}
+        return cls(drill_folder(settings, "any").parent, topics)
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold the history: one drill runs at a time on this machine.
+
+        :raises Refused: another process runs a drill
+        """
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        hint = "wait until it ends: drkit drill history"
+        return locked_alone(self.folder / ".lock", "another drill is running", hint)
+
+    # -- read ---------------------------------------------------------------------------------------
+
+    def entries(self, name: str | None = None) -> list[DrillEntry]:
+        """Return the drills and the due times without one, the oldest first.
+
+        :param name: of the only drill to return; None: all
+        """
+        newest = _newest([*self._local(), *self._on_targets()]).values()
+        found = (entry for entry in newest if name in {None, entry.name})
+        return sorted(found, key=lambda entry: (entry.began_ms, entry.key))
+
+    def owing(self, flow: str) -> list[DrillEntry]:
+        """Return the drills of a flow that owe their cleanup.
+
+        :raises Failed: its topic cannot be read
+        """
+        entries = self.entries()
+        if flow in self.unread:
+            what = "the drills of this flow are not known"
+            hint = "bring back its target, then repeat the command"
+            raise Failed(what, where=flow, evidence=self.unread[flow], hint=hint)
+        return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
+
+    def last_due(self, name: str) -> datetime | None:
+        """Return the latest due time of a drill that has an entry, None without one."""
+        due = [entry.due_ms for entry in self.entries(name) if entry.due_ms is not None]
+        return datetime.fromtimestamp(max(due) / 1000, UTC) if due else None
+
+    def last_hash(self, name: str) -> str:
+        """Return the hash of the last report of a drill, empty without one."""
+        return next((entry.hash for entry in reversed(self.entries(name)) if entry.hash), "")
+
+    def report_path(self, drill_id: str) -> Path:
+        """Return the file of a report."""
+        return self.folder / drill_id / REPORT
+
+    def report(self, drill_id: str) -> DrillReport:
+        """Return the report of a drill.
+
+        :raises Usage: no drill has this id
+        :raises Failed: it has no report on this machine, or its file is not one
+        """
+        entries = {entry.id: entry for entry in self.entries() if entry.id}
+        if DRILL_ID.fullmatch(drill_id) is None or drill_id not in entries:
+            raise Usage(
+                f"there is no drill with the id {drill_id}",
+                where=str(self.folder),
+                hint=f"{suggestion(drill_id, entries)}; all: drkit drill history",
+            )
+        path, entry = self.report_path(drill_id), entries[drill_id]
+        if not path.exists():
+            host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
+            raise Failed(
+                "this drill has no report here",
+                where=drill_id,
+                evidence=f"its verdict is {entry.verdict}{host}",
+                hint="an unfinished one is still running, or its process was killed: drkit drill history",
+            )
+        return read_report(path.read_bytes())
+
+    def report_before(self, report: DrillReport) -> DrillReport | None:
+        """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
+        for entry in self.entries(report.plan.name):
+            if entry.hash and entry.hash == report.previous:
+                return self.report(entry.id)
+        return None
+
+    # -- write --------------------------------------------------------------------------------------
+
+    def begin(self, entry: DrillEntry) -> None:
+        """Write the entry of a drill that begins, and those that the target of its flow lacks."""
+        (self.folder / entry.id).mkdir(mode=0o700)
+        self.put(entry)
+        try:
+            there = _newest(self._ask(entry.flow, DrillTopic.load))
+            for local in self._local():
+                known = there.get(local.key)
+                if local.flow == entry.flow and (known is None or known.written_ms < local.written_ms):
+                    self._ask(entry.flow, partial(DrillTopic.put, entry=local))
+        except DrkitError:
+            return  # the next drill tries again
+
+    def put(self, entry: DrillEntry, *, everywhere: bool = False) -> None:
+        """Write an entry.
+
+        :param everywhere: it must be on the target, too
+        :raises DrkitError: it is not on the target
+        """
+        written = entry.model_copy(update={"written_ms": wall_ms()})
+        folder = self.folder / _ENTRIES
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _replace(folder / f"{entry.key}.json", written.model_dump_json())
+        try:
+            self._ask(entry.flow, partial(DrillTopic.put, entry=written))
+        except DrkitError:
+            if everywhere:
+                raise
+
+    def end(self, report: DrillReport, seconds: float) -> None:
+        """Write the report of a drill, then the end of its entry."""
+        _replace(self.report_path(report.id), report.to_json())
+        end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
+        self.put(_newest(self._local())[report.id].model_copy(update=end))
+
+    def record_not_run(
+        self, drill: DrillSettings, flow: str, due: Iterable[datetime], verdict: str, reason: str = ""
+    ) -> list[DrillEntry]:
+        """Write an entry for each due time at which a drill was not run, and return them."""
+        entries = [
+            DrillEntry(
+                name=drill.name,
+                kind=drill.kind,
+                flow=flow,
+                verdict=verdict,
+                began_ms=(time := round(at.timestamp() * 1000)),
+                due_ms=time,
+                reason=reason,
+            )
+            for at in due
+        ]
+        for entry in entries:
+            self.put(entry)
+        return entries
+
+    # -- the two places -----------------------------------------------------------------------------
+
+    def _local(self) -> list[DrillEntry]:
+        texts = (path.read_text(encoding="utf-8") for path in (self.folder / _ENTRIES).glob("*.json"))
+        return [entry for entry in map(_entry, texts) if entry is not None]
+
+    def _on_targets(self) -> list[DrillEntry]:
+        self.unread.clear()
+        entries: list[DrillEntry] = []
+        for flow in self._topics:
+            try:
+                entries += self._ask(flow, DrillTopic.load)
+            except DrkitError as error:
+                self.unread[flow] = error.in_short
+        return entries
+
+    def _ask(self, flow: str, question: Callable[[DrillTopic], T]) -> T:
+        """Ask the topic of a flow; one that did not answer is asked again after a while only.
+
+        :raises DrkitError: it does not answer
+        """
+        if flow not in self._topics:
+            raise DrkitError("the configuration has no such flow", where=flow)
+        asked, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
+        if error is not None and monotonic() - asked < _ASK_AGAIN_SECONDS:
+            raise error
+        try:
+            return question(self._topics[flow])
+        except DrkitError as silence:
+            self._silent[flow] = monotonic(), silence
+            raise
+
+
+def _newest(entries: Iterable[DrillEntry]) -> dict[str, DrillEntry]:
+    """Return the newest version of each entry by its key."""
+    return {entry.key: entry for entry in sorted(entries, key=lambda entry: entry.written_ms)}
+
+
+def _entry(text: str) -> DrillEntry | None:
+    """Return the entry in a text, None if it is none: another program may have written the file."""
+    try:
+        return DrillEntry.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace a file in one step, so that a reader sees the old text or the new one."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
