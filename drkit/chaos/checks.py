@@ -84,14 +84,16 @@ def _is_excused(facts: Facts, index: int, e: Acked) -> bool:
 
 @check(IN_ORDER)
 def check_order(facts: Facts) -> Iterator[str]:
-    """Check that each value is there once, those of one cluster in the order of its offsets (I3, I4)."""
+    """Check that each value is a client's and there once, those of one cluster in their order (I3, I4)."""
     logs = facts.logs[facts.active]
     copies = Counter((tp.topic, value) for tp, log in logs.items() for _, value in log)
     newest: dict[tuple[TopicPartition, str, bool], int] = {}
     for tp, log in logs.items():
         for offset, value in log:
             problem = ""
-            if (number := copies[tp.topic, value]) > 1:
+            if value.rpartition(" ")[0] not in facts.writers:
+                problem = f"{tp}@{offset} on {facts.active}: no client wrote {value}"
+            elif (number := copies[tp.topic, value]) > 1:
                 problem = f"{tp}@{offset} on {facts.active}: {value} is there {number} times"
             elif (tp, value) in facts.acked:
                 e = facts.acked[tp, value][1]

@@ -62,8 +62,9 @@ def _producer(bootstrap: str, **more: Any) -> Producer:
 
 def _reading(group: str, **more: Any) -> dict[str, Any]:
     """Return the properties of a member of a group that commits by itself."""
-    commits = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
-    return _config(group_id=group, session_timeout_ms=6000, **commits, **more)
+    if "group_protocol" not in more:  # of the consumer protocol (KIP-848) the broker has it
+        more["session_timeout_ms"] = 6000
+    return _config(group_id=group, auto_offset_reset="earliest", enable_auto_commit=False, **more)
 
 
 class _Client:
@@ -196,12 +197,11 @@ class FollowingWriter(_Client):
 class FollowingConsumer(_Client):
     """A member of a group that follows the endpoint file and commits what it has read."""
 
-    def run(self, *, endpoint: str, clusters: Mapping[str, str], group: str, topics: Sequence[str]) -> None:
-        """Read and commit.
-
-        :param clusters: id of a cluster → its name in the history
-        """
-        config = _reading(group, isolation_level="read_committed")
+    def run(
+        self, *, endpoint: str, clusters: Mapping[str, str], group: str, topics: Sequence[str], **member: str
+    ) -> None:
+        """Read and commit; see :meth:`FollowingWriter.run`."""
+        config = _reading(group, isolation_level="read_committed", **member)
         consumer = FailoverConsumer(config, endpoint=endpoint)
         consumer.subscribe(list(topics))
         while not self.stop.is_set():
@@ -225,10 +225,9 @@ class FollowingConsumer(_Client):
 class MemberClient(_Client):
     """A member of a group that reads and never commits."""
 
-    def run(self, *, bootstrap: str, group: str, topics: Sequence[str], instance_id: str = "") -> None:
-        """Stay in the group, as a static member (KIP-345) if it has an `instance_id`."""
-        static = {"group_instance_id": instance_id} if instance_id else {}
-        consumer = Consumer(_reading(group, bootstrap_servers=bootstrap, **static))
+    def run(self, *, bootstrap: str, group: str, topics: Sequence[str], **member: str) -> None:
+        """Stay in the group; with a `group_instance_id` as a static member (KIP-345)."""
+        consumer = Consumer(_reading(group, bootstrap_servers=bootstrap, **member))
         consumer.subscribe(list(topics))
         while not self.stop.is_set():
             with suppress(KafkaException):

@@ -16,6 +16,7 @@ from drkit.chaos.history import (
     FinalPosition,
     JournalEntered,
     LogEnd,
+    NotAcked,
     OffsetCommitted,
     Read,
     RunReported,
@@ -128,6 +129,12 @@ class Facts(ScenarioHistory):
         """Acknowledged records, without those of aborted transactions, with the index of their event."""
         acked = ((i, e) for i, e in enumerate(self.events) if isinstance(e, Acked))
         return {(e.tp, e.value): (i, e) for i, e in acked if e.transaction != "aborted"}
+
+    @cached_property
+    def writers(self) -> set[str]:
+        """How the values of each client begin: without their numbers."""
+        sent = (e.value for e in self.events if isinstance(e, Acked | NotAcked))
+        return {value.rpartition(" ")[0] for value in sent}
 
     def acked_at(self, cluster: str, record: Record) -> int | None:
         """Return the offset with which a cluster acknowledged a record; None: it did not."""

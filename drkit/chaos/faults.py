@@ -228,7 +228,7 @@ def _join(stage: ScenarioStage, target: str) -> Applied:
     """Let a member join a group on a cluster: ``standby shop``, or ``standby shop static``."""
     cluster, group, *static = target.split(" ")
     name = f"member-{cluster}-{group}"
-    more = {"instance_id": name} if static else {}
+    more = {"group_instance_id": name} if static else {}
     topic = ORDERS
     stage.start_client(
         name, "member", bootstrap=stage.bootstrap(cluster), group=group, topics=[topic], **more

@@ -216,17 +216,14 @@ def _defects(facts: Facts) -> Iterator[tuple[str, str, list[Event]]]:
         copy = copies[len(copies) // 2]
         yield ACKNOWLEDGED, "a copied record dropped", [e for e in events if e is not copy]
         yield IN_ORDER, "a copied record repeated", [*events, replace(copy, offset=_FAR)]
+        yield IN_ORDER, "a foreign record", [*events, replace(copy, offset=_FAR, value="not a client's")]
     for first, second in pairwise(copies):
         if first.tp == second.tp and _writer(facts, first) == _writer(facts, second):
-            swapped = {id(first): second.value, id(second): first.value}
-            yield (
-                IN_ORDER,
-                "two records swapped",
-                [
-                    replace(e, value=swapped[id(e)]) if isinstance(e, Read) and id(e) in swapped else e
-                    for e in events
-                ],
-            )
+            swapped = {
+                id(first): replace(first, value=second.value),
+                id(second): replace(second, value=first.value),
+            }
+            yield IN_ORDER, "two records swapped", [swapped.get(id(e), e) for e in events]
             break
     for shift, name in ((1, "a position one later"), (-1, "a position one earlier")):
         position = next((p for p in facts.positions.values() if _is_shiftable(facts, p, shift)), None)

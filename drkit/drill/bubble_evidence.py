@@ -31,6 +31,18 @@ class MeasuredLoss(NamedTuple):
     """From the first lost acknowledgement to the last acknowledgement of the source."""
 
 
+class ProductionLoss(NamedTuple):
+    """What production would have lost if its source had died during the drill, by looks each two seconds."""
+
+    looks: int
+    unknown: int
+    """Looks without an answer."""
+    most_records: int
+    most_seconds: float | None
+    """Age of the oldest record; None: unknown."""
+    median_seconds: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class BubbleEvidence:
     """All that a bubble has recorded."""
@@ -49,6 +61,8 @@ class BubbleEvidence:
     inventory: Mapping[str, InventoryComparison] | None = None
     """By the side of the drill."""
     cleanup_problems: tuple[str, ...] = ()
+    production: ProductionLoss | None = None
+    """None: no look answered."""
 
 
 def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:

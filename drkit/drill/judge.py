@@ -30,8 +30,8 @@ from drkit.drill.position_rows import (
 )
 from drkit.status.pair.model import PairState
 
-ABORTED, REFUSED = "aborted", "refused"
-"""Verdicts of drills that were not run to their ends."""
+ABORTED, REFUSED, SKIPPED = "aborted", "refused", "skipped"
+"""Verdicts of drills that were not run to their ends; a skipped one was not to run at that time."""
 _FAILING: Final = {PositionAnswer.DIFFERS, PositionAnswer.NO_POSITION, PositionAnswer.NO_MARK}
 _UNDECIDED: Final = {
     PositionAnswer.NOT_COPIED,

@@ -65,7 +65,7 @@ class DrillLimits(Strict):
     bytes_per_second: PositiveInt = 1_000_000
     """Most that it reads or writes on each cluster."""
     production_lag: PositiveInt = 5_000
-    """Most records by which the copies of production may lag while it runs."""
+    """Most records by which what production would lose may grow while it runs."""
 
 
 class DrillSettings(Strict):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from typing import Final
 
 from drkit.config import FlowSettings, Settings
 from drkit.drill.entries.cleanup import clean_up
 from drkit.drill.entries.history import DrillHistory
+from drkit.drill.entry import MadeItem
+from drkit.drill.inventory import ClusterInventory, InventoryPart
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
@@ -17,7 +20,12 @@ from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
 
 _REASON: Final = "drill"
+_PAUSED: Final = "failover-paused"
 _DELETABLE: Final = "delete.topic.enable"
+
+
+class DrillSkipped(Refused):
+    """Failovers are paused, so that no drill is to run either."""
 
 
 def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> list[str]:
@@ -25,6 +33,7 @@ def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> 
 
     :param settings: of production
     :param flow: of production
+    :raises DrillSkipped: failovers are paused
     :raises Refused: a cleanup failed, or production could not fail over
     :raises DrkitError: a cluster does not answer
     """
@@ -38,7 +47,10 @@ def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> 
         )
     with FailoverService(settings, flow) as service:
         rehearsal = service.rehearse([], RunRequest(planned=True, clients_cut=_REASON))
-    for _, refusal in rehearsal.refusals:
+    for gate, refusal in rehearsal.refusals:
+        if gate == _PAUSED:
+            hint = "resume them, then run the drill: drkit watch resume"
+            raise DrillSkipped("failovers are paused", where=flow.name, evidence=refusal.in_short, hint=hint)
         raise refusal
     with closing(PairedCollector(settings, flow, groups=False)) as collector:
         pair = collector.look().pair
@@ -61,3 +73,27 @@ def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> 
                 hint="set it to true, or rehearse with the kinds readiness and translation",
             )
     return sorted(paid)
+
+
+def refuse_existing(inventory: ClusterInventory, made: Iterable[MadeItem]) -> None:
+    """Refuse if a cluster has what a drill is about to make, or does not say.
+
+    :param made: on this cluster
+    :raises Refused: it has, or does not
+    """
+    for item in made:
+        existing = inventory.items.get(InventoryPart(item.kind))
+        if existing is None:
+            raise Refused(
+                f"drkit cannot list what is on {item.side}",
+                where=item.side,
+                evidence=f"no answer about {item.kind}s",
+                hint="give drkit the right to describe them: drkit config check --connect",
+            )
+        if item.name in existing:
+            raise Refused(
+                f"a {item.kind} of the drill exists",
+                where=item.side,
+                evidence=item.name,
+                hint="delete it if no other drill of this flow runs",
+            )

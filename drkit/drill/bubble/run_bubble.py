@@ -16,7 +16,8 @@ from drkit.chaos.verdict import INCONCLUSIVE, judge, negative_controls
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
-from drkit.drill.bubble.gate import pass_gate
+from drkit.drill.bubble.gate import DrillSkipped, pass_gate, refuse_existing
+from drkit.drill.bubble.production_loss import ProductionLossSampler
 from drkit.drill.bubble.production_watch import ProductionWatch
 from drkit.drill.bubble.stage import BubbleStage
 from drkit.drill.bubble_evidence import BubbleEvidence, measure_loss, measure_outages
@@ -30,7 +31,7 @@ from drkit.drill.inventory import (
     compare_inventories,
     read_inventory,
 )
-from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
+from drkit.drill.judge import ABORTED, REFUSED, SKIPPED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.report.model import StepReport
 from drkit.drill.settings import bubble_settings, drill_folder
@@ -114,10 +115,12 @@ class _BubbleRun:
         self.stage = BubbleStage(drill_folder(self.settings, self.plan.id), settings=bubble, plan=self.plan)
         limit = self.plan.limits.seconds
         self.watch = ProductionWatch(self.settings, self.flow, limit, self.stage.abort, self.ended)
+        most = self.plan.limits.production_lag
+        self.sampler = ProductionLossSampler(self.settings, self.flow, most, self.stage.abort)
 
     def run(self) -> BubbleResult:
         """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over."""
-        with self.watch:
+        with self.watch, self.sampler:
             try:
                 with self.stage:  # its end is the end of every process of the bubble
                     self._run_steps()
@@ -139,8 +142,7 @@ class _BubbleRun:
             if self.stage.abort_reason:
                 self.verdict = DrillVerdict(ABORTED, (self.stage.abort_reason,))
             elif not self.entry.made:
-                word = REFUSED if isinstance(error, Refused) else ABORTED
-                self.verdict = DrillVerdict(word, (error.in_short,))
+                self.verdict = DrillVerdict(_word(error), (error.in_short,))
             else:
                 self._found(error=error.in_short)
 
@@ -178,6 +180,7 @@ class _BubbleRun:
 
         :raises Refused: it could not, or a cleanup failed
         """
+        self.stage.choose_groups()
         paid = pass_gate(self.settings, self.flow, self.history)
         return f"cleaned up {', '.join(paid)}" if paid else "production could fail over"
 
@@ -185,22 +188,8 @@ class _BubbleRun:
         """Read the inventories, then record all that the bubble will make."""
         self.before = self._inventories()
         made = self.stage.made()
-        for item in made:
-            existing = self.before[item.side].items.get(InventoryPart(item.kind))
-            if existing is None:
-                raise Refused(
-                    f"drkit cannot list what is on {item.side}",
-                    where=item.side,
-                    evidence=f"no answer about {item.kind}s",
-                    hint="give drkit the right to describe them: drkit config check --connect",
-                )
-            if item.name in existing:
-                raise Refused(
-                    f"a {item.kind} of the drill exists",
-                    where=item.side,
-                    evidence=item.name,
-                    hint="delete it if no other drill of this flow runs",
-                )
+        for side, inventory in self.before.items():
+            refuse_existing(inventory, [item for item in made if item.side == side])
         self._keep(made=made, cleanup_owed=True)
         return ", ".join(f"{sum(map(len, each.items.values()))} on {s}" for s, each in self.before.items())
 
@@ -245,6 +234,7 @@ class _BubbleRun:
         checked = judge(history, [])
         self._found(
             outages=measure_outages(history),
+            production=self.sampler.found(),
             loss=measure_loss(history),
             checks=tuple(checked.checked),
             missing=tuple(checked.reasons) if checked.word == INCONCLUSIVE else (),
@@ -298,3 +288,8 @@ class _BubbleRun:
             return is_transactional_id_of(self.stage.flow.source, item.name)
         topics = {CANARY_TOPIC, drills_topic(self.flow.source, self.flow.target)}
         return item.part is InventoryPart.TOPIC and item.name in topics
+
+
+def _word(error: DrkitError) -> str:
+    """Return the verdict of a bubble that made nothing before an error."""
+    return SKIPPED if isinstance(error, DrillSkipped) else REFUSED if isinstance(error, Refused) else ABORTED

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, Self
 from drkit.chaos.client_stage import ClientStage
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntered
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
-from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.drill.bubble.seed import PARTITIONS, create_seeded
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
@@ -30,24 +30,18 @@ from drkit.flow_state.names import (
 )
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, Message, Producer
-from drkit.kafka.topics import TopicPlan, create_topics
+from drkit.kafka.groups.requests import Groups
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.repoint.endpoints import endpoint_of
 from drkit.repoint.file import EndpointFile
 
-_PARTITIONS: Final = 2
-_DAY_MS: Final = "86400000"
-_THREE_YEARS_MS: Final = 3 * 365 * 86_400_000
-_LARGE: Final = 900_000
-"""Bytes of the largest record; Kafka's default limit is a megabyte."""
-_CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
-_SEED: Final = "seed"
-_SEND_SECONDS: Final = 30.0
 _FIRST_RECORDS: Final = 20
 _STEADY_SECONDS: Final = 90.0
 _FOLLOW_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
+_CONSUMER_PROTOCOL: Final = {"group_protocol": "consumer"}
 _NOWHERE: Final = "127.0.0.1:1"
 _REPOINTED: Final = JournalPosition("result", StepName.REPOINT, "")
 WRITER: Final = "writer"
@@ -78,9 +72,15 @@ class BubbleStage(ClientStage):
         orders, payments, ledger = (self._topic(what) for what in ("orders", "payments", "ledger"))
         self.topics = orders, payments, ledger
         self.live_group, self.live_topic = self._group("reader"), orders
+        self.members: dict[str, dict[str, str]] = {
+            self.live_group: {},
+            self._group("static"): {"group_instance_id": "static-1"},
+            self._group("kip848"): _CONSUMER_PROTOCOL,
+        }
+        """Groups at work, and the properties of their one member."""
         self.idle_groups = {self._group("start"): (orders, 0), self._group("middle"): (payments, 5)}
         """Groups without members: a topic and the offset of the next record."""
-        self.groups = (self.live_group, *self.idle_groups)
+        self.groups = (*self.members, *self.idle_groups)
 
     def _topic(self, what: str) -> str:
         return drill_topic(self.plan.id, what)
@@ -113,6 +113,20 @@ class BubbleStage(ClientStage):
     def application(self, cluster: str) -> dict[str, Any]:
         """Return the properties of a client; without the rights of an application, drkit's own."""
         return confluent_config(self.cluster(cluster))
+
+    def choose_groups(self) -> None:
+        """Leave out the group of the consumer protocol (KIP-848) where it cannot be rehearsed.
+
+        :raises DrkitError: a cluster does not answer
+        """
+        is_known = all(
+            ask_once(self.cluster(side), self.WHERE, _knows_kip848, what="ask for protocols")
+            for side in (PRIMARY, STANDBY)
+        )
+        # A member of it that was killed keeps its group for 45 s.
+        if not is_known or self.plan.cut == "lost":
+            self.members = {g: member for g, member in self.members.items() if member != _CONSUMER_PROTOCOL}
+            self.groups = (*self.members, *self.idle_groups)
 
     def made(self) -> tuple[MadeItem, ...]:
         """Return all that the bubble makes, or that its failover does."""
@@ -169,46 +183,11 @@ class BubbleStage(ClientStage):
 
         :raises DrkitError: a topic or a record is refused
         """
-        source = Cluster.connect(self.cluster(PRIMARY))
-        *plain, ledger = self.topics
-        plans = [TopicPlan(t, _PARTITIONS, configs={"retention.ms": _DAY_MS}) for t in plain]
-        # Retention by time would delete the old records at once.
-        plans.append(TopicPlan(ledger, _PARTITIONS, configs={"cleanup.policy": "compact"}))
-        for failure in create_topics(source, plans).values():
-            raise failure
-        endpoint = endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=source.cluster_id)
-        EndpointFile(self.endpoint_file).tell(endpoint)
-        for number, codec in enumerate(_CODECS):
-            self._seed(codec, number)
-
-    def _seed(self, codec: str, number: int) -> None:
-        """Write records of one codec: three years old with a key, a large one, and one without a key."""
-        errors: list[KafkaError | None] = []
-
-        def delivered(error: KafkaError | None, message: Message | None) -> None:
-            errors.append(error)
-            if error is None and message is not None:
-                place = message.topic() or "", message.partition() or 0, message.offset() or 0
-                text = (message.value() or b"").decode()
-                self.recorder.record(Acked(PRIMARY, *place, text))
-
-        producer = Producer({**self.application(PRIMARY), "log_level": 0, "compression.type": codec})
-        orders, _, ledger = self.topics
-        old = wall_ms() - _THREE_YEARS_MS
-        for each in range(5):
-            name = f"{_SEED} {codec} {each}"
-            producer.produce(
-                ledger, name, name, partition=each % _PARTITIONS, timestamp=old + each, on_delivery=delivered
-            )
-        filler = "x" * _LARGE if number == 0 else ""
-        producer.produce(orders, f"{_SEED} {codec} {filler}", partition=0, on_delivery=delivered)
-        producer.flush(_SEND_SECONDS)
-        refused = next((error for error in errors if error is not None), None)
-        if refused is not None or not errors:
-            evidence = str(refused) if refused is not None else "no answer"
-            raise Failed(
-                "the first records of the drill are refused", where=self.flow.source, evidence=evidence
-            )
+        cluster = Cluster.connect(self.cluster(PRIMARY))
+        EndpointFile(self.endpoint_file).tell(
+            endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=cluster.cluster_id)
+        )
+        create_seeded(cluster, self.topics, self.application(PRIMARY), self.recorder)
 
     def start(self) -> None:
         """Start the replicator and the clients, and commit the positions of the groups without members."""
@@ -221,7 +200,7 @@ class BubbleStage(ClientStage):
         self.start_followers()
         self.wait_acked(_FIRST_RECORDS)
         for group, (topic, offset) in self.idle_groups.items():
-            self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(_PARTITIONS)})
+            self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         log = self.folder / "replicator.log"
         self.replicators[self.flow.name] = self.parent.start_replicator(self.plain_settings(), "", log)
 
@@ -233,7 +212,8 @@ class BubbleStage(ClientStage):
         ids = {Cluster.connect(self.cluster(name)).cluster_id: name for name in (PRIMARY, STANDBY)}
         following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [self.live_topic]}
         self.start_client(writer, "following writer", **following)
-        self.start_client(self.live_group, "following consumer", **following, group=self.live_group)
+        for group, member in self.members.items():
+            self.start_client(group, "following consumer", **following, group=group, **member)
 
     def plain_settings(self, **clusters: ClusterSettings) -> dict[str, Any]:
         """Return the bubble's settings as plain data.
@@ -248,7 +228,7 @@ class BubbleStage(ClientStage):
         self.wait_pair(self.settings, self.flow)
 
         def are_synced() -> bool:
-            return all(len(self.committed(STANDBY, group)) == _PARTITIONS for group in self.groups)
+            return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups)
 
         self.wait_for(are_synced, "positions of all groups on the target")
 
@@ -287,8 +267,11 @@ class BubbleStage(ClientStage):
 
         def have_followed() -> bool:
             events = self.history().events
-            produced = any(isinstance(e, Acked) and e.cluster == STANDBY for e in events)
-            consumed = any(isinstance(e, Consumed) and e.cluster == STANDBY for e in events)
-            return produced and consumed
+            at_work = {e.by for e in events if isinstance(e, Acked | Consumed) and e.cluster == STANDBY}
+            return at_work > self.members.keys()
 
         self.wait_for(have_followed, "the first good operation of each client on the target", _FOLLOW_SECONDS)
+
+
+async def _knows_kip848(raw: RawCluster) -> bool:
+    return await Groups(raw).knows_consumer_groups()

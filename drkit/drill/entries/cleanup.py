@@ -24,7 +24,7 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.topics import describe_topics
 from drkit.topology.acls import ResourceKind
 
-_MEMBERS_SECONDS: Final = 15.0
+_MEMBERS_SECONDS: Final = 60.0
 """Members of a killed client keep a group from being deleted until their session ends."""
 _LOOK_SECONDS: Final = 0.5
 

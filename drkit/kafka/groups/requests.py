@@ -128,6 +128,14 @@ class Groups:
             return out  # a cluster without KIP-848
         return out
 
+    async def knows_consumer_groups(self) -> bool:
+        """Return whether the cluster has the consumer group protocol (KIP-848)."""
+        try:
+            await self._coordinators.ask(["drkit"], self._describe_consumer, per_request=1)
+        except IncompatibleBrokerVersion:
+            return False
+        return True
+
     async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
         request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)

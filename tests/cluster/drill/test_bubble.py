@@ -8,97 +8,22 @@ import subprocess
 import sys
 import threading
 from typing import Any
-import uuid
 
 import pytest
 
-from drkit.config import Settings
-from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.bubble.run_bubble import SILENT, DrillProgress
-from drkit.drill.entries.cleanup import clean_up
+from drkit.drill.bubble.run_bubble import DrillProgress
 from drkit.drill.entries.history import DrillHistory
-from drkit.drill.inventory import ClusterInventory, InventoryPart, read_inventory
-from drkit.drill.plan import DrillPlan, new_drill_id
-from drkit.drill.report.model import DrillReport, check_report
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
-from drkit.flow_state.names import CANARY_TOPIC, drill_topic, drills_topic
+from drkit.flow_state.names import drill_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from drkit.model import TopicPartition
+from tests.support.drill.production import Production, cleaned, plan_of, run
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.fixtures import world_factory as world_factory
 from tests.support.failover.truth import Load
-from tests.support.failover.world import World
-from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
-
-
-def plan_of(settings: Settings, **more: Any) -> DrillPlan:
-    return DrillPlan(
-        id=new_drill_id(uuid.uuid4().hex),
-        name="weekly",
-        kind="bubble",
-        flow=settings.flows[0].name,
-        limits=DrillLimits(),
-        objectives=DrillObjectives(rpo_seconds=30, rto_seconds=60),
-        **more,
-    )
-
-
-class Production:
-    """A protected flow under load, with tripwires on its endpoint file and its stop hook."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.endpoint, self.stopped = world.folder / "endpoint.json", world.folder / "stopped"
-        world.folder.mkdir(parents=True)
-        self.endpoint.write_text("untouched")
-        world.failover_fields |= {
-            "repoint": [{"kind": "file", "path": str(self.endpoint)}],
-            "fence": {"stop_command": ["/usr/bin/touch", str(self.stopped)]},
-        }
-        self.topics = [world.name("orders"), world.name("pay")]
-        self.group = world.name("idle")
-        for topic in self.topics:
-            world.create(world.source, topic, 2, {"retention.ms": "-1"})
-            fill(world.source, topic, 50)
-        world.commit(world.source, self.group, {TopicPartition(self.topics[0], p): 7 + p for p in range(2)})
-        world.replicate()
-        world.copied(self.topics, {self.group: None})
-        world.protected(self.topics)
-
-    def inventories(self) -> dict[str, ClusterInventory]:
-        sides = {"source": self.world.source, "target": self.world.target}
-        return {side: read_inventory(cluster) for side, cluster in sides.items()}
-
-    def same(self, before: dict[str, ClusterInventory], after: dict[str, ClusterInventory]) -> None:
-        for side, inventory in before.items():
-            assert not inventory.unknown
-            assert not after[side].unknown
-            for part in (InventoryPart.TOPIC, InventoryPart.GROUP, InventoryPart.ACL, InventoryPart.BROKER):
-                residue = {CANARY_TOPIC, drills_topic(self.world.source.alias, self.world.target.alias)}
-                earlier, later = (
-                    {name: facts for name, facts in each.items[part].items() if name not in residue}
-                    for each in (inventory, after[side])
-                )
-                assert later == earlier, (side, part)
-        assert self.endpoint.read_text() == "untouched"
-        assert not self.stopped.exists()
-
-
-def run(settings: Settings, plan: DrillPlan, progress: DrillProgress = SILENT) -> DrillReport:
-    history = DrillHistory.of(settings)
-    with history.lock():
-        report = run_drill(settings, plan, history, DrillOptions(progress=progress))
-    assert check_report(report) == []
-    return report
-
-
-def cleaned(settings: Settings) -> dict[str, list[str]]:
-    return clean_up(settings, settings.flows[0], DrillHistory.of(settings))
 
 
 @pytest.mark.wide

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.chaos.history import PRIMARY, STANDBY, Consumed, FaultBegan, LogEnd, Read
+from drkit.chaos.history import PRIMARY, STANDBY, Consumed, FaultBegan, LogEnd, NotAcked, Read
 from tests.support.chaos.minimal import (
     ON_PRIMARY,
     ON_STANDBY,
@@ -18,6 +18,7 @@ from tests.support.chaos.minimal import (
 )
 
 ABC = acked("a", "b", "c")
+UNKNOWN = [NotAcked(PRIMARY, "orders", "x", "_TIMED_OUT", is_refused=False)]
 LATE = acked("late", first=3)
 AFTER = acked("d", cluster=STANDBY, first=3)
 BACK = entry("LOCK", "intent", table="return", run="return")
@@ -65,7 +66,8 @@ BROKEN: Cases = {
     },
     "once, in order": {
         "twice": [*ABC, *log("a", "b", "c", "b"), ON_STANDBY],
-        "twice, of unknown fate": [*log("x", "x"), ON_STANDBY],
+        "twice, of unknown fate": [*UNKNOWN, *log("x", "x"), ON_STANDBY],
+        "a foreign record": [*ABC, *log("a", "b", "c", "shop 7"), ON_STANDBY],
         "in two partitions": [*ABC, *log("a", "b", "c"), Read(STANDBY, "orders", 1, 0, "a"), ON_STANDBY],
         "swapped": [*ABC, *log("a", "c", "b"), ON_STANDBY],
         "a tail comes later, and no return replayed it": [
@@ -162,6 +164,7 @@ HOLDS: Cases = {
         ],
     },
     "once, in order": {
+        "of unknown fate": [*UNKNOWN, *ABC, *log("a", "x", "b", "c"), ON_STANDBY],
         "other offsets": [*ABC, Read(STANDBY, *TP, 9, "c"), *log("a", "b"), ON_STANDBY],
         "on both sides": [*ABC, *log("a", "b", "c"), *log("a", "b", "c", cluster=PRIMARY), ON_STANDBY],
         "values of both clusters": [

@@ -212,6 +212,7 @@ def test_every_control_is_found():
         (
             "a copied record dropped",
             "a copied record repeated",
+            "a foreign record",
             "two records swapped",
             "a position one later",
             "a position one earlier",
@@ -237,6 +238,7 @@ def test_a_control_without_events_is_left_out():
     assert negative_controls(ScenarioHistory(events), []).keys() == {
         "a copied record dropped",
         "a copied record repeated",
+        "a foreign record",
         "two records swapped",
     }
 
