@@ -19,6 +19,7 @@ from drkit.flow_state.names import drill_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from tests.support.circles import in_soak, in_wide
 from tests.support.drill.production import Production, cleaned, plan_of, run
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.fixtures import world_factory as world_factory
@@ -60,8 +61,27 @@ with history.lock():
 """
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("step", ["CREATE", "STEADY", "FAILOVER", "CHECK", "CLEAN"])
+STEPS = (
+    "GATE",
+    "INVENTORY",
+    "CREATE",
+    "STEADY",
+    "FAILOVER",
+    "CLIENTS",
+    "CHECK",
+    "CONTROLS",
+    "CLEAN",
+    "COMPARE",
+)
+NOTHING_THERE = {"GATE", "INVENTORY", "COMPARE"}
+"""Steps at whose begin the bubble has made nothing, or has deleted it."""
+
+
+def sampled(*wide: str) -> list[Any]:
+    return [in_wide(step) if step in wide else in_soak(step) for step in STEPS]
+
+
+@pytest.mark.parametrize("step", sampled("CREATE", "FAILOVER", "CLEAN"))
 def test_the_cleanup_of_a_killed_bubble_leaves_nothing(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, step: str
 ) -> None:
@@ -78,12 +98,15 @@ def test_the_cleanup_of_a_killed_bubble_leaves_nothing(
         assert f"{step}\n" in iter(drill.stdout.readline, "")
         with suppress(subprocess.TimeoutExpired):
             drill.wait(0.5)  # into the step
-        with pytest.raises(Refused, match="a drill of this flow is running"):
-            cleaned(settings)
+        if step not in NOTHING_THERE:
+            with pytest.raises(Refused, match="a drill of this flow is running"):
+                cleaned(settings)
         drill.kill()
     foreign = drill_topic(plan.id, "foreign")
     world.create(world.source, foreign, 1, {})
-    assert cleaned(settings) == {plan.id: []}
+    owed = cleaned(settings)
+    assert owed in ({}, {plan.id: []})
+    assert owed or step in NOTHING_THERE
     assert cleaned(settings) == {}
     assert not world.topic(world.source, foreign).error, "a topic that the record does not name was deleted"
     delete_topics(Cluster.connect(world.source), [foreign])
@@ -91,8 +114,7 @@ def test_the_cleanup_of_a_killed_bubble_leaves_nothing(
     production.same(before, production.inventories())
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("step", ["STEADY", "FAILOVER", "CHECK"])
+@pytest.mark.parametrize("step", sampled("STEADY", "FAILOVER"))
 def test_a_real_failover_ends_a_bubble(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, step: str
 ) -> None:
@@ -115,11 +137,15 @@ def test_a_real_failover_ends_a_bubble(
     report = run(settings, plan_of(settings), DrillProgress(begun=begun))
     real.join()
     assert reports[0]["state"] == "done"
-    assert report.verdict == "aborted", report.reasons
-    assert report.reasons == (f"production failover {reports[0]['run']} began",)
-    assert report.steps[-1].name == step
-    assert [entry.cleanup_owed for entry in DrillHistory.of(settings).entries()] == [True]
-    assert cleaned(settings) == {report.id: []}
+    [entry] = DrillHistory.of(settings).entries()
+    if step in STEPS[: STEPS.index("CONTROLS")]:
+        assert report.verdict == "aborted", report.reasons
+        assert report.reasons == (f"production failover {reports[0]['run']} began",)
+        assert report.steps[-1].name == step
+        assert entry.cleanup_owed is (step != "GATE")
+    else:  # it may have ended by itself before it saw the failover
+        assert report.verdict in {"aborted", "pass"}, report.reasons
+    assert cleaned(settings) == ({report.id: []} if entry.cleanup_owed else {})
     for cluster in (world.source, world.target):
         left = {name for name in topic_names(Cluster.connect(cluster)) if report.id in name}
         assert not left
