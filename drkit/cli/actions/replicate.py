@@ -77,6 +77,9 @@ def replicate(
     port = settings.metrics.port if metrics_port is None and not once else metrics_port
     if port is not None:
         options = options._replace(listen=Listen(metrics_address or settings.metrics.host, port))
+        if settings.drills:
+            monitor = work("drkit.drill.entries.monitor").DrillMonitor(settings, flows)
+            options = options._replace(drills=monitor.samples)
     if not once:
         _watch_returns(settings, flows, stop)
     answer = run_flows(settings, flows, options, stop)
