@@ -25,7 +25,7 @@ def ended_notice(
 
 
 def not_run_notice(entries: Sequence[DrillEntry], options: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Return the notice of due times of a drill at which it was not run; None: nobody needs to know.
+    """Return the notice of due times of a drill at which it was not run; None: no notice is due.
 
     :param entries: of one drill, with one verdict
     :param options: of the running command, such as its configuration file

@@ -15,7 +15,7 @@ from drkit.cli.screens.drill import due_line
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.cli.talk import say
-from drkit.config import Loaded
+from drkit.config import Loaded, Settings
 from drkit.config.tables.drills import DrillSettings
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.entry import DrillEntry
@@ -44,8 +44,15 @@ def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
     if scheduler is not None:
         _print(loaded, scheduler, image)
         return 0
-    history, stop, teller = DrillHistory.of(settings), until_signalled(), Teller(settings.watch)
-    options = session().given.options(flow=False)
+    teller = Teller(settings.watch)
+    try:
+        return _run_due(settings, teller, once=once)
+    finally:
+        teller.close(_SEND_SECONDS)
+
+
+def _run_due(settings: Settings, teller: Teller, *, once: bool) -> int:
+    history, stop, options = DrillHistory.of(settings), until_signalled(), session().given.options(flow=False)
 
     def run(plan: DrillPlan, due: datetime) -> str:
         report = run_drill(settings, plan, history, DrillOptions(due=due, stop=stop))
@@ -64,14 +71,11 @@ def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
             teller.tell(notice)
 
     drills = DrillScheduler(settings, history, run, tell=tell)
-    try:
-        if once:
-            return max(map(exit_code, drills.run_due(stop)), default=0)
-        for drill in settings.drills:
-            say(due_line(drill, next_times(drill, drills.now(), 1)[0]))
-        drills.run_until(stop)
-    finally:
-        teller.close(_SEND_SECONDS)
+    if once:
+        return max(map(exit_code, drills.run_due(stop)), default=0)
+    for drill in settings.drills:
+        say(due_line(drill, next_times(drill, drills.now(), 1)[0]))
+    drills.run_until(stop)
     return 0
 
 
