@@ -22,7 +22,7 @@ from drkit.time_limit import begun
 _READ_SECONDS: Final = 60.0
 
 
-class Topic(Protocol):
+class EntryTopic(Protocol):
     """Where the entries of a flow are on its target."""
 
     def load(self) -> list[DrillEntry]:
@@ -41,12 +41,12 @@ class DrillMonitor:
         self,
         settings: Settings,
         flows: Iterable[FlowSettings],
-        topics: Callable[[FlowSettings], Topic] | None = None,
+        topics: Callable[[FlowSettings], EntryTopic] | None = None,
         *,
         wall: Millis = wall_ms,
         clock: Seconds = monotonic,
     ) -> None:
-        def on_target(flow: FlowSettings) -> Topic:
+        def on_target(flow: FlowSettings) -> EntryTopic:
             return DrillTopic(settings.sides(flow)[1], flow.source)
 
         named = {flow.name: flow for flow in flows}

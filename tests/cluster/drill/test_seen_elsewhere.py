@@ -44,14 +44,8 @@ def ended(world: World, name: str, kind: DrillKind, verdict: str, days_ago: int)
     return DrillEntry(id=drill_id, name=name, kind=kind, flow=flow, verdict=verdict, began_ms=began_ms)
 
 
-@pytest.mark.wide
-def test_metrics_and_status_show_what_another_machine_rehearsed(world: World, tmp_path: Path) -> None:
-    """P28: a drill that failed, or is overdue, or owes its cleanup is seen without its scheduler."""
-    topic = world.name("orders")
-    world.create(world.source, topic, 1, {"retention.ms": "-1"})
-    fill(world.source, topic, 5)
-    world.replicate()
-    world.copied([topic])
+def rehearsed(world: World) -> list[DrillEntry]:
+    """Put entries of drills on the target, and return them."""
     entries = [
         ended(world, "daily", "translation", "pass", 2),
         ended(world, "daily", "translation", "fail", 1),
@@ -62,6 +56,45 @@ def test_metrics_and_status_show_what_another_machine_rehearsed(world: World, tm
     with history.lock():
         for entry in entries:
             history.put(entry, everywhere=True)
+    return entries
+
+
+def watched(file: Path) -> list[str]:
+    """Return the metrics of a process of `drkit watch` once they have the signals."""
+    served: list[str] = []
+    with PortReservation() as ports:
+        port = ports.reserve()
+
+        def is_served() -> bool:
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
+                    served[:] = page.read().decode().splitlines()
+            except OSError:
+                return False
+            return {f"drkit_drill_{signal}" for signal in SIGNALS} <= set(served)
+
+        words = process(file, "watch", "--metrics-port", str(port))
+        with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL) as watch:
+            try:
+                eventually(is_served, 60, lambda: "\n".join(x for x in served if "drkit_drill" in x))
+            finally:
+                watch.terminate()
+    return served
+
+
+def process(file: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "drkit", "--config", str(file), *words]
+
+
+@pytest.mark.wide
+def test_metrics_and_status_show_what_another_machine_rehearsed(world: World, tmp_path: Path) -> None:
+    """P28: a drill that failed, or is overdue, or owes its cleanup is seen without its scheduler."""
+    topic = world.name("orders")
+    world.create(world.source, topic, 1, {"retention.ms": "-1"})
+    fill(world.source, topic, 5)
+    world.replicate()
+    world.copied([topic])
+    _, _, weekly, monthly = rehearsed(world)
     plain, file = world.plain(), tmp_path / "drkit.toml"
     plain["failover"] |= {"journal_folder": str(tmp_path / "another machine")}
     plain["drills"] = [drill.model_dump(exclude_defaults=True) for drill in DRILLS]
@@ -69,15 +102,10 @@ def test_metrics_and_status_show_what_another_machine_rehearsed(world: World, tm
 
     rows = {row["drill"]: row for row in drkit(file, "status").data["drills"]}
     assert (rows["daily"]["last_verdict"], rows["daily"]["overdue"]) == ("fail", False)
-    assert (rows["weekly"]["last_pass_ms"], rows["weekly"]["overdue"]) == (entries[2].began_ms, True)
-    assert rows["monthly"]["cleanup_owed"] == [entries[3].id]
-
-    def process(*words: str) -> list[str]:
-        return [sys.executable, "-m", "drkit", "--config", str(file), *words]
-
-    status = subprocess.run(
-        process("status", "--short"), capture_output=True, text=True, cwd=ROOT, check=False
-    )
+    assert (rows["weekly"]["last_pass_ms"], rows["weekly"]["overdue"]) == (weekly.began_ms, True)
+    assert rows["monthly"]["cleanup_owed"] == [monthly.id]
+    words = process(file, "status", "--short")
+    status = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=False)
     [line] = [line for line in status.stdout.splitlines() if line.startswith("drills  ")]
     for text in (
         "daily last verdict fail, last passed 2 d ago",
@@ -87,23 +115,6 @@ def test_metrics_and_status_show_what_another_machine_rehearsed(world: World, tm
         assert text in line
     assert line.endswith("(drkit drill history)")
 
-    ports = PortReservation()
-    port = ports.reserve()
-    served: list[str] = []
-
-    def is_served() -> bool:
-        try:
-            with urlopen(f"http://127.0.0.1:{port}/metrics") as page:
-                served[:] = page.read().decode().splitlines()
-        except OSError:
-            return False
-        return {f"drkit_drill_{signal}" for signal in SIGNALS} <= set(served)
-
-    with subprocess.Popen(process("watch", "--metrics-port", str(port)), cwd=ROOT, stderr=-3) as watch:
-        try:
-            eventually(is_served, 60, lambda: "\n".join(x for x in served if "drkit_drill" in x))
-        finally:
-            watch.terminate()
-            ports.release()
+    served = watched(file)
     [passed] = [line for line in served if line.startswith("drkit_drill_last_pass") and '"weekly"' in line]
-    assert float(passed.split()[-1]) == entries[2].began_ms / 1000
+    assert float(passed.split()[-1]) == weekly.began_ms / 1000
