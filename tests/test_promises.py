@@ -52,7 +52,7 @@ KEPT = [p for p in PROMISES if p.state == "kept"]
 
 def test_the_ids_count_up():
     assert [p.id for p in PROMISES] == [f"P{n}" for n in range(1, len(PROMISES) + 1)]
-    assert {p.state for p in PROMISES} == {"kept", "not yet"}
+    assert {p.state for p in PROMISES} <= {"kept", "not yet"}
     assert len(PROMISES) == PAGE.count("\n| P"), "a row that is not read"
 
 

@@ -92,6 +92,8 @@ def changes(running: Settings, names: Iterable[str], wanted: Settings) -> Change
         if (before := getattr(getattr(running, table), name))
         != (after := getattr(getattr(wanted, table), name))
     ]
+    if running.drills != wanted.drills:
+        restart.append("drills: their metrics")
     if running.control != wanted.control:
         restart.append("control: the control key")
     return Changes(live, tuple(restart))

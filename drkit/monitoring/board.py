@@ -16,6 +16,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.model import FlowAliases
 from drkit.monitoring.metrics import FlowCollector, FlowFigures, Labelled
+from drkit.monitoring.metrics_drills import DrillSamples
 from drkit.monitoring.pace import USUAL_SHARE, share_of_looks
 from drkit.monitoring.pair_events import PairEvents
 from drkit.status.groups import worst_first
@@ -36,7 +37,6 @@ _SHOWN_TOPICS: Final = 200
 _SHOWN_GROUPS: Final = 50
 _STARTING: Final = frozenset({"checkpoints_stale", "groups_not_ready"})
 """Faults ignored at a flow's start: its first rounds run some seconds after its first lease."""
-
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -69,10 +69,8 @@ class FlowWatch:
     ) -> None:
         self._own_faults = faults
         self._share, self._groups = share, groups
-        self._settings = settings
-        self._job = job
-        self._failure = failure
-        self._seconds = seconds
+        self._settings, self._job = settings, job
+        self._failure, self._seconds = failure, seconds
         self._began = monotonic()
         self._remembered = float("-inf")
         self._ended = threading.Event()
@@ -223,13 +221,16 @@ class Board:
 
     :param clock: a steady clock
     :param labels: of every metric besides its own
+    :param drills: the samples of drills
     """
 
-    def __init__(self, clock: Seconds = monotonic, labels: Mapping[str, str] = _NOTHING) -> None:
+    def __init__(
+        self, clock: Seconds = monotonic, labels: Mapping[str, str] = _NOTHING, drills: DrillSamples = tuple
+    ) -> None:
         self.watches: Sequence[FlowWatch] = ()
         self._clock = clock
         self._registry = CollectorRegistry()
-        flows = FlowCollector(self._figures, clock, self.faults)
+        flows = FlowCollector(self._figures, clock, self.faults, drills)
         self._registry.register(Labelled((observe.REGISTRY, flows), labels))
 
     def _figures(self) -> list[FlowFigures]:

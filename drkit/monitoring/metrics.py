@@ -13,19 +13,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from drkit import observe
-from drkit.min_max_mean import MinMaxMean
 from drkit.model import FlowAliases, TopicPartition
+from drkit.monitoring.metrics_drills import DRILL_ROWS, DrillSamples
 from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
+from drkit.monitoring.metrics_mm2 import MM2, MM2_ROWS, Count, mm2_samples
 from drkit.monitoring.metrics_pair import PAIR_ROWS, pair_samples
 from drkit.observe import MOST_PARTITIONS, OTHERS
 from drkit.status.model import Fault, FlowStatus, Loss
-from drkit.status.progress import Moved, Totals
+from drkit.status.progress import Totals
 
 _FLOW: Final = ("source", "target")
 _TOPIC: Final = (*_FLOW, "topic")
-_PARTITION: Final = (*_TOPIC, "partition")
-MM2: Final = "kafka_connect_mirror_mirrorsourceconnector_"
-"""The JMX exporter's prefix for MirrorMaker 2's MBeans, as in existing dashboards."""
 _Faults = Mapping[FlowAliases, Iterable[Fault]]
 _NO_LOSS: Final = Loss(None, None, None, exact=False, source_seen_seconds=None)
 
@@ -33,7 +31,7 @@ _UNITS: Final = (
     ("seconds", "seconds"), ("byte_rate", "bytes/s"), ("record_rate", "records/s"), ("_ms", "ms"),
     ("byte", "bytes"), ("repeats", "offsets"), ("left_out", "records"), ("left", "offsets"),
     ("frontier", "offset"), ("healthy", "0 or 1"), ("ready", "0 or 1"), ("fault", "1"), ("record", "records"),
-    ("ratio", "0 to 1"),
+    ("ratio", "0 to 1"), ("drill_last_verdict", "1"), ("drill", "0 or 1"),
 )  # fmt: skip
 
 
@@ -76,45 +74,9 @@ _TABLE: Final = tuple(MetricDescription(*row) for row in (
     ("drkit_stopped_partitions", "gauge", _FLOW, "Partitions that are left alone, see the events."),
     ("drkit_appends_total", "counter", _FLOW, "Produce requests of copy tasks."),
     ("drkit_resyncs_total", "counter", _FLOW, "Times a partition had to read its state from the target."),
-    (MM2 + "record_count", "gauge", _PARTITION, "Records copied since the start, by the target's topic."),
-    (MM2 + "record_rate", "gauge", _PARTITION, "Records copied per second, between two looks."),
-    (MM2 + "byte_count", "gauge", _PARTITION, "Bytes copied since the start."),
-    (MM2 + "byte_rate", "gauge", _PARTITION, "Bytes copied per second between the two last looks."),
-    *((MM2 + name + suffix, "gauge", _PARTITION, f"{meaning}: {which} of the last epoch, ms.")
-      for name, meaning in (("record_age_ms", "Age of batches when they were fetched"),
-                            ("replication_latency_ms", "Age of batches when they stood on the target"))
-      for suffix, which in (("", "mean"), ("_min", "least"), ("_max", "most"), ("_avg", "mean"))),
-    *GROUP_ROWS, *PAIR_ROWS,
+    *MM2_ROWS, *GROUP_ROWS, *PAIR_ROWS, *DRILL_ROWS,
 ))  # fmt: skip
 TABLE: Final = {row.name: row for row in _TABLE}
-
-
-@dataclass(slots=True)
-class Count:
-    """Records and bytes of one partition, also between two reports of its task."""
-
-    first_end: int
-    records: float = 0.0
-    bytes: float = 0.0
-    records_per_second: float = 0.0
-    bytes_per_second: float = 0.0
-
-    def see(self, end: int, moved: Moved | None, seconds: float) -> None:
-        """Take the target's current end; between reports its growth counts as copied.
-
-        :param seconds: since the last call
-        """
-        records, size = float(max(0, end - self.first_end)), 0.0
-        if moved is not None and moved.target_end >= 0:
-            grown = max(0, end - moved.target_end)
-            each = moved.bytes / moved.records if moved.records else 0.0
-            records, size = moved.records + grown, moved.bytes + grown * each
-        before = (self.records, self.bytes)
-        # Gaps of the target (markers) counted as records until the report: never count down.
-        self.records, self.bytes = max(records, self.records), max(size, self.bytes)
-        if seconds > 0:
-            self.records_per_second = (self.records - before[0]) / seconds
-            self.bytes_per_second = (self.bytes - before[1]) / seconds
 
 
 @dataclass(slots=True)
@@ -146,6 +108,7 @@ class FlowCollector(Collector):
     :param figures: the current flows
     :param clock: the steady clock of the figures
     :param faults: of each flow at a time of that clock, the same as in the health check and on the page
+    :param drills: the samples of drills; must not wait for a cluster
     """
 
     def __init__(
@@ -153,8 +116,9 @@ class FlowCollector(Collector):
         figures: Callable[[], Iterable[FlowFigures]],
         clock: Callable[[], float],
         faults: Callable[[float], _Faults] = lambda _now: {},
+        drills: DrillSamples = tuple,
     ) -> None:
-        self._figures, self._faults = figures, faults
+        self._figures, self._faults, self._drills = figures, faults, drills
         self._clock = clock
 
     def collect(self) -> Iterator[Metric]:
@@ -166,7 +130,8 @@ class FlowCollector(Collector):
             for row in _TABLE
         }
         now = self._clock()
-        samples = [_health(self._faults(now)), *(_samples(figures, now) for figures in self._figures())]
+        flows = (_samples(figures, now) for figures in self._figures())
+        samples = [_health(self._faults(now)), *flows, self._drills()]
         for each in samples:
             for name, labels, value in each:
                 if value is not None:
@@ -210,7 +175,8 @@ def _samples(figures: FlowFigures, now: float) -> Iterator[tuple[str, tuple[str,
         yield "drkit_held_back_records", name, topic.held_back
     yield from group_samples(flow, status.groups, totals.groups if totals is not None else None)
     yield from pair_samples(flow, status)
-    yield from _as_mm2(figures, flow)
+    names = {TopicPartition(p.topic, p.partition): p.target_topic for p in status.partitions}
+    yield from mm2_samples(flow, names, figures.counts, totals.moved if totals is not None else {})
 
 
 def _health(faults: _Faults) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
@@ -260,30 +226,6 @@ def _topics(status: FlowStatus) -> Iterator[_Topic]:
             max(t.seconds or 0.0 for t in rest),
             sum(t.held_back for t in rest),
         )
-
-
-def _as_mm2(
-    figures: FlowFigures, flow: tuple[str, str]
-) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
-    names = {TopicPartition(p.topic, p.partition): p.target_topic for p in figures.status.partitions}
-    moved = figures.totals.moved if figures.totals else {}
-    for at, count in figures.counts.items():
-        labels = (*flow, names.get(at, at.topic), str(at.partition))
-        yield MM2 + "record_count", labels, count.records
-        yield MM2 + "record_rate", labels, count.records_per_second
-        yield MM2 + "byte_count", labels, count.bytes
-        yield MM2 + "byte_rate", labels, count.bytes_per_second
-        for name, spread in _spreads(moved.get(at)):
-            yield MM2 + name, labels, spread.mean
-            yield MM2 + name + "_avg", labels, spread.mean
-            yield MM2 + name + "_min", labels, spread.least
-            yield MM2 + name + "_max", labels, spread.most
-
-
-def _spreads(moved: Moved | None) -> Iterator[tuple[str, MinMaxMean]]:
-    if moved is not None and moved.latency_ms.count:
-        yield "record_age_ms", moved.age_ms
-        yield "replication_latency_ms", moved.latency_ms
 
 
 def documentation() -> str:

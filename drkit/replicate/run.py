@@ -17,6 +17,7 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.monitoring.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
+from drkit.monitoring.metrics_drills import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
 from drkit.replicate.flow_thread import FlowThread, Tell
 from drkit.replicate.job import FlowJob
@@ -50,6 +51,8 @@ class RunOptions(NamedTuple):
     """The file to follow for changes; None follows none."""
     listen: Listen | None = None
     """Where to serve metrics, health and the page; None: nowhere."""
+    drills: DrillSamples = tuple
+    """Samples of drills for the metrics."""
     tell: Tell = lambda _glance: None
     """Gets how each flow goes, every `progress_seconds`."""
     stopping: Callable[[Stop], None] = lambda _stop: None
@@ -74,7 +77,7 @@ def replicate(
     :raises DrkitError: what prevents the start
     """
     run_id = uuid.uuid4().hex[:12]
-    board = Board(labels=settings.metrics.labels)
+    board = Board(labels=settings.metrics.labels, drills=options.drills)
     runs: list[FlowThread] = []
 
     def begin(workshop: SharedSpark) -> None:

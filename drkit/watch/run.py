@@ -13,6 +13,7 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.reasons import Reason, runbook
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError
+from drkit.monitoring.metrics_drills import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
 from drkit.next_command import Given, completed
 from drkit.watch.announcer import Announcer, failover_command, in_words
@@ -41,6 +42,8 @@ class WatchOptions(NamedTuple):
     identity: ObserverIdentity
     listen: Listen | None = None
     """Where to serve metrics, health and the page; None: nowhere."""
+    drills: DrillSamples = tuple
+    """Samples of drills for the metrics."""
     given: Given = Given()
     """Options of this run that its suggested commands need too, such as ``--config FILE``."""
     once: float | None = None
@@ -131,7 +134,8 @@ def watch(
     ticker = Ticker(clock)
     watchers = [_FlowWatcher(settings, flow, options, clock) for flow in flows]
     teller = Teller(settings.watch)
-    board = WatchBoard(lambda: _newest(watchers), labels=settings.metrics.labels)
+    labels = settings.metrics.labels
+    board = WatchBoard(lambda: _newest(watchers), labels=labels, drills=options.drills)
     board.watches = [w.observer.senses.watch for w in watchers]
     ticker.start()
     try:

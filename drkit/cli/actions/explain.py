@@ -17,7 +17,7 @@ _PACKAGE: Final = Path(drkit.__file__).parent
 _INSTALLED: Final = _PACKAGE / "pages"
 _PAGES: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent
 """In an installed drkit within the package, in a source tree beside it."""
-_RUNBOOKS: Final = ("", "hold-", "failover-", "reprotect-", "replay-", "export-", "pair-")
+_RUNBOOKS: Final = ("", "hold-", "failover-", "reprotect-", "replay-", "export-", "pair-", "drill-")
 _TABLES: Final = (
     "docs/reference/events.md",
     "docs/explanation/detection.md",

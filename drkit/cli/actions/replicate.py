@@ -21,6 +21,7 @@ from drkit.cli.talk import say, say_over
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
 from drkit.errors import Usage
+from drkit.monitoring.metrics_drills import DrillSamples
 from drkit.monitoring.page.server import Listen
 from drkit.replicate.flow_thread import Glance
 from drkit.replicate.reload import ConfigFile
@@ -76,7 +77,8 @@ def replicate(
     # A copy with an end does not serve the page: the configured port is for the permanent process.
     port = settings.metrics.port if metrics_port is None and not once else metrics_port
     if port is not None:
-        options = options._replace(listen=Listen(metrics_address or settings.metrics.host, port))
+        listen = Listen(metrics_address or settings.metrics.host, port)
+        options = options._replace(listen=listen, drills=_drills(settings, flows))
     if not once:
         _watch_returns(settings, flows, stop)
     answer = run_flows(settings, flows, options, stop)
@@ -87,6 +89,14 @@ def replicate(
 
 
 _plan = dry_run
+
+
+def _drills(settings: Settings, flows: Sequence[FlowSettings]) -> DrillSamples:
+    """Return the samples of drills; their code is loaded only where drills are configured."""
+    if not settings.drills:
+        return tuple
+    samples: DrillSamples = work("drkit.drill.entries.monitor").DrillMonitor(settings, flows).samples
+    return samples
 
 
 def _stop_on_signals(config: ConfigFile, *, terminal: bool) -> threading.Event:

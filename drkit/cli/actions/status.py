@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import threading
 
 from drkit.cli.configuration import configuration
+from drkit.cli.loading import work
 from drkit.cli.render import emit
-from drkit.cli.screens.status import as_data, show, show_again
+from drkit.cli.screens.status import NO_DRILLS, DrillsView, as_data, show, show_again
 from drkit.cli.screens.status_view import Shown
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
+from drkit.config import FlowSettings, Settings
 from drkit.config.tables.closest import closest
 from drkit.counted import counted
 from drkit.errors import Usage
@@ -32,7 +34,7 @@ def status(
     settings = configuration().settings
     flows = settings.chosen_flows(names)
     collectors = [PairedCollector(settings, flow) for flow in flows]
-    shown = Shown(partitions, groups, all_groups, short)
+    shown, drills = Shown(partitions, groups, all_groups, short), _drills(settings, flows)
     # An interrupt raised at once could hit an event loop, which would treat it as a failed request.
     stop = until_signalled() if watch else threading.Event()
     if watch:
@@ -43,7 +45,7 @@ def status(
     try:
         _refuse_unknown(groups, found)
         while watch and not stop.is_set():
-            show_again(found, shown)
+            show_again(found, shown, drills(found))
             if not stop.wait(interval):
                 found = [c.look() for c in collectors]
     except KeyboardInterrupt:  # interrupted twice
@@ -54,10 +56,22 @@ def status(
     if watch:
         return int(any(f.faults for f in found))
     if session().as_json:
-        emit(as_data(found, shown))
+        emit(as_data(found, shown, drills(found)))
     else:
-        show(found, shown)
+        show(found, shown, drills(found))
     return int(any(f.faults for f in found))
+
+
+def _drills(
+    settings: Settings, flows: Sequence[FlowSettings]
+) -> Callable[[Sequence[FlowStatus]], DrillsView]:
+    """Return what shows the drills of flows; its code is loaded only where drills are configured."""
+    if not settings.drills:
+        return lambda _found: NO_DRILLS
+    view: Callable[[Sequence[FlowStatus]], DrillsView] = (
+        work("drkit.cli.screens.drill_states").DrillStates(settings, flows).view
+    )
+    return view
 
 
 def _refuse_unknown(groups: Sequence[str], found: Sequence[FlowStatus]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from drkit import observe
 from drkit.cli.configuration import configuration
+from drkit.cli.loading import work
 from drkit.cli.render import emit
 from drkit.cli.screens.watch import in_short, screen
 from drkit.cli.session import session
@@ -42,11 +43,15 @@ def watch(
     observe.setup(session().log_format, session().log_level)
     settings = configuration().settings
     identity = this_process(observer, votes=once is None, watch=settings.watch)
+    flows = _chosen(settings, names)
     options = WatchOptions(identity, given=session().given, once=once)
     if metrics_port is not None:
         options = options._replace(listen=Listen(metrics_address, metrics_port))
+        if settings.drills:
+            monitor = work("drkit.drill.entries.monitor").DrillMonitor(settings, flows)
+            options = options._replace(drills=monitor.samples)
     with screen(once=once is not None) as show:
-        last = run_watch(settings, _chosen(settings, names), options, until_signalled(), show)
+        last = run_watch(settings, flows, options, until_signalled(), show)
     if once is None:
         return 0
     emit([s.moment.as_dict() | {"command": s.command} if session().as_json else in_short(s) for s in last])

@@ -11,6 +11,7 @@ from drkit.config.tables.fields import Strict
 
 OWN_LABELS: Final = frozenset({
     "source", "target", "topic", "partition", "group", "kind", "fault", "state", "verdict", "reason",
+    "drill",
 })  # fmt: skip
 """Labels of drkit's own metrics; fixed labels must have other names."""
 _NAME: Final = r"^[a-zA-Z_][a-zA-Z0-9_]*$"

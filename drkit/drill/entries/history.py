@@ -190,7 +190,10 @@ class DrillHistory:
     # -- the two places -----------------------------------------------------------------------------
 
     def _local(self) -> list[DrillEntry]:
-        texts = (path.read_text(encoding="utf-8") for path in (self.folder / _ENTRIES).glob("*.json"))
+        try:
+            texts = [path.read_text(encoding="utf-8") for path in (self.folder / _ENTRIES).glob("*.json")]
+        except PermissionError:  # the folder of another user, whose entries are on the target
+            return []
         return [entry for entry in map(_entry, texts) if entry is not None]
 
     def _on_targets(self) -> list[DrillEntry]:

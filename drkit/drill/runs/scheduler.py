@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 import secrets
 import threading
@@ -21,7 +21,8 @@ from drkit.errors import DrkitError, Refused
 
 RunPlan = Callable[[DrillPlan, datetime], str]
 """Run the drill of a plan that was due at a time, and return its verdict."""
-TellEntry = Callable[[str, DrillEntry | DrkitError], None]
+TellEntries = Callable[[DrillSettings, Sequence[DrillEntry] | DrkitError], None]
+"""Get the entries of due times at which a drill was not run, or why it waits."""
 _MOST_WAITED: Final = timedelta(seconds=30)
 """A wall clock may jump, and another drill may end."""
 
@@ -35,7 +36,7 @@ class DrillScheduler:
         history: DrillHistory,
         run: RunPlan,
         *,
-        tell: TellEntry = lambda _name, _entry: None,
+        tell: TellEntries = lambda _drill, _entries: None,
         wall: Millis = wall_ms,
     ) -> None:
         self._settings, self._history, self._run = settings, history, run
@@ -51,7 +52,7 @@ class DrillScheduler:
                 with self._history.lock():
                     verdicts += self._run_one(drill)
             except Refused as error:  # another process runs a drill: asked again, until the grace is over
-                self._tell(drill.name, error)
+                self._tell(drill, error)
         return verdicts
 
     def run_until(self, stop: threading.Event) -> None:
@@ -85,8 +86,8 @@ class DrillScheduler:
 
     def _record(self, drill: DrillSettings, due: Iterable[datetime], verdict: str, reason: str = "") -> None:
         flow = self._settings.one_flow(drill.flow).name
-        for entry in self._history.record_not_run(drill, flow, due, verdict, reason):
-            self._tell(drill.name, entry)
+        if entries := self._history.record_not_run(drill, flow, due, verdict, reason):
+            self._tell(drill, entries)
 
     def _seconds_to_wait(self) -> float:
         now = self.now()

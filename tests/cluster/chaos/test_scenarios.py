@@ -1,4 +1,4 @@
-"""Every scenario that drkit ships passes with its faults in force, and Chaos Toolkit is of the same opinion."""
+"""Every scenario that drkit ships passes with its faults in force, and Chaos Toolkit says the same."""
 
 from __future__ import annotations
 

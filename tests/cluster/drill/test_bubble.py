@@ -31,6 +31,7 @@ from tests.support.waiting import eventually
 def test_a_bubble_beside_production(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
 ) -> None:
+    """P28: a whole failover is rehearsed beside production, which keeps everything as it was."""
     production = Production(world_factory(source, target))
     world, settings = production.world, production.world.settings
     before = production.inventories()

@@ -6,25 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from drkit.kafka.groups.requests import Committed, Groups
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import OffsetMark
+from tests.support.drill.positions import move_by_one
 from tests.support.failover.command import Said, drkit
 from tests.support.failover.settings_file import written
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
-
-
-def move_by_one(world: World, group: str) -> None:
-    """Store the next position of a group on the target, with a mark as drkit writes it."""
-    [(tp, kept)] = world.committed(world.target, group).items()
-    mark = OffsetMark.of(kept.metadata)
-    assert mark is not None
-    wrong = mark._replace(downstream=mark.downstream + 1)
-    offset = Committed(wrong.downstream, wrong.text())
-    answer = world.ask(world.target, lambda raw: Groups(raw).alter({group: {tp: offset}}))
-    assert answer[group].value == {tp: 0}
 
 
 @pytest.mark.wide

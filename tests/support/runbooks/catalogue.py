@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.laws import ROOT
 from tests.support.runbooks.stage import Stage
-from tests.support.runbooks.stages import holds, pairs, refusals, replays, returns, runs
+from tests.support.runbooks.stages import drills, holds, pairs, refusals, replays, returns, runs
 
-THEMES: Final = (refusals, runs, holds, pairs, returns, replays)
+THEMES: Final = (refusals, runs, holds, pairs, returns, replays, drills)
 STAGES: Final[dict[str, Stage]] = {name: stage for theme in THEMES for name, stage in theme.STAGES.items()}
 UNSTAGED: Final = ROOT / "tests" / "runbooks" / "unstaged.txt"
 SAMPLE: Final = (

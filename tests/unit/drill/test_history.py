@@ -170,7 +170,7 @@ def test_a_drill_waits_for_another_one(tmp_path: Path) -> None:
         settings,
         history,
         lambda *_: "pass",
-        tell=lambda name, entry: told.append((name, str(entry))),
+        tell=lambda drill, entries: told.append((drill.name, str(entries))),
         wall=lambda: round(now.timestamp() * 1000),
     )
     scheduler.run_due()

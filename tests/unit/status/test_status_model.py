@@ -21,7 +21,8 @@ from drkit.min_max_mean import MinMaxMean
 from drkit.mm2_topics import heartbeats
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.model import TopicPartition
-from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
+from drkit.monitoring.metrics import FlowCollector, FlowFigures
+from drkit.monitoring.metrics_mm2 import Count
 from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.faults import faults_of
 from drkit.status.lag.source import Ends, UncopiedRange, counted

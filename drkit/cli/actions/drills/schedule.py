@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
+from drkit.chaos.verdict import PASS
 from drkit.cli.actions.drills.drill import exit_code
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
@@ -12,14 +15,20 @@ from drkit.cli.screens.drill import due_line
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.cli.talk import say
-from drkit.config import Loaded
+from drkit.config import Loaded, Settings
+from drkit.config.tables.drills import DrillSettings
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.entry import DrillEntry
+from drkit.drill.notice import ended_notice, not_run_notice
 from drkit.drill.plan import DrillPlan
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
 from drkit.drill.runs.scheduler import DrillScheduler
 from drkit.drill.schedule import kubernetes_cronjob, next_times, systemd_units
 from drkit.errors import ConfigError, DrkitError
+from drkit.watch.tell import Teller
+
+_SEND_SECONDS: Final = 10.0
+"""How long the end of the process waits for notices that are not sent yet."""
 
 
 def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
@@ -35,24 +44,39 @@ def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
     if scheduler is not None:
         _print(loaded, scheduler, image)
         return 0
-    history, stop = DrillHistory.of(settings), until_signalled()
+    teller = Teller(settings.watch)
+    try:
+        return _run_due(settings, teller, once=once)
+    finally:
+        teller.close(_SEND_SECONDS)
+
+
+def _run_due(settings: Settings, teller: Teller, *, once: bool) -> int:
+    history, stop, options = DrillHistory.of(settings), until_signalled(), session().given.options(flow=False)
 
     def run(plan: DrillPlan, due: datetime) -> str:
         report = run_drill(settings, plan, history, DrillOptions(due=due, stop=stop))
         say(f"{plan.name}: {report.verdict}, report {plan.id}")
+        if report.verdict != PASS:
+            teller.tell(ended_notice(plan, report.verdict, report.reasons, options))
         return report.verdict
 
-    drills = DrillScheduler(settings, history, run, tell=_tell)
+    def tell(drill: DrillSettings, entries: Sequence[DrillEntry] | DrkitError) -> None:
+        if isinstance(entries, DrkitError):
+            say(f"{drill.name}: {entries.in_short}")
+            return
+        for entry in entries:
+            say(f"{drill.name}: {entry.verdict}")
+        if notice := not_run_notice(entries, options):
+            teller.tell(notice)
+
+    drills = DrillScheduler(settings, history, run, tell=tell)
     if once:
         return max(map(exit_code, drills.run_due(stop)), default=0)
     for drill in settings.drills:
         say(due_line(drill, next_times(drill, drills.now(), 1)[0]))
     drills.run_until(stop)
     return 0
-
-
-def _tell(name: str, entry: DrillEntry | DrkitError) -> None:
-    say(f"{name}: {entry.in_short if isinstance(entry, DrkitError) else entry.verdict}")
 
 
 def _print(loaded: Loaded, scheduler: str, image: str) -> None:
