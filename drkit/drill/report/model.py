@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.bubble_evidence import BubbleEvidence
 from drkit.drill.evidence import BUBBLE, READINESS, TRANSLATION, DrillEvidence, VerdictLimits
-from drkit.drill.judge import JUDGES, DrillVerdict, judge, judge_row
+from drkit.drill.judge import JUDGES, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed
 from drkit.failover.core.machine import FAILOVER, StepName
@@ -265,8 +265,7 @@ def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[Grou
     answers: dict[str, Counter[str]] = {}
     repeats: Counter[str] = Counter()
     reasons: dict[str, str] = {}
-    for row in evidence.positions:
-        word, answer, reason = judge_row(row, objectives)
+    for row, word, answer, reason in judged_rows(evidence, objectives):
         answers.setdefault(row.group, Counter())[answer.value] += 1
         if answer is PositionAnswer.BEHIND:
             repeats[row.group] += (row.committed or 0) - (row.upstream or 0)
@@ -285,9 +284,13 @@ def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> It
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))
         yield CheckReport(name="positions of groups", examined=facts.groups, failed=len(facts.not_ready))
-    for form in PositionForm if kind == TRANSLATION else ():
-        words = Counter(judge_row(row, objectives)[0] for row in evidence.positions if row.form is form)
-        failed, undecided = words[FAIL], words[INCONCLUSIVE]
+    if kind != TRANSLATION:
+        return
+    words = {form: Counter[str]() for form in PositionForm}
+    for row, word, *_ in judged_rows(evidence, objectives):
+        words[row.form][word] += 1
+    for form, found in words.items():
+        failed, undecided = found[FAIL], found[INCONCLUSIVE]
         yield CheckReport(
-            name=f"{form} positions", examined=words.total(), failed=failed, undecided=undecided
+            name=f"{form} positions", examined=found.total(), failed=failed, undecided=undecided
         )
