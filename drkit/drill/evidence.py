@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from drkit.drill.bubble_evidence import BubbleEvidence
-from drkit.drill.position_rows import Judged, PositionEvidence, judge_position
+from drkit.drill.packed_positions import Positions
+from drkit.drill.position_rows import Judged, judge_position
 
 READINESS, TRANSLATION, BUBBLE = "readiness", "translation", "bubble"
 """Kinds of drills; the first two write nothing but their entry in the history."""
@@ -58,7 +59,7 @@ class VerdictLimits:
 class DrillEvidence:
     """All that a drill has recorded; its verdict follows from this alone."""
 
-    positions: tuple[PositionEvidence, ...] = ()
+    positions: Positions = ()
     readiness: ReadinessFacts | None = None
     bubble: BubbleEvidence | None = None
 
