@@ -180,16 +180,11 @@ def without_compacted(
     for this, other in ((0, 1), (1, 0)):
         offsets = {r.offset for r in windows[other].records}
         until = 1 << 63 if windows[other].at_end else max(offsets, default=-1)
-
-        def is_removed(
-            record: RecordDigest, this: int = this, other: int = other, until: int = until,
-            offsets: set[int] = offsets,
-        ) -> bool:  # fmt: skip
+        records = []
+        for record in windows[this].records:
             place = counterpart[this](record.offset)
             is_within = place is not None and position[other] <= place < until
-            return is_compacted[other] and is_within and place not in offsets
-
-        kept.append(
-            windows[this]._replace(records=tuple(r for r in windows[this].records if not is_removed(r)))
-        )
+            if not (is_compacted[other] and is_within and place not in offsets):
+                records.append(record)
+        kept.append(windows[this]._replace(records=tuple(records)))
     return kept[0], kept[1]
