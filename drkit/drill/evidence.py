@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from drkit.drill.bubble_evidence import BubbleEvidence
-from drkit.drill.position_rows import PositionEvidence
+from drkit.drill.packed_positions import Positions
+from drkit.drill.position_rows import Judged, judge_position
 
 READINESS, TRANSLATION, BUBBLE = "readiness", "translation", "bubble"
 """Kinds of drills; the first two write nothing but their entry in the history."""
@@ -53,10 +55,15 @@ class VerdictLimits:
     """Age of a stored position from which it must not be behind the group's committed offset."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DrillEvidence:
     """All that a drill has recorded; its verdict follows from this alone."""
 
-    positions: tuple[PositionEvidence, ...] = ()
+    positions: Positions = ()
     readiness: ReadinessFacts | None = None
     bubble: BubbleEvidence | None = None
+
+    @cached_property
+    def answers(self) -> tuple[Judged, ...]:
+        """The answer for each position. Cached: a report asks for it three times."""
+        return tuple(map(judge_position, self.positions))

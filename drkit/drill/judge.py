@@ -32,12 +32,18 @@ from drkit.status.pair.model import PairState
 
 ABORTED, REFUSED, SKIPPED = "aborted", "refused", "skipped"
 """Verdicts of drills that were not run to their ends; a skipped one was not to run at that time."""
-_FAILING: Final = {PositionAnswer.DIFFERS, PositionAnswer.NO_POSITION, PositionAnswer.NO_MARK}
-_UNDECIDED: Final = {
-    PositionAnswer.NOT_COPIED,
-    PositionAnswer.NOT_DISTINGUISHABLE,
-    PositionAnswer.UNKNOWN,
+_WORDS: Final[Mapping[PositionAnswer, str]] = {
+    PositionAnswer.SAME: PASS,
+    PositionAnswer.AT_END: PASS,
+    PositionAnswer.BEHIND: PASS,
+    PositionAnswer.DIFFERS: FAIL,
+    PositionAnswer.NO_POSITION: FAIL,
+    PositionAnswer.NO_MARK: FAIL,
+    PositionAnswer.NOT_COPIED: INCONCLUSIVE,
+    PositionAnswer.NOT_DISTINGUISHABLE: INCONCLUSIVE,
+    PositionAnswer.UNKNOWN: INCONCLUSIVE,
 }
+"""The verdict on a position by its answer."""
 _CONTROLLED: Final = 100
 """Rows into which each defect is put; they are spread over all rows."""
 
@@ -85,19 +91,22 @@ Findings = Iterator[tuple[bool, str]]
 def _judge_translation(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
     if not evidence.positions:
         yield False, "no group has a position in a copied topic"
-    for row in evidence.positions:
-        word, answer, reason = judge_row(row, objectives)
+    for row, word, answer, reason in judged_rows(evidence, objectives):
         if word != PASS:
             yield word == FAIL, f"{row.name}: {answer}: {reason}"
 
 
-def judge_row(row: PositionEvidence, objectives: VerdictLimits) -> tuple[str, PositionAnswer, str]:
-    """Return the verdict on one position, its answer, and the reason."""
-    answer, reason = judge_position(row)
-    limit, age = objectives.behind_seconds, row.mark_age_seconds
-    if answer is PositionAnswer.BEHIND and limit is not None and age is not None and age > limit:
-        return FAIL, answer, f"{reason}, stored {age:.0f} s ago"
-    return FAIL if answer in _FAILING else INCONCLUSIVE if answer in _UNDECIDED else PASS, answer, reason
+def judged_rows(
+    evidence: DrillEvidence, objectives: VerdictLimits
+) -> Iterator[tuple[PositionEvidence, str, PositionAnswer, str]]:
+    """Return each position with the verdict on it, its answer, and the reason."""
+    limit = objectives.behind_seconds
+    for row, (answer, reason) in zip(evidence.positions, evidence.answers, strict=True):
+        age = row.mark_age_seconds
+        if answer is PositionAnswer.BEHIND and limit is not None and age is not None and age > limit:
+            yield row, FAIL, answer, f"{reason}, stored {age:.0f} s ago"
+        else:
+            yield row, _WORDS[answer], answer, reason
 
 
 def _judge_readiness(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
@@ -158,7 +167,7 @@ def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> 
 
 def is_clean(row: PositionEvidence) -> bool:
     """Return whether the records prove the position."""
-    return judge_position(row)[0] in {PositionAnswer.SAME, PositionAnswer.AT_END, PositionAnswer.BEHIND}
+    return _WORDS[judge_position(row)[0]] == PASS
 
 
 def _readiness_defects(facts: ReadinessFacts, o: VerdictLimits) -> Iterator[tuple[str, ReadinessFacts]]:

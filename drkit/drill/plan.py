@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 import re
-from typing import Any, Final, Literal
-
-from pydantic import TypeAdapter
+from typing import Final, Literal
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
@@ -33,18 +31,6 @@ class DrillPlan:
     cut: Literal["planned", "lost"] = "planned"
     hold_minutes: float = 0.0
     stay: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain data, for the history."""
-        return _plan_adapter().dump_python(self, mode="json")  # type: ignore[no-any-return]
-
-
-def plan_from_json(data: Any) -> DrillPlan:
-    """Return the plan that :meth:`DrillPlan.to_json` wrote.
-
-    :raises ValueError: it is none
-    """
-    return _plan_adapter().validate_python(data)
 
 
 def new_drill_id(token: str, clock: Millis = wall_ms) -> str:
@@ -86,7 +72,3 @@ def _objectives(settings: Settings, kind: DrillKind, objectives: DrillObjectives
     if kind == "translation" or objectives.rpo_seconds is not None:
         return objectives
     return objectives.model_copy(update={"rpo_seconds": settings.failover.rpo_seconds})
-
-
-def _plan_adapter() -> TypeAdapter[DrillPlan]:
-    return TypeAdapter(DrillPlan)

@@ -31,10 +31,9 @@ class PositionLookup(NamedTuple):
 
         :param known: the answer; None: the one of the question
         """
-        return PositionEvidence(
-            self.group, *self.tp, self.form, self.upstream, self.downstream, self.committed,
-            known=known or self.known, reason=reason or self.reason,
-        )  # fmt: skip
+        offsets = (self.upstream, self.downstream, self.committed)
+        known, reason = known or self.known, reason or self.reason
+        return PositionEvidence(self.group, *self.tp, self.form, *offsets, known=known, reason=reason)
 
 
 class CompareFrom(NamedTuple):

@@ -76,9 +76,6 @@ class PositionEvidence(NamedTuple):
     """Source offset before which the copy is complete; None: nothing is copied."""
     target_log: tuple[int, int] | None = None
     """First offset and end of the target's log."""
-    source: RecordWindow | None = None
-    """None: not read."""
-    target: RecordWindow | None = None
     expected: int | None = None
     """The exact translation, where retention has removed the next records and later ones are compared."""
     mark_age_seconds: float | None = None
@@ -86,6 +83,10 @@ class PositionEvidence(NamedTuple):
     known: PositionAnswer | None = None
     """An answer that needs no records."""
     reason: str = ""
+    # The windows are the last fields: packed_positions replaces them.
+    source: RecordWindow | None = None
+    """None: not read."""
+    target: RecordWindow | None = None
 
     @property
     def name(self) -> str:
@@ -110,8 +111,8 @@ def judge_position(e: PositionEvidence) -> Judged:
     if found is PositionAnswer.DIFFERS:
         return found, f"source @{e.upstream}, target @{e.downstream}: {reason}"
     repeated = (e.committed or 0) - (e.upstream or 0)
-    is_exact = found in {PositionAnswer.SAME, PositionAnswer.AT_END}
-    if is_exact and e.form is PositionForm.STORED and repeated > 0:
+    is_behind = repeated > 0 and e.form is PositionForm.STORED
+    if is_behind and found in {PositionAnswer.SAME, PositionAnswer.AT_END}:
         return PositionAnswer.BEHIND, f"{counted(repeated, 'offset')} would be repeated"
     return found, reason
 
@@ -120,14 +121,16 @@ def _offset_problem(e: PositionEvidence) -> str:
     """Return what is wrong with the offsets alone; empty: nothing."""
     if e.upstream is None or e.downstream is None or e.target_log is None:
         return ""
-    at, (start, end) = f"source @{e.upstream}, target @{e.downstream}", e.target_log
+    start, end = e.target_log
+    problem = ""
     if not start <= e.downstream <= end:
-        return f"{at} is outside of the target's log, @{start} to @{end}"
-    if e.expected not in {None, e.downstream}:
-        return f"{at} is not the translation, target @{e.expected}"
-    if e.form is PositionForm.STORED and e.committed is not None and e.upstream > e.committed:
-        return f"{at} skips {counted(e.upstream - e.committed, 'offset')} after the committed @{e.committed}"
-    return ""
+        problem = f"is outside of the target's log, @{start} to @{end}"
+    elif e.expected not in {None, e.downstream}:
+        problem = f"is not the translation, target @{e.expected}"
+    elif e.committed is not None and e.upstream > e.committed and e.form is PositionForm.STORED:
+        skipped = counted(e.upstream - e.committed, "offset")
+        problem = f"skips {skipped} after the committed @{e.committed}"
+    return problem and f"source @{e.upstream}, target @{e.downstream} {problem}"
 
 
 def compare_windows(source: RecordWindow, target: RecordWindow, frontier: int | None) -> Judged:
@@ -138,7 +141,6 @@ def compare_windows(source: RecordWindow, target: RecordWindow, frontier: int | 
     """
     pairs = [*zip(source.records, target.records, strict=False)]
     uncopied, foreign = source.records[len(pairs) :], target.records[len(pairs) :]
-    not_copied = next((s for s in source.records if s.offset >= (frontier or 0)), None)
     differs = next((f"source @{s.offset} is not target @{t.offset}" for s, t in pairs if s[1] != t[1]), "")
     if not differs and foreign and source.at_end:
         differs = f"target @{foreign[0].offset} follows the source's last record"
@@ -148,6 +150,7 @@ def compare_windows(source: RecordWindow, target: RecordWindow, frontier: int | 
         return PositionAnswer.DIFFERS, differs
     if not is_constant([s for s, _ in pairs]):
         return PositionAnswer.SAME, ""
+    not_copied = next((s for s in source.records if s.offset >= (frontier or 0)), None)
     if target.at_end and not_copied is not None:
         return PositionAnswer.NOT_COPIED, f"source @{not_copied.offset} is not copied yet"
     if source.at_end and target.at_end:  # up to both ends, the number of equal records proves the position
@@ -177,16 +180,11 @@ def without_compacted(
     for this, other in ((0, 1), (1, 0)):
         offsets = {r.offset for r in windows[other].records}
         until = 1 << 63 if windows[other].at_end else max(offsets, default=-1)
-
-        def is_removed(
-            record: RecordDigest, this: int = this, other: int = other, until: int = until,
-            offsets: set[int] = offsets,
-        ) -> bool:  # fmt: skip
+        records = []
+        for record in windows[this].records:
             place = counterpart[this](record.offset)
             is_within = place is not None and position[other] <= place < until
-            return is_compacted[other] and is_within and place not in offsets
-
-        kept.append(
-            windows[this]._replace(records=tuple(r for r in windows[this].records if not is_removed(r)))
-        )
+            if not (is_compacted[other] and is_within and place not in offsets):
+                records.append(record)
+        kept.append(windows[this]._replace(records=tuple(records)))
     return kept[0], kept[1]

@@ -174,9 +174,15 @@ class RecordWindowReader:
             return tp, None
         try:
             return tp, await fetch_one(
-                self._side.cluster, node, (tp.topic, topics[tp.topic].topic_id), tp.partition, queue.next,
-                max_bytes=queue.fetch_bytes, max_wait_ms=0, timeout_ms=_FETCH_TIMEOUT_MS,
-            )  # fmt: skip
+                self._side.cluster,
+                node,
+                (tp.topic, topics[tp.topic].topic_id),
+                tp.partition,
+                queue.next,
+                max_bytes=queue.fetch_bytes,
+                max_wait_ms=0,
+                timeout_ms=_FETCH_TIMEOUT_MS,
+            )
         except RawError as error:
             self.failures[tp] = f"{tp} on {self._side.cluster.alias} does not answer: {type(error).__name__}"
             return tp, None

@@ -13,11 +13,13 @@ from typing import Final
 from drkit.local import jars
 from drkit.local.java import find_java
 from tests.bench.failover_session import (
+    DRILL,
     FAILOVER,
     LOST,
     RETURN,
     STANDBY,
     SWITCH,
+    measure_drills,
     measure_failovers,
     measure_lost_primaries,
     measure_returns,
@@ -46,7 +48,7 @@ EPOCH_SECONDS: Final = 90.0
 ENDS: Final = 3
 START: Final = "start"
 """Its name in ``--only``."""
-OWN: Final = (FAILOVER, SWITCH, RETURN, LOST, STANDBY, SCALE, WORKERS)
+OWN: Final = (FAILOVER, SWITCH, RETURN, LOST, STANDBY, DRILL, SCALE, WORKERS)
 """Each has clusters of its own."""
 ALL: Final = (*(scenario.key for scenario in SCENARIOS), "latency", START, *PARTS, *OWN)
 RATES: Final = [str(pace.per_second) for pace in PACES]
@@ -77,6 +79,7 @@ def main(arguments: Sequence[str]) -> int:
         SWITCH: lambda: measure_switchovers(results, at, _tell),
         RETURN: lambda: measure_returns(results, at, _tell),
         STANDBY: lambda: measure_takeovers(results, at, _tell, rounds=plan.rounds),
+        DRILL: lambda: measure_drills(results, at, _tell, rounds=plan.rounds, quick=plan.quick),
         LOST: lambda: measure_lost_primaries(results, _tell, rounds=plan.rounds),
         SCALE: lambda: measure_scale(
             results, at, _tell, options.topics, partial(page.keep, results), quick=plan.quick

@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.bench import detection, failovers, homecoming, lost_primary, repointing, switchback, takeovers
+from tests.bench import (
+    detection,
+    drills,
+    failovers,
+    homecoming,
+    lost_primary,
+    repointing,
+    switchback,
+    takeovers,
+)
+from tests.bench.peers.replicator import Flow
 from tests.bench.results import Results
 from tests.bench.session import FAILURES, clusters
 
@@ -20,6 +30,8 @@ SWITCH: Final = "switch"
 """The same of a planned switchover there and back, under writes."""
 RETURN: Final = "return"
 """The same of a primary that died and comes home."""
+DRILL: Final = "drill"
+"""The same of bubbles beside production."""
 _FAILURES: Final = (*FAILURES, RuntimeError)
 _STATES: Final = ("killed", "alive, fenced")
 _Part = tuple[str, Callable[[], None]]
@@ -72,6 +84,19 @@ def measure_returns(results: Results, folder: Path, tell: Callable[[str], None])
     _measured(
         results, ((RETURN, lambda: results.returns.extend(homecoming.measure(folder / "home", tell))),), tell
     )
+
+
+def measure_drills(
+    results: Results, folder: Path, tell: Callable[[str], None], *, rounds: int, quick: bool
+) -> None:
+    """Measure on clusters of its own."""
+
+    def measure() -> None:
+        with clusters(tell) as (source, target):
+            flow = Flow(source.bootstrap(), target.bootstrap(), "", "", folder / "drill")
+            results.bubbles.extend(drills.measure(flow, rounds, tell, quick=quick))
+
+    _measured(results, ((DRILL, measure),), tell)
 
 
 def measure_takeovers(results: Results, folder: Path, tell: Callable[[str], None], *, rounds: int) -> None:

@@ -67,9 +67,7 @@ def measure(
     stop, flowing = spawn.Event(), spawn.Event()
     sent_end, received_end = spawn.Pipe(duplex=False), spawn.Pipe(duplex=False)
     producer = spawn.Process(target=_produce, args=(source, pace, stop, sent_end[1]), daemon=True)
-    consumer = spawn.Process(
-        target=_consume, args=(target, pace, stop, flowing, received_end[1]), daemon=True
-    )
+    consumer = spawn.Process(target=consume, args=(target, pace, stop, flowing, received_end[1]), daemon=True)
     producer.start()
     consumer.start()
     try:
@@ -82,7 +80,7 @@ def measure(
         _watch(replicator, 2.0)  # stragglers of the window
     finally:
         stop.set()
-    sent, received = _collect(sent_end[0]), _collect(received_end[0])
+    sent, received = collect(sent_end[0]), collect(received_end[0])
     producer.join(10.0)
     consumer.join(10.0)
     return judge(sent, received, opened, closed, replicator.tree.memory)
@@ -123,7 +121,7 @@ def _watch(replicator: Running, seconds: float) -> None:
         replicator.tree.sample_memory()
 
 
-def _collect(connection: Connection) -> array[int]:
+def collect(connection: Connection) -> array[int]:
     if not connection.poll(30.0):
         raise TimeoutError("the paced producer or the consumer did not hand over its records")
     values = array("q")
@@ -151,7 +149,7 @@ def _produce(bootstrap: str, pace: Pace, stop: Event, result: Connection) -> Non
     result.send_bytes(sent.tobytes())
 
 
-def _consume(bootstrap: str, pace: Pace, stop: Event, flowing: Event, result: Connection) -> None:
+def consume(bootstrap: str, pace: Pace, stop: Event, flowing: Event, result: Connection) -> None:
     """Child process: read every partition from its start, note both times of every record."""
     consumer = Consumer(_consumer_settings(bootstrap))
     while not stop.is_set() and pace.topic not in consumer.list_topics(timeout=10.0).topics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from tests.bench.report_drill import drill_tables
 from tests.bench.report_failover import failover_tables
 from tests.bench.report_groups import group_tables
 from tests.bench.report_scale import scale_tables
@@ -36,6 +37,7 @@ def to_markdown(facts: Mapping[str, str], results: Results) -> str:
     parts += start_tables(results.restarts)
     parts += group_tables(results)
     parts += failover_tables(results)
+    parts += drill_tables(results.bubbles)
     parts += scale_tables(results)
     remarks = [*_remarks([*runs, *paced, *results.costs]), *results.failures]
     return "\n\n".join(parts + ["\n".join(f"- {line}" for line in remarks)] * bool(remarks)) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.bench.detection import DetectionRun
+from tests.bench.drills import BubbleRun
 from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.homecoming import ReturnRun
@@ -84,6 +85,7 @@ class Results:
     models: list[ModelRun] = field(default_factory=list)
     switches: list[SwitchRun] = field(default_factory=list)
     returns: list[ReturnRun] = field(default_factory=list)
+    bubbles: list[BubbleRun] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -117,4 +119,5 @@ def joined(old: Results, new: Results) -> Results:
         models=new.models or old.models,
         switches=new.switches or old.switches,
         returns=new.returns or old.returns,
+        bubbles=new.bubbles or old.bubbles,
     )

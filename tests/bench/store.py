@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.detection import DetectionRun
+from tests.bench.drills import BubbleRun, Window
 from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.homecoming import ReturnRun
@@ -49,6 +50,7 @@ def save(path: Path, facts: Mapping[str, str], results: Results) -> None:
         "models": _plain(results.models),
         "switches": _plain(results.switches),
         "returns": _plain(results.returns),
+        "bubbles": _plain(results.bubbles),
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
@@ -96,4 +98,8 @@ def load(path: Path) -> Results:
         models=[ModelRun(**raw) for raw in document.get("models", ())],
         switches=[SwitchRun(**raw) for raw in document.get("switches", ())],
         returns=[ReturnRun(**raw) for raw in document.get("returns", ())],
+        bubbles=[
+            BubbleRun(**{**raw, "without": Window(*raw["without"]), "beside": Window(*raw["beside"])})
+            for raw in document.get("bubbles", ())
+        ],
     )

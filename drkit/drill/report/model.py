@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+import gc
 from hashlib import sha256
-import json
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.bubble_evidence import BubbleEvidence
 from drkit.drill.evidence import BUBBLE, READINESS, TRANSLATION, DrillEvidence, VerdictLimits
-from drkit.drill.judge import JUDGES, DrillVerdict, judge, judge_row
+from drkit.drill.judge import JUDGES, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed
 from drkit.failover.core.machine import FAILOVER, StepName
@@ -146,7 +146,7 @@ class DrillReport(_Part):
     previous: str = ""
     """Hash of the report before."""
     self_hash: str = Field("", alias="self")
-    """SHA-256 of the rest as JSON with sorted keys and no white space, in UTF-8."""
+    """SHA-256 of the rest as `to_json` writes it, in UTF-8: that text without its last member."""
 
     def to_json(self) -> str:
         """Return the report as JSON."""
@@ -154,8 +154,7 @@ class DrillReport(_Part):
 
     def hash(self) -> str:
         """Return the hash of the report without its `self`."""
-        plain = self.model_dump(mode="json", by_alias=True, exclude={"self_hash"})
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        text = self.model_dump_json(by_alias=True, exclude={"self_hash"})
         return sha256(text.encode()).hexdigest()
 
 
@@ -185,10 +184,15 @@ def read_report(text: str | bytes) -> DrillReport:
 
     :raises Failed: it is not a report
     """
+    is_collecting = gc.isenabled()
+    gc.disable()  # a million new objects without a cycle: searching them takes as long as reading
     try:
         return DrillReport.model_validate_json(text)
     except ValidationError as error:
         raise Failed("this is not the report of a drill", evidence=str(error).splitlines()[1]) from error
+    finally:
+        if is_collecting:
+            gc.enable()
 
 
 def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
@@ -262,12 +266,11 @@ def _measured(bubble: BubbleEvidence) -> dict[str, Any]:
 
 def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[GroupReport]:
     """Return the positions of each group by answer."""
-    answers: dict[str, Counter[str]] = {}
+    answers: defaultdict[str, Counter[str]] = defaultdict(Counter)
     repeats: Counter[str] = Counter()
     reasons: dict[str, str] = {}
-    for row in evidence.positions:
-        word, answer, reason = judge_row(row, objectives)
-        answers.setdefault(row.group, Counter())[answer.value] += 1
+    for row, word, answer, reason in judged_rows(evidence, objectives):
+        answers[row.group][answer.value] += 1
         if answer is PositionAnswer.BEHIND:
             repeats[row.group] += (row.committed or 0) - (row.upstream or 0)
         if word != PASS:
@@ -285,9 +288,8 @@ def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> It
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))
         yield CheckReport(name="positions of groups", examined=facts.groups, failed=len(facts.not_ready))
+    words = Counter((row.form, word) for row, word, *_ in judged_rows(evidence, objectives))
     for form in PositionForm if kind == TRANSLATION else ():
-        words = Counter(judge_row(row, objectives)[0] for row in evidence.positions if row.form is form)
-        failed, undecided = words[FAIL], words[INCONCLUSIVE]
-        yield CheckReport(
-            name=f"{form} positions", examined=words.total(), failed=failed, undecided=undecided
-        )
+        failed, undecided = words[form, FAIL], words[form, INCONCLUSIVE]
+        examined = words[form, PASS] + failed + undecided
+        yield CheckReport(name=f"{form} positions", examined=examined, failed=failed, undecided=undecided)

@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import Any
 
+from pydantic import TypeAdapter
 import pytest
 
 from drkit.drill.bubble.run_bubble import DrillProgress
@@ -48,17 +49,19 @@ def test_a_bubble_beside_production(
 
 BUBBLE = """
 import json, sys
+from pydantic import TypeAdapter
 from drkit.config import Settings
 from drkit.drill.bubble.run_bubble import DrillProgress
 from drkit.drill.entries.history import DrillHistory
-from drkit.drill.plan import plan_from_json
+from drkit.drill.plan import DrillPlan
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
 given = json.load(sys.stdin)
 settings = Settings.model_validate(given["settings"])
 history = DrillHistory.of(settings)
 progress = DrillProgress(begun=lambda step: print(step, flush=True))
 with history.lock():
-    run_drill(settings, plan_from_json(given["plan"]), history, DrillOptions(progress=progress))
+    plan = TypeAdapter(DrillPlan).validate_python(given["plan"])
+    run_drill(settings, plan, history, DrillOptions(progress=progress))
 """
 
 
@@ -90,7 +93,10 @@ def test_the_cleanup_of_a_killed_bubble_leaves_nothing(
     world, settings = production.world, production.world.settings
     before = production.inventories()
     plan = plan_of(settings)
-    given = {"settings": json.loads(settings.model_dump_json()), "plan": plan.to_json()}
+    given = {
+        "settings": json.loads(settings.model_dump_json()),
+        "plan": TypeAdapter(DrillPlan).dump_python(plan, mode="json"),
+    }
     with subprocess.Popen([sys.executable, "-c", BUBBLE], stdin=-1, stdout=-1, text=True) as drill:
         assert drill.stdin is not None
         assert drill.stdout is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 import os
 import random
@@ -9,6 +10,7 @@ import random
 from drkit.model import TopicPartition
 from tests.bench.clocks import Sample, foreign_share
 from tests.bench.detection import DetectionRun
+from tests.bench.drills import BubbleRun, Window, window
 from tests.bench.failovers import FailoverRun
 from tests.bench.groups import GroupRound, SyncDelay
 from tests.bench.latency import Latency, percentile
@@ -29,6 +31,9 @@ from tests.bench.workers import WorkersRun
 
 SCENARIO = SCENARIOS[0]
 
+BUBBLE = BubbleRun(
+    1, "pass", "", 41.0, {"GATE": 2.0}, Window(9, 1.0, 10.0, 3.0, 20.0), Window(9, 1.0, 11.0, 3.0, 25.0)
+)
 LOST = LostPrimaryRun(6.0, 1.2, {"OPEN": 0.3, "VERIFY": 0.2}, 0.9, 0.1, 3.0, 9.0, 1.5, "abc1234")
 
 
@@ -143,6 +148,7 @@ def test_saved_runs_come_back_and_give_way_to_newer_ones(tmp_path):
         detections=[DetectionRun("killed", 8.0, 9.0)],
         repoints=[Moved("killed", "Java", None, 1, gap=False)],
         lost=[LOST],
+        bubbles=[BUBBLE],
         starts=[StartUp("dry run", 0.8, 1.1)],
         scale=[sized(250, 3.0)],
         workers=[WorkersRun(2, 1, 1000.0, 1e6, 0.5, 0.7, 0.1)],
@@ -178,6 +184,13 @@ def test_a_lost_primary_has_its_stages_and_says_where_it_was_measured():
     assert "| whole command | 3.0 | < 5 |" in text
     assert "abc1234 at load 1.5" in text
     assert "| dry run | 0.80 | < 1.0 | 1.10 |" in text
+
+
+def test_a_bubble_is_compared_with_the_time_before_it():
+    text = to_markdown({}, Results(bubbles=[BUBBLE]))
+    assert "| 1 | pass | 41.0 | 10.0 | 11.0 | 10% | 20.0 | 25.0 | 25% |" in text
+    acked = array("q", (x for second in range(10) for x in (second * 10**9, second * 10**9 + 5_000_000)))
+    assert window(acked, acked, 2.0, 6.0) == Window(4, 5.0, 5.0, 5.0, 5.0)
 
 
 def test_failovers_have_tables_of_their_own():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from html.parser import HTMLParser
 import json
 
@@ -10,7 +11,7 @@ import pytest
 from drkit.chaos.verdict import FAIL, PASS
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, ReadinessFacts
 from drkit.drill.judge import DrillVerdict
-from drkit.drill.position_rows import PositionAnswer
+from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.drill.report.model import (
     DrillReport,
     OutageReport,
@@ -79,6 +80,32 @@ def test_an_altered_report_is_found_by_its_hash_and_by_judging_again(change, pro
     hashed = altered.model_copy(update={"self_hash": altered.hash()})
     assert any(problem in text for text in check_report(altered)), check_report(altered)
     assert any(problem in text for text in check_report(hashed)) or problem.endswith("was altered")
+
+
+def test_a_window_of_several_positions_is_written_once() -> None:
+    made = report(*ROWS, *(row._replace(form=PositionForm.TRANSLATED) for row in ROWS))
+    positions = json.loads(made.to_json())["evidence"]["positions"]
+    assert len(positions["rows"]) == 2 * len(ROWS)
+    assert len(positions["windows"]) == len(ROWS)
+    read = read_report(made.to_json())
+    assert read.evidence.positions == made.evidence.positions
+    assert check_report(read) == []
+
+
+def test_a_changed_window_is_found_and_a_missing_one_is_no_report() -> None:
+    text = report(*ROWS).to_json()
+    plain = json.loads(text)
+    digest = plain["evidence"]["positions"]["windows"][0][0][0][1]
+    assert check_report(read_report(text.replace(digest, "0" * len(digest), 1)))
+    plain["evidence"]["positions"]["windows"].pop()
+    with pytest.raises(Failed, match="not the report of a drill"):
+        read_report(json.dumps(plain))
+
+
+def test_the_hash_is_that_of_the_text_without_its_last_member() -> None:
+    made = report(*ROWS, BROKEN)
+    rest = made.to_json().replace(f',"self":"{made.self_hash}"', "")
+    assert sha256(rest.encode()).hexdigest() == made.self_hash
 
 
 def test_a_report_names_the_one_before_it() -> None:
