@@ -14,6 +14,7 @@ import pytest
 
 from drkit.drill.bubble.run_bubble import DrillProgress
 from drkit.drill.entries.history import DrillHistory
+from drkit.drill.plan import DrillPlan
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import drill_topic
@@ -53,6 +54,7 @@ from pydantic import TypeAdapter
 from drkit.config import Settings
 from drkit.drill.bubble.run_bubble import DrillProgress
 from drkit.drill.entries.history import DrillHistory
+from drkit.drill.plan import DrillPlan
 from drkit.drill.plan import DrillPlan
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
 given = json.load(sys.stdin)
