@@ -126,9 +126,9 @@ def _control_lines(report: DrillReport) -> list[str]:
 
 def _cleanup_lines(report: DrillReport) -> list[str]:
     """Return what a drill left on the clusters."""
-    found = report.cleanup
+    found, steps = report.cleanup, {step.name for step in report.steps}
     if found is None:
-        return []
+        return ["owed: drkit drill cleanup"] if "CREATE" in steps and "CLEAN" not in steps else []
     rows = {"left": found.left, "unknown": found.unknown, "changed by others": found.changed_by_others}
     lines = [f"{title}: {first_of(names, _NAMES)}" for title, names in rows.items() if names]
     return lines if found.left or found.unknown else ["nothing of the drill is left", *lines]

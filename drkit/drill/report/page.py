@@ -89,7 +89,7 @@ def _sentence(report: DrillReport) -> str:
         loss = report.rpo
         return (
             f"All objectives are met by {what}: clients were out for {longest_outage(report) or 0:.1f} s at"
-            f" most, {counted(loss.records, 'record') if loss and loss.records else 'no record'} was lost."
+            f" most, and it lost {counted(loss.records, 'record') if loss and loss.records else 'no record'}."
         )
     if report.verdict == PASS:
         return f"All objectives are met for {what}."

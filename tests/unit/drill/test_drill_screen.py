@@ -9,6 +9,7 @@ from drkit.cli.screens.drill import report_lines, step_line
 from drkit.drill.bubble_evidence import BubbleEvidence, ClientOutage, MeasuredLoss
 from drkit.drill.evidence import BUBBLE, DrillEvidence, VerdictLimits
 from drkit.drill.inventory import InventoryComparison
+from drkit.drill.judge import DrillVerdict
 from drkit.drill.report.model import DrillReport, PlanReport, ScopeReport, StepReport, build_report
 from drkit.drill.report.outages import outage_rows
 from drkit.drill.report.page import render_page
@@ -75,3 +76,12 @@ def test_what_a_bubble_left_is_on_the_screen_and_on_the_page() -> None:
     assert "target: topic orders" in render_page(made)
     assert "The inventories were not compared" in render_page(bubble(inventory=None))
     assert not any(line.startswith("  cleanup") for line in report_lines(bubble(inventory=None), Path("r")))
+
+
+def test_a_bubble_that_a_failover_ended_owes_its_cleanup() -> None:
+    ended = DrillVerdict("aborted", ("production failover r1 began",))
+    steps = (StepReport(name="CREATE", seconds=1.0), StepReport(name="FAILOVER", seconds=1.0))
+    plan = PlanReport(name="weekly")
+    made = build_report(BUBBLE, plan, DrillEvidence(), ended, id="d1", scope=SCOPE, steps=steps)
+    assert "  cleanup    owed: drkit drill cleanup" in report_lines(made, Path("r"))
+    assert "did not run to its end" in render_page(made)
