@@ -21,7 +21,7 @@ def demo(file: Path, *, keep: bool, rate: int, until: str, drill: bool, report: 
         raise Usage(
             "choose one of --keep and --drill",
             where="drkit demo",
-            hint="a pair to run drills on: drkit demo --keep, then drkit drill run --kind bubble",
+            hint="leave out --keep: the demo of a drill stops its clusters",
         )
     as_json = session().as_json
     screen = RichScreen(quiet=as_json)
