@@ -7,6 +7,7 @@ import json
 import time
 from typing import Any, Protocol
 
+from drkit.demo.drill_acts import RunDrill
 from drkit.demo.failover_acts import FailOver, GoOn, PrimaryDies
 from drkit.demo.group_acts import ReadSome, ReadTheRest
 from drkit.demo.home_acts import HomeAgain, PrimaryReturns, ReplayTail
@@ -273,3 +274,5 @@ _PARTS: dict[Ending, tuple[Act, ...]] = {
 """In the order in which they are played; each ends with what it is named after."""
 PEACEFUL: tuple[Act, ...] = (*_BEGINNING, ReadTheRest(), *_PROOF)
 """The acts when both clusters are kept running."""
+REHEARSAL: tuple[Act, ...] = (TwoClusters(), OpenShop(), Replicate(), ReadSome(), RunDrill())
+"""The acts of a drill."""

@@ -46,6 +46,9 @@ class Screen(Protocol):
     def command(self, text: str) -> None:
         """What one would type."""
 
+    def output(self, line: str) -> None:
+        """Show a line that a command printed, unchanged."""
+
     def fact(self, text: str) -> None:
         """Something that was just shown to be true."""
 

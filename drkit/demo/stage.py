@@ -52,6 +52,8 @@ class Stage:
     """Orders per second, while the shop is open."""
     keep: bool = False
     keep_config: Path = Path("drkit.toml")
+    report_folder: Path = Path("drkit-drill")
+    """For the report of a drill; it stays."""
     measured: dict[str, Any] = field(default_factory=dict)
     """Filled by the acts; plain data."""
     read_on_primary: Payments = field(default_factory=dict, init=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import time
 from typing import Any
 
-from drkit.demo.acts import PEACEFUL, Act, Ending, acts_until
+from drkit.demo.acts import PEACEFUL, REHEARSAL, Act, Ending, acts_until
 from drkit.demo.configuration import EPOCH_SECONDS
 from drkit.demo.screen import Screen
 from drkit.demo.stage import Stage
@@ -21,6 +21,7 @@ def tell(
     rate: int,
     keep: Path | None = None,
     until: Ending = Ending.HOME,
+    drill: Path | None = None,
     acts: Sequence[Act] = (),
 ) -> dict[str, Any]:
     """Play the story; whatever happens, nothing is left behind.
@@ -29,13 +30,19 @@ def tell(
         no cluster is killed, and there is no failover
     :param rate: orders per second, while the shop is open
     :param until: where the story ends when no cluster is kept
+    :param drill: rehearse a failover instead, and leave its report in this folder
     :param acts: others than these
     :return: the measurements, as plain data
     :raises DrkitError: an act failed; the error says what
     """
     begun = time.monotonic()
-    with Stage(screen, rate, keep is not None, keep or Path("drkit.toml")) as stage:
-        for act in acts or (acts_until(until) if keep is None else PEACEFUL):
+    folder = (drill or Path()).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    told = acts_until(until) if keep is None else PEACEFUL
+    if drill is not None:
+        told = REHEARSAL
+    with Stage(screen, rate, keep is not None, keep or Path("drkit.toml"), report_folder=folder) as stage:
+        for act in acts or told:
             screen.act(act.title)
             act.run(stage)
         stage.measured["seconds"] = round(time.monotonic() - begun, 1)
@@ -71,6 +78,8 @@ def rows(measured: dict[str, Any]) -> list[tuple[str, str, str]]:
         ),
         ("switchover", "{switchover_seconds} s", "and {switchback_seconds} s for the way home"),
         ("", "{turn_lost} lost", "{turn_repeated} repeated, of {turn_records:,} records"),
+        ("drill", "{drill_seconds} s", "a bubble: {drill_verdict}, and nothing of it is left"),
+        ("", "{drill_outage_seconds:.1f} s", "the longest outage of its clients; {drill_lost} records lost"),
         ("failover", "{failover_seconds} s", "from its first step until the standby was verified"),
         ("", "{failover_lost:,} records", "acknowledged by the primary in its last moment, and lost with it"),
         ("return", "{return_seconds} s", "exported, emptied and replayed; then it is the standby"),

@@ -9,12 +9,28 @@ from drkit.cli.screens.demo import RichScreen
 from drkit.cli.session import session
 from drkit.demo.acts import Ending
 from drkit.demo.story import tell
+from drkit.errors import Usage
 
 
-def demo(file: Path, *, keep: bool, rate: int, until: str) -> None:
-    """Run ``drkit demo``."""
+def demo(file: Path, *, keep: bool, rate: int, until: str, drill: bool, report: Path) -> None:
+    """Run ``drkit demo``.
+
+    :raises Usage: a drill leaves no clusters
+    """
+    if keep and drill:
+        raise Usage(
+            "choose one of --keep and --drill",
+            where="drkit demo",
+            hint="leave out --keep: the demo of a drill stops its clusters",
+        )
     as_json = session().as_json
     screen = RichScreen(quiet=as_json)
-    measured = tell(screen, keep=file if keep else None, rate=rate, until=Ending(until))
+    measured = tell(
+        screen,
+        keep=file if keep else None,
+        rate=rate,
+        until=Ending(until),
+        drill=report if drill else None,
+    )
     if as_json:
         emit(measured)

@@ -35,6 +35,18 @@ from drkit.cli.loading import work
     help="Where the story ends: both sides are compared, a planned switchover there and back, the primary"
     " dies, or it is home again. With --keep it ends with the proof.",
 )
+@click.option(
+    "--drill",
+    is_flag=True,
+    help="Instead: rehearse a failover beside the shop, and keep the report. About a minute.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("drkit-drill"),
+    show_default=True,
+    help="With --drill: the folder for report.json and drill.html.",
+)
 def demo(**given: Any) -> None:
     """Two real Kafka clusters, a shop that writes, a copy that is killed and resumes, the proof, a failover.
 

@@ -54,6 +54,10 @@ class RichScreen:
         """Print a command to type."""
         self._console.print(Padding(Text(f"$ {text}", style="green"), (0, 0, 0, 3)))
 
+    def output(self, line: str) -> None:
+        """Print a line that a command printed, unchanged."""
+        self._console.print(Text(f"   {line}"), soft_wrap=True)
+
     def fact(self, text: str) -> None:
         """Print a fact that the demo has just shown."""
         self._console.print(Padding(Text.assemble(("✓ ", "bold green"), text), (0, 0, 0, 3)))
