@@ -27,6 +27,7 @@ from drkit.failover.core.request import RunRequest
 
 MODULE: Final = "drkit.chaos.orchestrator"
 _CALL_SECONDS: Final = 150.0
+_LONG_FOLDER: Final = 80
 _START_SECONDS: Final = 120.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
 _END_SECONDS: Final = 30.0
@@ -159,7 +160,9 @@ class ProcessParent:
         self._module = module
 
     def __enter__(self) -> Self:
-        self._folder = tempfile.mkdtemp(prefix="drkit-chaos-")
+        # The name of a socket has at most 107 characters.
+        root = "/tmp" if len(tempfile.gettempdir()) > _LONG_FOLDER else None  # noqa: S108  its owner alone reads it
+        self._folder = tempfile.mkdtemp(prefix="drkit-chaos-", dir=root)
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(f"{self._folder}/s")
         self._socket.listen()

@@ -61,6 +61,8 @@ class BubbleEvidence:
     inventory: Mapping[str, InventoryComparison] | None = None
     """By the side of the drill."""
     cleanup_problems: tuple[str, ...] = ()
+    scope: Mapping[str, str] | None = None
+    """See :func:`drkit.drill.scope.scope_of`; None: it was not read."""
     production: ProductionLoss | None = None
     """None: no look answered."""
 

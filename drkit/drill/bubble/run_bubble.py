@@ -34,6 +34,7 @@ from drkit.drill.inventory import (
 from drkit.drill.judge import ABORTED, REFUSED, SKIPPED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.report.model import StepReport
+from drkit.drill.scope import scope_of
 from drkit.drill.settings import bubble_settings, drill_folder
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
@@ -191,6 +192,7 @@ class _BubbleRun:
         for side, inventory in self.before.items():
             refuse_existing(inventory, [item for item in made if item.side == side])
         self._keep(made=made, cleanup_owed=True)
+        self._found(scope=scope_of(self.before, self.settings))
         return ", ".join(f"{sum(map(len, each.items.values()))} on {s}" for s, each in self.before.items())
 
     def create(self) -> str:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
+from drkit.chaos.verdict import PASS
 from drkit.clock import monotonic, wall_ms
 from drkit.config import Settings
 from drkit.config.tables.closest import suggestion
@@ -94,6 +95,11 @@ class DrillHistory:
     def last_hash(self, name: str) -> str:
         """Return the hash of the last report of a drill, empty without one."""
         return next((entry.hash for entry in reversed(self.entries(name)) if entry.hash), "")
+
+    def last_pass(self, name: str) -> DrillReport | None:
+        """Return the report of the last drill of a name that passed; None: this machine has none."""
+        passed = (entry for entry in reversed(self.entries(name)) if entry.verdict == PASS)
+        return next((self.report(e.id) for e in passed if self.report_path(e.id).exists()), None)
 
     def report_path(self, drill_id: str) -> Path:
         """Return the file of a report."""

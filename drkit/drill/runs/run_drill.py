@@ -27,6 +27,7 @@ from drkit.drill.report.model import (
     TimelineEntry,
     build_report,
 )
+from drkit.drill.scope import drift
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import known_of, promoted_of
 from drkit.flow_state.processes import this_process
@@ -120,6 +121,7 @@ def run_drill(
             scope=_scope(flow, collected),
             timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
             steps=steps,
+            drift=_drift(collected.evidence, history.last_pass(plan.name)),
             previous=previous,
         )
         judged = options.clock() - began
@@ -138,6 +140,13 @@ def run_drill(
         finish(CollectedEvidence(ended=DrillVerdict(ABORTED, (reason,))))
         raise
     return finish(collected)
+
+
+def _drift(evidence: DrillEvidence, last: DrillReport | None) -> tuple[str, ...]:
+    """Return what changed since the last drill that passed; nothing where a scope is unknown."""
+    now = evidence.bubble and evidence.bubble.scope
+    before = last and last.evidence.bubble and last.evidence.bubble.scope
+    return tuple(drift(before, now)) if before and now else ()
 
 
 def _scope(flow: FlowSettings, collected: CollectedEvidence) -> ScopeReport:
