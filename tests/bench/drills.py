@@ -37,7 +37,7 @@ COST_GOAL: Final = 0.2
 """By which share latencies of production may grow."""
 _WARM_UP_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 90.0
-"""Without a bubble, before each; a longer bubble is compared with this time."""
+"""Without a bubble, before each; before the next one as long as the last one took, if that is longer."""
 _LIMIT_SECONDS: Final = 900.0
 _SETTINGS: Final = """\
 [failover]
@@ -82,7 +82,8 @@ def measure(flow: Flow, rounds: int, tell: Tell, *, quick: bool) -> list[BubbleR
     folder = flow.folder
     folder.mkdir(parents=True, exist_ok=True)
     share = 1 / 3 if quick else 1.0
-    spans: list[tuple[float, float, dict[str, Any]]] = []
+    quiet = share * _QUIET_SECONDS
+    spans: list[tuple[float, float, float, dict[str, Any]]] = []
     Topics(flow.source).create(PACE.topic)
     flow = replace(flow, topic=PACE.topic, settings=_SETTINGS.format(journal=folder / "journal"))
     with running(Drkit(), flow) as replicator, _clients(flow, replicator) as clients:
@@ -95,11 +96,12 @@ def measure(flow: Flow, rounds: int, tell: Tell, *, quick: bool) -> list[BubbleR
         )
         pause(share * _WARM_UP_SECONDS, "compilers have seen the work")
         for number in range(1, rounds + 1):
-            pause(share * _QUIET_SECONDS, "production without a bubble")
+            pause(quiet, "production without a bubble")
             began = time.monotonic()
             report = _drkit(folder, "drill", "run", "--kind", "bubble")
             end = time.monotonic()
-            spans.append((began, end, report))
+            spans.append((began - min(end - began, quiet), began, end, report))
+            quiet = max(quiet, end - began)
             tell(f"    bubble {number}: {report['verdict']} in {end - began:.1f} s {report['reasons']}")
             replicator.check()
     acked, read = clients
@@ -110,10 +112,10 @@ def measure(flow: Flow, rounds: int, tell: Tell, *, quick: bool) -> list[BubbleR
             reasons="; ".join(report["reasons"]),
             seconds=end - began,
             steps={step["name"]: step["seconds"] for step in report["steps"]},
-            without=window(acked, read, began - min(end - began, share * _QUIET_SECONDS), began),
+            without=window(acked, read, before, began),
             beside=window(acked, read, began, end),
         )
-        for number, (began, end, report) in enumerate(spans, start=1)
+        for number, (before, began, end, report) in enumerate(spans, start=1)
     ]
 
 
