@@ -37,6 +37,11 @@ class DrkitError(Exception):
         """What happened and the evidence, in one line."""
         return f"{self.what}: {self.evidence}" if self.evidence else self.what
 
+    @property
+    def in_full(self) -> str:
+        """What happened, where, and the evidence, in one line."""
+        return ": ".join(part for part in (self.what, self.where, self.evidence) if part)
+
     def as_dict(self) -> dict[str, str | int]:
         """The error as plain data, for ``--json``."""
         return {

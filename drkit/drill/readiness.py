@@ -32,13 +32,13 @@ def collect_readiness(settings: Settings, flow: FlowSettings, *, planned: bool =
         with FailoverService(settings, flow) as service:
             rehearsal = service.rehearse((), RunRequest(planned=planned))
     except Refused as error:
-        return replace(facts, refusals=(SeenRefusal("", "", _in_words(error)),))
+        return replace(facts, refusals=(SeenRefusal("", "", error.in_full),))
     except DrkitError as error:
-        return replace(facts, unknown=(*facts.unknown, _in_words(error)))
+        return replace(facts, unknown=(*facts.unknown, error.in_full))
     risk = rehearsal.survey.risk
     return replace(
         facts,
-        refusals=tuple(SeenRefusal(g, f"runbooks/{g}.md", _in_words(e)) for g, e in rehearsal.refusals),
+        refusals=tuple(SeenRefusal(g, f"runbooks/{g}.md", e.in_full) for g, e in rehearsal.refusals),
         loss_seconds=risk.seconds,
         loss_records=risk.records,
         loss_basis=risk.basis,
@@ -75,7 +75,3 @@ def _not_ready(seen: GroupsSeen) -> tuple[tuple[str, str], ...]:
     """Return the groups that do not become ready by themselves; all of them where checkpoints are stale."""
     stale = [text for code, text in group_faults(seen) if code == "checkpoints_stale"]
     return tuple((g.group, stale[0] if stale else g.reason) for g in seen.groups if stale or g.faulty)
-
-
-def _in_words(error: DrkitError) -> str:
-    return ": ".join(part for part in (error.what, error.where, error.evidence) if part)

@@ -134,7 +134,7 @@ def run_drill(
         collected = _COLLECTORS[plan.kind](run)
     except DrkitError as error:
         word = REFUSED if isinstance(error, Refused) else ABORTED
-        return finish(CollectedEvidence(ended=DrillVerdict(word, (_in_words(error),))))
+        return finish(CollectedEvidence(ended=DrillVerdict(word, (error.in_full,))))
     except BaseException as error:
         reason = f"interrupted: {type(error).__name__}"
         finish(CollectedEvidence(ended=DrillVerdict(ABORTED, (reason,))))
@@ -243,7 +243,3 @@ _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
     TRANSLATION: _in_time(_collect_translation),
     BUBBLE: _collect_bubble,
 }
-
-
-def _in_words(error: DrkitError) -> str:
-    return ": ".join(part for part in (error.what, error.where, error.evidence) if part)

@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-m", "drkit", "demo", "--drill"]
 @pytest.mark.wide
 @pytest.mark.timeout(400)  # a minute and a half on a quiet machine
 def test_the_demo_of_a_drill_leaves_its_report_and_nothing_else(tmp_path: Path) -> None:
-    """P28: production keeps working beside a bubble."""
+    """Production keeps working beside a bubble."""
     reports = tmp_path / "reports"
     with TemporaryDirectory() as place:  # a short path: the drill has a socket below it
         done = subprocess.run(
