@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from drkit.drill.bubble_evidence import BubbleEvidence
 from drkit.drill.position_rows import PositionEvidence
+from drkit.drill.switchover_evidence import SwitchoverEvidence
 
-READINESS, TRANSLATION, BUBBLE = "readiness", "translation", "bubble"
+READINESS, TRANSLATION, BUBBLE, SWITCHOVER = "readiness", "translation", "bubble", "switchover"
 """Kinds of drills; the first two write nothing but their entry in the history."""
 
 
@@ -60,3 +61,4 @@ class DrillEvidence:
     positions: tuple[PositionEvidence, ...] = ()
     readiness: ReadinessFacts | None = None
     bubble: BubbleEvidence | None = None
+    switchover: SwitchoverEvidence | None = None

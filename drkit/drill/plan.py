@@ -33,6 +33,7 @@ class DrillPlan:
     cut: Literal["planned", "lost"] = "planned"
     hold_minutes: float = 0.0
     stay: bool = False
+    clients_cut: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain data, for the history."""
@@ -71,6 +72,7 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
         cut=drill.cut,
         hold_minutes=drill.hold_minutes,
         stay=drill.stay,
+        clients_cut=drill.clients_cut,
     )
 
 
