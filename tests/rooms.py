@@ -62,6 +62,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("drill.report",),
     ("drill.entries",),
     ("drill.bubble",),
+    ("drill.switchover",),
     ("drill.runs",),
     ("demo",),
     ("cli",),

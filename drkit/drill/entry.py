@@ -73,7 +73,7 @@ class DrillEntry(BaseModel):
             verdict=UNFINISHED,
             began_ms=began_ms,
             due_ms=None if due is None else round(due.timestamp() * 1000),
-            limit_seconds=plan.limits.seconds,
+            limit_seconds=plan.limits.seconds + plan.hold_minutes * 60,
             holder=holder,
         )
 

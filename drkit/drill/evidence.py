@@ -8,8 +8,9 @@ from functools import cached_property
 from drkit.drill.bubble_evidence import BubbleEvidence
 from drkit.drill.packed_positions import Positions
 from drkit.drill.position_rows import Judged, judge_position
+from drkit.drill.switchover_evidence import SwitchoverEvidence
 
-READINESS, TRANSLATION, BUBBLE = "readiness", "translation", "bubble"
+READINESS, TRANSLATION, BUBBLE, SWITCHOVER = "readiness", "translation", "bubble", "switchover"
 """Kinds of drills; the first two write nothing but their entry in the history."""
 
 
@@ -62,6 +63,7 @@ class DrillEvidence:
     positions: Positions = ()
     readiness: ReadinessFacts | None = None
     bubble: BubbleEvidence | None = None
+    switchover: SwitchoverEvidence | None = None
 
     @cached_property
     def answers(self) -> tuple[Judged, ...]:

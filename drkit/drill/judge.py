@@ -14,6 +14,7 @@ from drkit.drill.bubble_evidence import BubbleEvidence, ClientOutage, MeasuredLo
 from drkit.drill.evidence import (
     BUBBLE,
     READINESS,
+    SWITCHOVER,
     TRANSLATION,
     DrillEvidence,
     ReadinessFacts,
@@ -28,6 +29,7 @@ from drkit.drill.position_rows import (
     RecordWindow,
     judge_position,
 )
+from drkit.drill.switchover_evidence import PlannedMove, SwitchoverEvidence, switchover_failures
 from drkit.status.pair.model import PairState
 
 ABORTED, REFUSED, SKIPPED = "aborted", "refused", "skipped"
@@ -134,10 +136,15 @@ def _judge_bubble(evidence: DrillEvidence, objectives: VerdictLimits) -> Finding
     return bubble_failures(bubble, objectives.rto_seconds, objectives.rpo_seconds)
 
 
+def _judge_switchover(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
+    return switchover_failures(evidence.switchover or SwitchoverEvidence(), objectives.rto_seconds)
+
+
 JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] = {
     READINESS: _judge_readiness,
     TRANSLATION: _judge_translation,
     BUBBLE: _judge_bubble,
+    SWITCHOVER: _judge_switchover,
 }
 
 
@@ -149,9 +156,11 @@ def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> 
     if kind != TRANSLATION:
         bubble = evidence.bubble or BubbleEvidence()
         facts = evidence.readiness or ReadinessFacts(PairState.PROTECTED)
+        moved = evidence.switchover or SwitchoverEvidence()
         defects = {
             READINESS: ((n, DrillEvidence(readiness=b)) for n, b in _readiness_defects(facts, objectives)),
             BUBBLE: ((n, DrillEvidence(bubble=b)) for n, b in _bubble_defects(bubble, objectives)),
+            SWITCHOVER: ((n, DrillEvidence(switchover=b)) for n, b in _moved_defects(moved, objectives)),
         }
         caught = {name: _judge(kind, broken, objectives).word == FAIL for name, broken in defects[kind]}
         return {**(bubble.controls or {}), **caught}
@@ -186,6 +195,20 @@ def _bubble_defects(bubble: BubbleEvidence, o: VerdictLimits) -> Iterator[tuple[
         yield "an outage above rto_seconds", replace(bubble, outages=(*bubble.outages, outage))
     if o.rpo_seconds is not None:
         yield "a loss above rpo_seconds", replace(bubble, loss=MeasuredLoss(1, o.rpo_seconds + 1))
+
+
+def _moved_defects(moved: SwitchoverEvidence, o: VerdictLimits) -> Iterator[tuple[str, SwitchoverEvidence]]:
+    """Give a switchover that did not fail one defect each."""
+    moved = replace(moved, error="")
+    move = moved.there or PlannedMove("control", 0.0, {}, 0, 1)
+    yield "a lost record", replace(moved, there=move._replace(lost_records=1))
+    yield "a group without a position", replace(moved, there=move._replace(not_moved={"control": "put in"}))
+    yield "a group that did not follow", replace(moved, silent=(*moved.silent, ("control", "put in")))
+    yield "production left on the target", replace(moved, home=None, stays=False)
+    yield "an unprotected pair", replace(moved, pair_state=PairState.UNPROTECTED)
+    if o.rto_seconds is not None:
+        outage = ClientOutage("control", "commit", 0.0, o.rto_seconds + 1)
+        yield "an outage above rto_seconds", replace(moved, outages=(*moved.outages, outage))
 
 
 def _with_target(row: PositionEvidence, window: RecordWindow, shift: int = 0) -> PositionEvidence:

@@ -31,6 +31,7 @@ class DrillPlan:
     cut: Literal["planned", "lost"] = "planned"
     hold_minutes: float = 0.0
     stay: bool = False
+    clients_cut: str = ""
 
 
 def new_drill_id(token: str, clock: Millis = wall_ms) -> str:
@@ -57,6 +58,7 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
         cut=drill.cut,
         hold_minutes=drill.hold_minutes,
         stay=drill.stay,
+        clients_cut=drill.clients_cut,
     )
 
 

@@ -48,6 +48,8 @@ class FailbackOptions(NamedTuple):
     """How long the switchover may wait for the copy on the old primary."""
     take_over: bool = False
     """Continue a run of which another orchestrator holds the lock."""
+    is_planned: bool = False
+    """Clients were moved by a switchover: a replicator may run the return, too."""
 
 
 class StageReport(NamedTuple):
@@ -118,14 +120,16 @@ class Failback:
         self.is_complete = False
         """Whether no stage is left."""
 
-    def run(self) -> None:
-        """Run all remaining stages.
+    def run(self, until: HomeStage | None = None) -> None:
+        """Run all remaining stages, or those before one.
 
         :raises Refused: there is nothing to fail back, or a stage is refused
         :raises DrkitError: a stage is held or failed
         """
         now: Situation | None = self._next_stage()
         while now is not None:
+            if now.stage is until:
+                return
             self._refuse_unreplayed(now)
             flow = self._flow_of(now.stage)
             self._operator.begin_stage(flow)
@@ -140,7 +144,7 @@ class Failback:
                 if not self._is_run_by_replicator(now, error):
                     raise
                 # The report so far is of the replicator's run: nothing in it is to be cleared.
-                self.reports = [done for done in self.reports if done.stage is not HomeStage.TURN]
+                self.reports = [done for done in self.reports if done.stage is not now.stage]
                 self._stop.wait(_POLL_SECONDS)
             now = situation(self._settings, self._ways)
         self.is_complete = True
@@ -182,12 +186,14 @@ class Failback:
         refuse_uncut(self._settings, self._ways, self._options.request.clients_cut)
 
     def _is_run_by_replicator(self, now: Situation, error: DrkitError) -> bool:
-        """Return whether a replicator of the pair runs the last stage, or has: then it needs no decision."""
-        if now.stage is not HomeStage.TURN or self._stop.is_set():
+        """Return whether a replicator of the pair runs a return, or has: one that needs no decision."""
+        returns = {HomeStage.TURN, HomeStage.RETURN} if self._options.is_planned else {HomeStage.TURN}
+        if now.stage not in returns or self._stop.is_set():
             return False
         if isinstance(error, RunLocked | NoRun):  # it works on the run, or has just ended it
             return True
-        return situation(self._settings, self._ways) is None
+        later = situation(self._settings, self._ways)
+        return later is None or later.stage is not now.stage
 
     # -- a stage ------------------------------------------------------------------------------------
 

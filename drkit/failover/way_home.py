@@ -162,14 +162,15 @@ def refuse_uncut(settings: Settings, ways: Ways, clients_cut: str) -> None:
         raise uncut(ways, found)
 
 
-def uncut(ways: Ways, topics: Collection[str]) -> Refused:
+def uncut(ways: Ways, topics: Collection[str], switchover: str = "switchover home") -> Refused:
     """The refusal where the switchover home would fence by size.
 
     :param topics: those that it would fence so
+    :param switchover: in words
     """
     left, home = ways.back.source, ways.back.target
     return Refused(
-        "the fence of the switchover home would refuse drkit, too, and nothing else would keep clients off",
+        f"the fence of the {switchover} would refuse drkit, too, and nothing else would keep clients off",
         where=f"{left}: {first_of(sorted(topics))}",
         evidence=f"{SIZE} = 0 on {left} would have to be lifted before {ways.there.name} copies to it:"
         f" clients would be on {home}, and nothing would protect it",

@@ -17,7 +17,12 @@ from drkit.config.tables.flow import FlowSettings
 from drkit.cron import Cron, InvalidCron, time_zone
 
 DrillKind = Literal["readiness", "translation", "bubble", "switchover"]
-_KIND_OF: Final = {"cut": "bubble", "hold_minutes": "switchover", "stay": "switchover"}
+_KIND_OF: Final = {
+    "cut": "bubble",
+    "hold_minutes": "switchover",
+    "stay": "switchover",
+    "clients_cut": "switchover",
+}
 """Settings that one kind has."""
 _MEASURES_RTO: Final = frozenset({"bubble", "switchover"})
 _MEASURES_RPO: Final = frozenset({"readiness", "bubble", "switchover"})
@@ -61,7 +66,7 @@ class DrillLimits(Strict):
     """When a drill is aborted, so that production is not affected."""
 
     seconds: PositiveFloat = 300.0
-    """Longest duration."""
+    """Longest duration. For switchover: the longest wait for the copy, the pair and the groups, each."""
     bytes_per_second: PositiveInt = 1_000_000
     """Most that it reads or writes on each cluster."""
     production_lag: PositiveInt = 5_000
@@ -94,6 +99,8 @@ class DrillSettings(Strict):
     """For switchover: how long clients stay on the target."""
     stay: bool = False
     """For switchover: leave clients on the target."""
+    clients_cut: str = ""
+    """For switchover: how clients are kept off the side that they leave, where no ACL fences it."""
     objectives: DrillObjectives = DrillObjectives()
     """What it must achieve to pass."""
     limits: DrillLimits = DrillLimits()

@@ -6,23 +6,26 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 import gc
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.bubble_evidence import BubbleEvidence
-from drkit.drill.evidence import BUBBLE, READINESS, TRANSLATION, DrillEvidence, VerdictLimits
+from drkit.drill.evidence import BUBBLE, READINESS, SWITCHOVER, TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import JUDGES, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
+from drkit.drill.switchover_evidence import SwitchoverEvidence
 from drkit.errors import Failed
 from drkit.failover.core.machine import FAILOVER, StepName
 
-_EXERCISED: Final[Mapping[str, Mapping[StepName, str]]] = {
+_EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
     READINESS: dict.fromkeys(FAILOVER.order, "dry run"),
     TRANSLATION: {StepName.TRANSLATE: "production"},
 }
 _PRODUCTION: Final = "production"
+_PROVEN_BY: Final = dict.fromkeys(map(str, FAILOVER.order), "switchover") | {"detection": "drkit chaos"}
 
 
 class _Part(BaseModel):
@@ -228,11 +231,12 @@ def _concluded(
     kind: str, evidence: DrillEvidence, objectives: VerdictLimits, judged: DrillVerdict
 ) -> dict[str, Any]:
     """Return the fields that follow from the evidence alone."""
-    bubble = evidence.bubble or BubbleEvidence()
-    exercised = _EXERCISED.get(kind) or {StepName(step): BUBBLE for step in bubble.steps or ()}
+    bubble, moved = evidence.bubble or BubbleEvidence(), evidence.switchover or SwitchoverEvidence()
+    by_run = dict.fromkeys(bubble.steps or (), BUBBLE) | dict.fromkeys(moved.steps, _PRODUCTION)
+    exercised = _EXERCISED.get(kind) or by_run
     unproven = tuple(
-        UnprovenStep(step=step, exercised=exercised.get(step, "not exercised"), proven_by="switchover")
-        for step in FAILOVER.order
+        UnprovenStep(step=step, exercised=exercised.get(step, "not exercised"), proven_by=proven_by)
+        for step, proven_by in _PROVEN_BY.items()
         if exercised.get(step) != _PRODUCTION
     )
     found = {
@@ -241,25 +245,25 @@ def _concluded(
         "controls": dict(judged.controls),
         "not_proven": unproven,
     }
-    if kind == BUBBLE:
-        return found | _measured(bubble)
+    if kind in {BUBBLE, SWITCHOVER}:
+        return found | _measured(bubble, moved)
     if (facts := evidence.readiness) is None:
         return found
     loss = LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
     return found | {"rpo": loss}
 
 
-def _measured(bubble: BubbleEvidence) -> dict[str, Any]:
-    """Return what a bubble measured on its own records."""
+def _measured(bubble: BubbleEvidence, moved: SwitchoverEvidence) -> dict[str, Any]:
+    """Return what a bubble measured on its own records, or a switchover on production."""
     sides = (bubble.inventory or {}).items()
     left, others, unknown = (
         tuple(f"{side}: {item}" for side, compared in sides for item in getattr(compared, name))
         for name in ("ours_left", "changed_by_others", "unknown")
     )
-    loss = bubble.loss
+    loss, basis = bubble.loss or moved.loss, f"records of {'the drill' if bubble.loss else 'production'}"
     return {
-        "rto": tuple(OutageReport(**outage._asdict()) for outage in bubble.outages),
-        "rpo": loss and LossReport(records=loss.records, seconds=loss.seconds, basis="records of the drill"),
+        "rto": tuple(OutageReport(**o._asdict()) for o in (*bubble.outages, *moved.outages)),
+        "rpo": loss and LossReport(records=loss.records, seconds=loss.seconds, basis=basis),
         "cleanup": bubble.inventory and CleanupReport(left=left, changed_by_others=others, unknown=unknown),
     }
 
@@ -282,7 +286,8 @@ def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[Grou
 
 
 def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[CheckReport]:
-    for each in evidence.bubble.checks if evidence.bubble is not None else ():
+    checks = [part.checks for part in (evidence.bubble, evidence.switchover) if part is not None]
+    for each in chain.from_iterable(checks):
         yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
     facts = evidence.readiness
     if kind == READINESS and facts is not None:

@@ -14,7 +14,7 @@ from drkit.counted import counted
 from drkit.drill.bubble.run_bubble import SILENT, DrillProgress, run_bubble
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.entry import SOURCE, DrillEntry
-from drkit.drill.evidence import BUBBLE, READINESS, TRANSLATION, DrillEvidence, VerdictLimits
+from drkit.drill.evidence import BUBBLE, READINESS, SWITCHOVER, TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.positions import WAIT_SECONDS, collect_positions
@@ -28,6 +28,7 @@ from drkit.drill.report.model import (
     build_report,
 )
 from drkit.drill.scope import drift
+from drkit.drill.switchover.run_switchover import SwitchoverRun
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import known_of, promoted_of
 from drkit.flow_state.processes import this_process
@@ -75,30 +76,13 @@ class DrillRun(NamedTuple):
     options: DrillOptions
 
 
-def refuse_kind(kind: str, where: str) -> None:
-    """Refuse a kind of drills that this version does not run.
-
-    :raises Refused: it does not
-    """
-    if kind not in _COLLECTORS:
-        raise Refused(
-            f"this version does not run drills of kind {kind} yet",
-            where=where,
-            evidence=f"kinds that it runs: {', '.join(_COLLECTORS)}",
-            hint="rehearse it as a dry run: drkit drill run --kind readiness",
-        )
-
-
 def run_drill(
     settings: Settings, plan: DrillPlan, history: DrillHistory, options: DrillOptions
 ) -> DrillReport:
     """Run a drill and return its report, which is in its history by then. The caller holds the lock.
 
     An error of a cluster ends the drill as ``aborted``, a refusal as ``refused``. Both leave a report.
-
-    :raises Refused: this version does not run drills of its kind
     """
-    refuse_kind(plan.kind, plan.name)
     flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
     previous = history.last_hash(plan.name)
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
@@ -238,8 +222,19 @@ def _collect_bubble(run: DrillRun) -> CollectedEvidence:
     )
 
 
+def _collect_switchover(run: DrillRun) -> CollectedEvidence:
+    result = SwitchoverRun(run.settings, run.plan, run.options.progress, run.options.stop).run()
+    return CollectedEvidence(
+        DrillEvidence(switchover=result.evidence),
+        topics=len(result.scope.topics),
+        groups=len(result.scope.groups),
+        steps=result.steps,
+    )
+
+
 _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
     READINESS: _in_time(_collect_readiness),
     TRANSLATION: _in_time(_collect_translation),
     BUBBLE: _collect_bubble,
+    SWITCHOVER: _collect_switchover,
 }

@@ -13,9 +13,7 @@ from drkit.config import Settings
 from drkit.config.tables.drills import DrillSettings
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.entry import MISSED, SCHEDULED, DrillEntry
-from drkit.drill.judge import REFUSED
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill
-from drkit.drill.runs.run_drill import refuse_kind
 from drkit.drill.schedule import due_times, next_times
 from drkit.errors import DrkitError, Refused
 
@@ -74,12 +72,6 @@ class DrillScheduler:
         due = due_times(drill, last, now)
         self._record(drill, due.missed, MISSED)
         if due.run is None:
-            return
-        try:
-            refuse_kind(drill.kind, drill.name)
-        except Refused as error:
-            self._record(drill, [due.run], REFUSED, error.in_short)
-            yield REFUSED
             return
         drill_id = new_drill_id(secrets.token_hex(3), self._wall)
         yield self._run(plan_drill(self._settings, drill, drill_id), due.run)

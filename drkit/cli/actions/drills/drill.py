@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 import secrets
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from drkit.chaos.verdict import FAIL, PASS
+from drkit.cli.actions.failover import show_rehearsal
 from drkit.cli.configuration import configuration
+from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.screens.drill import entry_row, report_data, report_lines, step_line
-from drkit.cli.session import session
+from drkit.cli.screens.failover import show_proposal
+from drkit.cli.session import session, to_type
 from drkit.cli.signals import until_signalled
 from drkit.cli.talk import say
 from drkit.config import Settings
@@ -19,12 +23,16 @@ from drkit.config.tables.drills import DrillKind
 from drkit.drill.bubble.run_bubble import DrillProgress
 from drkit.drill.entries.cleanup import clean_up
 from drkit.drill.entries.history import DrillHistory
+from drkit.drill.evidence import SWITCHOVER
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
 from drkit.drill.report.model import DrillReport, check_report, read_report, report_schema
 from drkit.drill.report.page import render_page
-from drkit.drill.runs.run_drill import DrillOptions, refuse_kind, run_drill
+from drkit.drill.runs.run_drill import DrillOptions, run_drill
+from drkit.drill.switchover.gate import rehearse_switchover
 from drkit.errors import Failed, Refused, Usage
+from drkit.failover.proposal import Proposal
 
+_OF_SWITCHOVER: Final = ("dry_run", "stay", "clients_cut")
 _CODES: Final = {PASS: 0, FAIL: Failed.exit_code}
 
 
@@ -33,13 +41,39 @@ def exit_code(verdict: str) -> int:
     return _CODES.get(verdict, Refused.exit_code)
 
 
-def run(
-    name: str | None, kind: DrillKind | None, flow: str | None, html: Path | None, report: Path | None
-) -> int:
+class _Given(TypedDict):
+    """The options of ``drkit drill run``."""
+
+    name: str | None
+    kind: DrillKind | None
+    flow: str | None
+    html: Path | None
+    report: Path | None
+    dry_run: bool
+    stay: bool
+    clients_cut: str | None
+    yes: bool
+
+
+def run(**given: Unpack[_Given]) -> int:
     """Run ``drkit drill run``; return the exit code."""
-    settings = configuration().settings
-    plan = _plan(settings, name, kind, flow)
-    refuse_kind(plan.kind, plan.name)
+    settings, html, report = configuration().settings, given["html"], given["report"]
+    plan = _plan(settings, given["name"], given["kind"], given["flow"])
+    if plan.kind == SWITCHOVER:
+        plan = replace(plan, clients_cut=given["clients_cut"] or plan.clients_cut)
+        if given["stay"]:
+            plan = replace(plan, stay=True, hold_minutes=0.0)
+        if given["dry_run"] or not given["yes"]:
+            _show_switchover(settings, plan, dry_run=given["dry_run"])
+        if given["dry_run"]:
+            return 0
+    elif of_switchover := [word for word in _OF_SWITCHOVER if given[word]]:
+        raise Usage(
+            f"--{of_switchover[0].replace('_', '-')} is for drills of kind switchover",
+            where="drkit drill run",
+            evidence=f"{plan.name} is a drill of kind {plan.kind}",
+            hint="leave it out",
+        )
     history = DrillHistory.of(settings)
     say(f"drill {plan.name}: {plan.kind} of {plan.flow}")
     with history.lock():
@@ -110,6 +144,25 @@ def report(drill_id: str | None, html: Path | None, check: Path | None, *, schem
             _show(found, known.report_path(drill_id), html)
 
 
+def _show_switchover(settings: Settings, plan: DrillPlan, *, dry_run: bool) -> None:
+    """Show what a switchover drill would do; ask unless it is a dry run.
+
+    :raises Refused: it would be refused
+    :raises Usage: the answer is not yes
+    """
+    if len(settings.flows) > 1:
+        session().flow = plan.flow  # printed commands are of this flow, too
+    rehearsal = rehearse_switchover(settings, plan)
+    if dry_run:
+        show_rehearsal(plan.flow, rehearsal)
+    else:
+        show_proposal(Proposal(plan.flow, rehearsal.chosen, rehearsal.survey))
+    target = settings.one_flow(plan.flow).target
+    say(f"clients stay on {target}" if plan.stay else f"after {plan.hold_minutes:g} minutes: drkit failback")
+    if not dry_run:
+        ask("Move production?", command="drkit drill run")
+
+
 def _plan(settings: Settings, name: str | None, kind: DrillKind | None, flow: str | None) -> DrillPlan:
     """Return the plan of the drill that the command line names.
 
@@ -170,7 +223,11 @@ def _check(file: Path, drill_id: str | None) -> None:
 
 def _show(report: DrillReport, path: Path, html: Path | None) -> None:
     _write_page(report, html)
-    emit(report_data(report, path) if session().as_json else report_lines(report, path, html))
+    emit(
+        report_data(report, path)
+        if session().as_json
+        else [to_type(line) for line in report_lines(report, path, html)]
+    )
 
 
 def _write_page(report: DrillReport, html: Path | None) -> None:

@@ -31,6 +31,14 @@ def drill() -> None:
 @click.option("--flow", help="With --kind: the flow, as 'primary->standby'.  [default: the only one]")
 @click.option("--html", type=_FILE, help="Write the report to this file as one HTML page.")
 @click.option("--report", type=_FILE, help="Write the report to this file as JSON.")
+@click.option("--dry-run", is_flag=True, help="For switchover: show what would happen, and change nothing.")
+@click.option("--stay", is_flag=True, help="For switchover: leave clients on the target, on record.")
+@click.option(
+    "--clients-cut",
+    metavar="HOW",
+    help="For switchover: how clients are kept off the side that they leave, where no ACL fences it.",
+)
+@click.option("--yes", is_flag=True, help="For switchover: do not ask before production moves.")
 def run(**given: Any) -> int:
     """Run a drill: NAME of a [[drills]] table, or one of a kind.
 
@@ -39,6 +47,13 @@ def run(**given: Any) -> int:
 
     bubble: a whole failover of the drill's own topics, groups and clients between the same clusters, beside
     production. It deletes what it made; a failover of production ends it.
+
+    switchover: moves production to the target by a planned failover, holds it there for hold_minutes, and
+    brings it home by a failback. It asks first, unless --yes is given. A run that is held ends the drill,
+    which prints the command that continues it.
+
+    SIGTERM or Ctrl-C before production moves ends a switchover drill. Later it ends the hold: production is
+    brought home at once. A second signal interrupts that too, and the report has the command that continues.
 
     Exit code: 0 pass, 1 fail, 3 inconclusive, aborted or refused.
     """

@@ -1,0 +1,220 @@
+"""A switchover drill: a planned failover of production, a hold, and the failback, for real.
+
+Each change is a run of the failover service. A run that is held ends the drill; its own command continues it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+import threading
+from typing import Any, Final, NamedTuple
+
+from drkit.clock import monotonic
+from drkit.config import FlowSettings, Settings
+from drkit.counted import counted
+from drkit.drill.bubble.run_bubble import DrillProgress
+from drkit.drill.plan import DrillPlan
+from drkit.drill.report.model import StepReport
+from drkit.drill.switchover.commit_watch import CommitWatch
+from drkit.drill.switchover.gate import rehearse_switchover, switch_request
+from drkit.drill.switchover_evidence import Move, PlannedMove, SwitchoverEvidence, measure_group_outages
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.failover.core.context import Scope
+from drkit.failover.core.machine import RunState
+from drkit.failover.core.request import RunRequest
+from drkit.failover.failback import Failback, FailbackOperator, FailbackOptions
+from drkit.failover.service import FailoverService
+from drkit.failover.way_home import HomeStage, situation, ways_of
+from drkit.next_command import typed
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
+
+OBSERVE_SECONDS: Final = 10.0
+"""How long groups are observed before production moves: consumers commit each 5 s by default."""
+_LOOK_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
+"""After a refusal of a return: consumers leave the old primary."""
+
+
+class SwitchoverResult(NamedTuple):
+    """The result of a switchover drill."""
+
+    evidence: SwitchoverEvidence
+    steps: tuple[StepReport, ...]
+    scope: Scope
+
+
+class SwitchoverRun:
+    """One switchover drill.
+
+    :param stop: when it is set, production does not move any more, or the hold ends at once
+    """
+
+    def __init__(
+        self, settings: Settings, plan: DrillPlan, progress: DrillProgress, stop: threading.Event
+    ) -> None:
+        self._settings, self._plan, self._progress, self._stop = settings, plan, progress, stop
+        self._there = settings.one_flow(plan.flow)
+        self._ways = ways_of(settings, self._there)
+        request = RunRequest(clients_cut=plan.clients_cut)
+        options = FailbackOptions(request, plan.limits.seconds, is_planned=True)
+        # The first signal ends the hold; only the second one ends the failback.
+        self._failback = Failback(settings, self._ways, options, FailbackOperator(), threading.Event())
+        self._evidence = SwitchoverEvidence(stays=plan.stay)
+        self._scope = Scope({}, (), whole_flow=True)
+        self._steps: list[StepReport] = []
+        self._moves: list[Move] = []
+        self._left = 0.0
+        """When clients had left the source, by the monotonic clock."""
+
+    def run(self) -> SwitchoverResult:
+        """Run all steps and return the result.
+
+        :raises DrkitError: production did not begin to move
+        """
+        with ExitStack() as stack:
+            self._run_step(self.gate)
+            sides = self._settings.sides(self._there)
+            watch = CommitWatch(sides, self._scope.groups, self._scope.topics.values())
+            self._watch = stack.enter_context(watch)
+            self._run_step(self.observe)
+            try:
+                for step in (self.switchover, self.protect, self.hold):
+                    self._run_step(step)
+                for step in () if self._plan.stay else (self.home, self.settle):
+                    self._run_step(step)
+            except (DrkitError, KeyboardInterrupt) as error:
+                if not self._moves:
+                    raise
+                reason = error.in_short if isinstance(error, DrkitError) else "a second signal interrupted it"
+                self._found(error=f"{self._steps[-1].name}: {reason}", next_command=self._command())
+            outages, silent = measure_group_outages(self._watch.commits, self._moves)
+            self._found(outages=outages, silent=silent)
+        return SwitchoverResult(self._evidence, tuple(self._steps), self._scope)
+
+    def _run_step(self, step: Callable[[], str]) -> None:
+        name, began, outcome = step.__name__.upper(), monotonic(), "interrupted"
+        self._progress.begun(name)
+        try:
+            outcome = step()
+        except DrkitError as error:
+            outcome = error.in_short
+            raise
+        finally:
+            self._steps.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
+            self._progress.ended(self._steps[-1])
+
+    def _found(self, **evidence: Any) -> None:
+        self._evidence = replace(self._evidence, **evidence)
+
+    def _command(self) -> str:
+        """Return the command that continues where the drill ended."""
+        if self._evidence.there is None:
+            return typed("drkit", "failover", "--flow", self._there.name, "--resume")
+        cut = ("--clients-cut", self._plan.clients_cut) if self._plan.clients_cut else ()
+        return typed("drkit", "failback", "--flow", self._there.name, *cut)
+
+    # -- the steps ----------------------------------------------------------------------------------
+
+    def gate(self) -> str:
+        """Check that production can be moved, and brought home."""
+        self._scope = rehearse_switchover(self._settings, self._plan).chosen.scope
+        return f"{counted(len(self._scope.topics), 'topic')}, {counted(len(self._scope.groups), 'group')}"
+
+    def observe(self) -> str:
+        """Observe which groups are at work."""
+        if self._stop.wait(OBSERVE_SECONDS):
+            raise DrkitError("the process was asked to end before production moved", where=self._plan.name)
+        at_work = {commit.group for commit in self._watch.commits}
+        return f"{len(at_work)} of {counted(len(self._scope.groups), 'group')} at work"
+
+    def switchover(self) -> str:
+        """Move production to the target."""
+        began = Move(self._there.source, self._there.target, monotonic())
+        with FailoverService(self._settings, self._there) as service:
+            try:
+                report = service.begin((), switch_request(self._plan))
+            except BaseException:
+                so_far = service.report()
+                if so_far is not None and not RunState(so_far["state"]).is_over:
+                    self._moves.append(began)
+                raise
+        self._moves.append(began)
+        self._left = monotonic()
+        self._found(there=PlannedMove.of(report))
+        return _steps_of(self._evidence.there)
+
+    def protect(self) -> str:
+        """Make the source the standby of the target."""
+        self._fail_back(until=HomeStage.SWITCH)
+        return f"{self._ways.back.name} protects production"
+
+    def hold(self) -> str:
+        """Leave clients on the target for the time of the plan, and until groups at work have followed."""
+        seconds = self._plan.hold_minutes * 60
+        return self._look_at(self._ways.back, seconds, self._stop, to_end=self._plan.stay)
+
+    def home(self) -> str:
+        """Move production back to the source, and make the target its standby."""
+        self._moves.append(Move(self._there.target, self._there.source, monotonic()))
+        self._fail_back()
+        return _steps_of(self._evidence.home)
+
+    def settle(self) -> str:
+        """Wait until the pair is PROTECTED as before, and groups at work have followed."""
+        return self._look_at(self._there, 0.0, threading.Event(), to_end=True)
+
+    # -- how ----------------------------------------------------------------------------------------
+
+    def _fail_back(self, until: HomeStage | None = None) -> None:
+        """Run the remaining stages before one; a refused return is repeated until the time limit."""
+        deadline = monotonic() + self._plan.limits.seconds
+        is_done = False
+        while not is_done:
+            try:
+                self._failback.run(until)
+                is_done = True
+            except Refused:
+                now = situation(self._settings, self._ways)
+                is_return = now is not None and now.stage is not HomeStage.SWITCH
+                if not is_return or monotonic() >= deadline:
+                    raise
+                threading.Event().wait(_RETRY_SECONDS)
+            finally:
+                for stage in self._failback.reports:
+                    if stage.stage is HomeStage.SWITCH and stage.report["state"] == "done":
+                        self._found(home=PlannedMove.of(stage.report))
+
+    def _look_at(self, flow: FlowSettings, seconds: float, stop: threading.Event, *, to_end: bool) -> str:
+        """Look at the pair each second, until some time has passed and groups at work have followed.
+
+        :param flow: that protects production
+        :param to_end: also until the pair is PROTECTED
+        """
+        began = monotonic()
+        most = seconds + self._plan.limits.seconds
+        with closing(PairedCollector(self._settings, flow, groups=False)) as collector:
+            while True:
+                pair = collector.look().pair
+                state = PairState.UNKNOWN if pair is None else pair.state
+                reason = pair.parts[0].why if pair is not None and pair.parts else "its topics are unknown"
+                self._found(pair_state=state, pair_reason=reason)
+                is_protected = state is PairState.PROTECTED
+                if is_protected and self._evidence.protected_after_seconds is None:
+                    self._found(protected_after_seconds=round(monotonic() - self._left, 3))
+                if pair is not None and {t.active for t in pair.topics} == {flow.target}:
+                    raise Failed("another run has moved production", where=flow.name, evidence=reason)
+                _, silent = measure_group_outages(self._watch.commits, self._moves[-1:])
+                passed = monotonic() - began
+                is_ready = not silent and (is_protected or not to_end)
+                if passed >= most or (passed >= seconds and is_ready) or stop.wait(_LOOK_SECONDS):
+                    missing = f", {counted(len(silent), 'group')} did not follow" * bool(silent)
+                    return f"{state}{missing}"
+
+
+def _steps_of(move: PlannedMove | None) -> str:
+    """Return the steps of a failover with their seconds."""
+    steps = {} if move is None else move.steps
+    return ", ".join(f"{step} {seconds:.1f}" for step, seconds in steps.items())
