@@ -6,14 +6,12 @@ the bubble, which then owes its cleanup.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 import threading
 from typing import Any, Final, NamedTuple
 
 from drkit.chaos.evidence import collect
 from drkit.chaos.verdict import INCONCLUSIVE, judge, negative_controls
-from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
 from drkit.drill.bubble.gate import DrillSkipped, pass_gate, refuse_existing
@@ -34,6 +32,7 @@ from drkit.drill.inventory import (
 from drkit.drill.judge import ABORTED, REFUSED, SKIPPED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.report.model import StepReport
+from drkit.drill.report.steps import SILENT, DrillProgress, DrillSteps, Step
 from drkit.drill.scope import scope_of
 from drkit.drill.settings import bubble_settings, drill_folder
 from drkit.errors import DrkitError, Failed, Refused
@@ -41,25 +40,13 @@ from drkit.failover.core.machine import FAILOVER
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic, is_transactional_id_of
 
-Step = Callable[[], str]
-"""Does its work, and returns the outcome in words."""
 _REASON: Final = "drill"
 _REQUESTS: Final = {
     "planned": RunRequest(planned=True, clients_cut=_REASON),
     "lost": RunRequest(accept_data_loss=_REASON, without_quorum=_REASON, despite_signs_of_life=_REASON),
 }
-
-
-class DrillProgress(NamedTuple):
-    """Receives the progress of a drill."""
-
-    begun: Callable[[str], None] = lambda _: None
-    """Called with the name of each step at its begin."""
-    ended: Callable[[StepReport], None] = lambda _: None
-
-
+"""The request of the failover by the cut of the plan."""
 _NEVER: Final = threading.Event()
-SILENT: Final = DrillProgress()
 
 
 class BubbleResult(NamedTuple):
@@ -90,7 +77,7 @@ def run_bubble(
     :param ended: ends the bubble when it is set
     :raises DrkitError: the entry cannot be written
     """
-    return _BubbleRun(settings, flow, plan, history, entry, progress=progress, ended=ended).run()
+    return _BubbleRun(settings, flow, plan, history, entry, steps=DrillSteps(progress), ended=ended).run()
 
 
 @dataclass
@@ -102,9 +89,8 @@ class _BubbleRun:
     plan: DrillPlan
     history: DrillHistory
     entry: DrillEntry
-    progress: DrillProgress
+    steps: DrillSteps
     ended: threading.Event
-    steps: list[StepReport] = field(default_factory=list)
     before: dict[str, ClusterInventory] = field(default_factory=dict)
     evidence: BubbleEvidence = field(default_factory=BubbleEvidence)
     verdict: DrillVerdict | None = None
@@ -129,7 +115,7 @@ class _BubbleRun:
                 self._run_last(self.clean, self.compare)
         if self.watch.has_run and self.verdict is None:
             self.verdict = DrillVerdict(ABORTED, (self.stage.abort_reason,))
-        return BubbleResult(self.evidence, tuple(self.steps), self.verdict, self.entry)
+        return BubbleResult(self.evidence, tuple(self.steps.ended), self.verdict, self.entry)
 
     def _run_steps(self) -> None:
         prepare = (self.gate, self.inventory, self.create, self.steady)
@@ -137,7 +123,7 @@ class _BubbleRun:
         try:
             for step in prepare + rehearse:
                 self.stage.check_aborted()
-                self._run_step(step)
+                self.steps.run(step)
         except DrkitError as error:
             # A process that was killed for production shows as any error.
             if self.stage.abort_reason:
@@ -151,25 +137,9 @@ class _BubbleRun:
         for step in steps:
             try:
                 if self.entry.made and not self.watch.has_run:
-                    self._run_step(step)
+                    self.steps.run(step)
             except DrkitError as error:
                 self._found(cleanup_problems=(*self.evidence.cleanup_problems, error.in_short))
-
-    def _run_step(self, step: Step) -> None:
-        name = step.__name__.upper()
-        self.progress.begun(name)
-        began = monotonic()
-        try:
-            outcome = step()
-        except DrkitError as error:
-            outcome = error.in_short
-            raise
-        except BaseException:
-            outcome = "interrupted"
-            raise
-        finally:
-            self.steps.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
-            self.progress.ended(self.steps[-1])
 
     def _found(self, **evidence: Any) -> None:
         self.evidence = replace(self.evidence, **evidence)

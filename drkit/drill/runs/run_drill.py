@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
-from drkit.drill.bubble.run_bubble import SILENT, DrillProgress, run_bubble
+from drkit.drill.bubble.run_bubble import run_bubble
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.entry import SOURCE, DrillEntry
 from drkit.drill.evidence import BUBBLE, READINESS, SWITCHOVER, TRANSLATION, DrillEvidence, VerdictLimits
@@ -27,6 +27,7 @@ from drkit.drill.report.model import (
     TimelineEntry,
     build_report,
 )
+from drkit.drill.report.steps import SILENT, DrillProgress
 from drkit.drill.scope import drift
 from drkit.drill.switchover.run_switchover import SwitchoverRun
 from drkit.errors import DrkitError, Refused

@@ -5,7 +5,6 @@ Each change is a run of the failover service. A run that is held ends the drill;
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 import threading
@@ -14,9 +13,9 @@ from typing import Any, Final, NamedTuple
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
-from drkit.drill.bubble.run_bubble import DrillProgress
 from drkit.drill.plan import DrillPlan
 from drkit.drill.report.model import StepReport
+from drkit.drill.report.steps import DrillProgress, DrillSteps
 from drkit.drill.switchover.commit_watch import CommitWatch
 from drkit.drill.switchover.gate import rehearse_switchover, switch_request
 from drkit.drill.switchover_evidence import Move, PlannedMove, SwitchoverEvidence, measure_group_outages
@@ -55,7 +54,7 @@ class SwitchoverRun:
     def __init__(
         self, settings: Settings, plan: DrillPlan, progress: DrillProgress, stop: threading.Event
     ) -> None:
-        self._settings, self._plan, self._progress, self._stop = settings, plan, progress, stop
+        self._settings, self._plan, self._stop = settings, plan, stop
         self._there = settings.one_flow(plan.flow)
         self._ways = ways_of(settings, self._there)
         request = RunRequest(clients_cut=plan.clients_cut)
@@ -64,7 +63,7 @@ class SwitchoverRun:
         self._failback = Failback(settings, self._ways, options, FailbackOperator(), threading.Event())
         self._evidence = SwitchoverEvidence(stays=plan.stay)
         self._scope = Scope({}, (), whole_flow=True)
-        self._steps: list[StepReport] = []
+        self._steps = DrillSteps(progress)
         self._moves: list[Move] = []
         self._left = 0.0
         """When clients had left the source, by the monotonic clock."""
@@ -75,36 +74,24 @@ class SwitchoverRun:
         :raises DrkitError: production did not begin to move
         """
         with ExitStack() as stack:
-            self._run_step(self.gate)
+            self._steps.run(self.gate)
             sides = self._settings.sides(self._there)
             watch = CommitWatch(sides, self._scope.groups, self._scope.topics.values())
             self._watch = stack.enter_context(watch)
-            self._run_step(self.observe)
+            self._steps.run(self.observe)
             try:
                 for step in (self.switchover, self.protect, self.hold):
-                    self._run_step(step)
+                    self._steps.run(step)
                 for step in () if self._plan.stay else (self.home, self.settle):
-                    self._run_step(step)
+                    self._steps.run(step)
             except (DrkitError, KeyboardInterrupt) as error:
                 if not self._moves:
                     raise
                 reason = error.in_short if isinstance(error, DrkitError) else "a second signal interrupted it"
-                self._found(error=f"{self._steps[-1].name}: {reason}", next_command=self._command())
+                self._found(error=f"{self._steps.ended[-1].name}: {reason}", next_command=self._command())
             outages, silent = measure_group_outages(self._watch.commits, self._moves)
             self._found(outages=outages, silent=silent)
-        return SwitchoverResult(self._evidence, tuple(self._steps), self._scope)
-
-    def _run_step(self, step: Callable[[], str]) -> None:
-        name, began, outcome = step.__name__.upper(), monotonic(), "interrupted"
-        self._progress.begun(name)
-        try:
-            outcome = step()
-        except DrkitError as error:
-            outcome = error.in_short
-            raise
-        finally:
-            self._steps.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
-            self._progress.ended(self._steps[-1])
+        return SwitchoverResult(self._evidence, tuple(self._steps.ended), self._scope)
 
     def _found(self, **evidence: Any) -> None:
         self._evidence = replace(self._evidence, **evidence)

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.bubble.run_bubble import DrillProgress
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.plan import DrillPlan
+from drkit.drill.report.steps import DrillProgress
 from drkit.drill.settings import endpoint_file
 from drkit.flow_state.names import drill_group, drill_topic
 from drkit.local.cluster import LocalCluster

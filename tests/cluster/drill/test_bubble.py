@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import TypeAdapter
 import pytest
 
-from drkit.drill.bubble.run_bubble import DrillProgress
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.plan import DrillPlan
+from drkit.drill.report.steps import DrillProgress
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import drill_topic
@@ -52,7 +52,7 @@ BUBBLE = """
 import json, sys
 from pydantic import TypeAdapter
 from drkit.config import Settings
-from drkit.drill.bubble.run_bubble import DrillProgress
+from drkit.drill.report.steps import DrillProgress
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.plan import DrillPlan
 from drkit.drill.plan import DrillPlan

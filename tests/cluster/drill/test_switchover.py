@@ -126,7 +126,7 @@ def test_a_second_signal_leaves_production_where_it_is(at_rest: DrilledPair) -> 
 SWITCHOVER = """
 import json, sys
 from drkit.config import Settings
-from drkit.drill.bubble.run_bubble import DrillProgress
+from drkit.drill.report.steps import DrillProgress
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.plan import plan_from_json
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
