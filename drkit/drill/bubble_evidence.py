@@ -115,7 +115,29 @@ def bubble_failures(
         return
     yield from ((True, f"{c.name}: {offence}") for c in bubble.checks for offence in c.offences)
     yield from ((False, each) for each in bubble.missing)
+    if bubble.steps is None:
+        yield False, "the failover of the drill is not done"
+    if not any(each.examined for each in bubble.checks):
+        yield False, "no check examined anything"
+    yield from _of_outages(bubble, rto_seconds)
+    if bubble.loss is None:
+        yield False, "the loss is unknown: a log of the target was not read"
+    elif rpo_seconds is not None and bubble.loss.seconds > rpo_seconds:
+        yield True, f"{bubble.loss.seconds:g} s of records are lost, rpo_seconds = {rpo_seconds:g}"
+    yield from ((True, f"not cleaned up: {problem}") for problem in bubble.cleanup_problems)
+    if (bubble.inventory or {}).keys() != {"source", "target"}:
+        yield False, "the inventories were not compared"
+    for side, compared in (bubble.inventory or {}).items():
+        yield from ((True, f"left on the {side}: {item}") for item in compared.ours_left)
+        yield from ((False, f"unknown on the {side}: {part}") for part in compared.unknown)
+    if not bubble.controls:
+        yield False, "no control was run"
+
+
+def _of_outages(bubble: BubbleEvidence, rto_seconds: float | None) -> Iterator[tuple[bool, str]]:
     for outage in bubble.outages:
+        if not outage.seconds >= 0:  # NaN, too
+            yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
         if rto_seconds is not None and outage.seconds > rto_seconds:
             what = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
             yield True, f"{what}, rto_seconds = {rto_seconds:g}"
@@ -123,15 +145,3 @@ def bubble_failures(
     yield from (
         (False, f"no client resumed to {each}") for each in ("consume", "produce") if each not in operations
     )
-    if bubble.loss is None:
-        yield False, "the loss is unknown: a log of the target was not read"
-    elif rpo_seconds is not None and bubble.loss.seconds > rpo_seconds:
-        yield True, f"{bubble.loss.seconds:g} s of records are lost, rpo_seconds = {rpo_seconds:g}"
-    yield from ((True, f"not cleaned up: {problem}") for problem in bubble.cleanup_problems)
-    if bubble.inventory is None:
-        yield False, "the inventories were not compared"
-    for side, compared in (bubble.inventory or {}).items():
-        yield from ((True, f"left on the {side}: {item}") for item in compared.ours_left)
-        yield from ((False, f"unknown on the {side}: {part}") for part in compared.unknown)
-    if not bubble.controls:
-        yield False, "no control was run"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from drkit.drill.plan import DrillPlan
+from drkit.drill.plan import DRILL_ID, DrillPlan
+from drkit.flow_state.names import is_of_drill
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.records import Process
 
@@ -39,9 +40,9 @@ class DrillEntry(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    id: str = ""
+    id: str = Field("", pattern=f"^({DRILL_ID.pattern})?$")
     """Empty: it was not run."""
-    name: str
+    name: str = Field(pattern=r"^[a-z0-9-]{1,40}$")
     kind: str
     flow: str
     verdict: str
@@ -61,6 +62,14 @@ class DrillEntry(BaseModel):
     cleanup_owed: bool = False
     """Whether what it made may still be there."""
     written_ms: int = 0
+
+    @model_validator(mode="after")
+    def _names_its_own(self) -> Self:
+        """Refuse an entry with other names than those of drills: what it names is deleted."""
+        foreign = [item.name for item in self.made if not is_of_drill(self.id, item.name)]
+        if foreign:
+            raise ValueError(f"a drill does not make {foreign[0]}")
+        return self
 
     @classmethod
     def of(cls, plan: DrillPlan, began_ms: int, due: datetime | None, holder: Process) -> DrillEntry:

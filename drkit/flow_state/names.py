@@ -48,6 +48,12 @@ def drill_group(drill_id: str, what: str) -> str:
     return f"drkit-drill.{drill_id}.{what}"
 
 
+def is_of_drill(drill_id: str, name: str) -> bool:
+    """Return whether a topic or a group is of a drill, or drkit's own for the alias of drills."""
+    is_for_alias = ".drkit-drill-" in f".{name}" and name.endswith(".internal")
+    return name.startswith(f"drkit-drill.{drill_id}.") or is_for_alias
+
+
 def drills_topic(source: str, target: str) -> str:
     """Return the topic on the target with the records of a flow's drills."""
     return f"drkit-drills.{source}.{target}.internal"
@@ -117,6 +123,11 @@ def keep_transactional_id(source: str, target: str, at: TopicPartition, run_id: 
 def is_transactional_id_of(source: str, name: str) -> bool:
     """Return whether a transactional id is drkit's for flows from a source, or that of a drill's client."""
     return name.startswith((f"drkit.{source}.", f"{source}."))
+
+
+def drill_transactional_id(source: str, target: str) -> str:
+    """Transactional id that begins drills: one at a time."""
+    return f"drkit.{source}.{target}.drill"
 
 
 def failover_transactional_id(source: str, target: str) -> str:

@@ -5,7 +5,7 @@ An entry that the target could not take is written there when the next drill beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
@@ -22,10 +22,9 @@ from drkit.config.tables.closest import suggestion
 from drkit.config.tables.drills import DrillSettings
 from drkit.drill.entries.topic import DrillTopic
 from drkit.drill.entry import DrillEntry
-from drkit.drill.plan import DRILL_ID
 from drkit.drill.report.model import DrillReport, read_report
 from drkit.drill.settings import drill_folder
-from drkit.errors import DrkitError, Failed, Usage
+from drkit.errors import DrkitError, Failed, Refused, Usage
 from drkit.local.file_lock import locked_alone
 
 REPORT: Final = "report.json"
@@ -87,9 +86,13 @@ class DrillHistory:
             raise Failed(what, where=flow, evidence=self.unread[flow], hint=hint)
         return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
 
-    def last_due(self, name: str) -> datetime | None:
-        """Return the latest due time of a drill that has an entry, None without one."""
-        due = [entry.due_ms for entry in self.entries(name) if entry.due_ms is not None]
+    def last_due(self, name: str, now: datetime) -> datetime | None:
+        """Return the latest due time of a drill that has an entry, None without one.
+
+        A later one than now was written by a clock that was wrong.
+        """
+        times = (entry.due_ms for entry in self.entries(name) if entry.due_ms is not None)
+        due = [time for time in times if time <= now.timestamp() * 1000]
         return datetime.fromtimestamp(max(due) / 1000, UTC) if due else None
 
     def last_hash(self, name: str) -> str:
@@ -98,12 +101,31 @@ class DrillHistory:
 
     def last_pass(self, name: str) -> DrillReport | None:
         """Return the report of the last drill of a name that passed; None: this machine has none."""
-        passed = (entry for entry in reversed(self.entries(name)) if entry.verdict == PASS)
-        return next((self.report(e.id) for e in passed if self.report_path(e.id).exists()), None)
+        for entry in reversed(self.entries(name)):
+            if entry.verdict == PASS and entry.id:
+                try:
+                    return self.report(entry.id)
+                except DrkitError:
+                    continue  # of another machine, or of another drkit
+        return None
 
     def report_path(self, drill_id: str) -> Path:
         """Return the file of a report."""
         return self.folder / drill_id / REPORT
+
+    def entry(self, drill_id: str) -> DrillEntry:
+        """Return the entry of a drill that was run.
+
+        :raises Usage: no drill has this id
+        """
+        entries = {entry.id: entry for entry in self.entries() if entry.id}
+        if drill_id not in entries:
+            raise Usage(
+                f"there is no drill with the id {drill_id}",
+                where=str(self.folder),
+                hint=f"{suggestion(drill_id, entries)}; all: drkit drill history",
+            )
+        return entries[drill_id]
 
     def report(self, drill_id: str) -> DrillReport:
         """Return the report of a drill.
@@ -111,14 +133,7 @@ class DrillHistory:
         :raises Usage: no drill has this id
         :raises Failed: it has no report on this machine, or its file is not one
         """
-        entries = {entry.id: entry for entry in self.entries() if entry.id}
-        if DRILL_ID.fullmatch(drill_id) is None or drill_id not in entries:
-            raise Usage(
-                f"there is no drill with the id {drill_id}",
-                where=str(self.folder),
-                hint=f"{suggestion(drill_id, entries)}; all: drkit drill history",
-            )
-        path, entry = self.report_path(drill_id), entries[drill_id]
+        entry, path = self.entry(drill_id), self.report_path(drill_id)
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
             raise Failed(
@@ -132,14 +147,23 @@ class DrillHistory:
     def report_before(self, report: DrillReport) -> DrillReport | None:
         """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
         for entry in self.entries(report.plan.name):
-            if entry.hash and entry.hash == report.previous:
+            if entry.hash and entry.hash == report.previous and self.report_path(entry.id).exists():
                 return self.report(entry.id)
         return None
 
     # -- write --------------------------------------------------------------------------------------
 
     def begin(self, entry: DrillEntry) -> None:
-        """Write the entry of a drill that begins, and those that the target of its flow lacks."""
+        """Write the entry of a drill that begins, and those that the target of its flow lacks.
+
+        :raises Refused: another drill of the flow is under way, or the due time has an entry
+        """
+        try:
+            self._ask(entry.flow, partial(DrillTopic.begin, entry=_stamped(entry)))
+        except Refused:
+            raise
+        except DrkitError:
+            pass  # it may be the target that is lost
         (self.folder / entry.id).mkdir(mode=0o700)
         self.put(entry)
         try:
@@ -147,7 +171,7 @@ class DrillHistory:
             for local in self._local():
                 known = there.get(local.key)
                 if local.flow == entry.flow and (known is None or known.written_ms < local.written_ms):
-                    self._ask(entry.flow, partial(DrillTopic.put, entry=local))
+                    self._ask(entry.flow, partial(_put, [local]))
         except DrkitError:
             return  # the next drill tries again
 
@@ -157,12 +181,17 @@ class DrillHistory:
         :param everywhere: it must be on the target, too
         :raises DrkitError: it is not on the target
         """
-        written = entry.model_copy(update={"written_ms": wall_ms()})
+        self._put([entry], everywhere=everywhere)
+
+    def _put(self, entries: Sequence[DrillEntry], *, everywhere: bool = False) -> None:
+        """Write entries of one flow."""
+        written = [_stamped(entry) for entry in entries]
         folder = self.folder / _ENTRIES
         folder.mkdir(mode=0o700, exist_ok=True)
-        _replace(folder / f"{entry.key}.json", written.model_dump_json())
+        for entry in written:
+            _replace(folder / f"{entry.key}.json", entry.model_dump_json())
         try:
-            self._ask(entry.flow, partial(DrillTopic.put, entry=written))
+            self._ask(written[0].flow, partial(_put, written))
         except DrkitError:
             if everywhere:
                 raise
@@ -189,15 +218,15 @@ class DrillHistory:
             )
             for at in due
         ]
-        for entry in entries:
-            self.put(entry)
+        if entries:
+            self._put(entries)
         return entries
 
     # -- the two places -----------------------------------------------------------------------------
 
     def _local(self) -> list[DrillEntry]:
         try:
-            texts = [path.read_text(encoding="utf-8") for path in (self.folder / _ENTRIES).glob("*.json")]
+            texts = [path.read_bytes() for path in (self.folder / _ENTRIES).glob("*.json")]
         except PermissionError:  # the folder of another user, whose entries are on the target
             return []
         return [entry for entry in map(_entry, texts) if entry is not None]
@@ -224,6 +253,8 @@ class DrillHistory:
             raise error
         try:
             return question(self._topics[flow])
+        except Refused:
+            raise
         except DrkitError as silence:
             self._silent[flow] = monotonic(), silence
             raise
@@ -234,7 +265,15 @@ def _newest(entries: Iterable[DrillEntry]) -> dict[str, DrillEntry]:
     return {entry.key: entry for entry in sorted(entries, key=lambda entry: entry.written_ms)}
 
 
-def _entry(text: str) -> DrillEntry | None:
+def _stamped(entry: DrillEntry) -> DrillEntry:
+    return entry.model_copy(update={"written_ms": wall_ms()})
+
+
+def _put(entries: Iterable[DrillEntry], topic: DrillTopic) -> None:
+    topic.put(*entries)
+
+
+def _entry(text: bytes) -> DrillEntry | None:
     """Return the entry in a text, None if it is none: another program may have written the file."""
     try:
         return DrillEntry.model_validate_json(text)

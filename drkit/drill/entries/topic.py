@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
 from pydantic import ValidationError
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
 from drkit.control_key import signed
 from drkit.drill.entry import DrillEntry
-from drkit.errors import Failed
+from drkit.errors import Failed, Refused
 from drkit.flow_state.creation import ensure_compacted
-from drkit.flow_state.names import drills_topic
+from drkit.flow_state.names import drill_transactional_id, drills_topic
 from drkit.flow_state.topic_clients import state_producer
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import KafkaError
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Producer
+from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 
 _WRITE_SECONDS: Final = 30.0
@@ -29,7 +33,7 @@ class DrillTopic:
 
     def __init__(self, target: ClusterSettings, source: str) -> None:
         self.name = drills_topic(source, target.alias)
-        self._target = target
+        self._source, self._target = source, target
         self._exists = False
 
     @cached_property
@@ -37,32 +41,56 @@ class DrillTopic:
         return Cluster.connect(self._target)
 
     def load(self) -> list[DrillEntry]:
-        """Return the entries.
+        """Return the entries; a record that is not one of a drill is left out.
 
-        :raises DrkitError: the topic cannot be read, or holds what this drkit does not understand
+        :raises DrkitError: the topic cannot be read
         """
         values = newest_values(self._cluster, [self.name], verified=True).get(self.name, NewestValues())
-        try:
-            return [DrillEntry.model_validate_json(value) for value in values.values()]
-        except ValidationError as error:
-            raise Failed(
-                "the topic of drills holds a record that this drkit does not understand",
-                where=f"{self.name} on {self._target.alias}",
-                evidence=str(error).splitlines()[1],
-                hint="use the drkit that wrote it, or a newer one",
-            ) from error
+        return [entry for entry in map(_entry, values, values.values()) if entry is not None]
 
-    def put(self, entry: DrillEntry) -> None:
-        """Write an entry, durably; the topic is created when it is missing.
+    def put(self, *entries: DrillEntry) -> None:
+        """Write entries, durably; the topic is created when it is missing.
 
-        :raises DrkitError: it was not accepted
+        :raises DrkitError: one was not accepted
         """
+        self._ensure()
+        errors: list[KafkaError | None] = []
+        producer = state_producer(self._target)
+        for entry in entries:
+            self._send(producer, entry, errors)
+            producer.poll(0)
+        producer.flush(_WRITE_SECONDS)
+        refused = next((error for error in errors if error is not None), None)
+        if refused is not None or len(errors) < len(entries):
+            raise self._not_written(str(refused or f"no answer in {_WRITE_SECONDS:.0f} s"))
+
+    def begin(self, entry: DrillEntry) -> None:
+        """Write the entry of a drill that begins, if no other drill of the flow is under way.
+
+        The transactional id fences another machine that begins one at the same time.
+
+        :raises Refused: another drill is under way, or its due time has an entry
+        :raises DrkitError: the topic cannot be read or written
+        """
+        self._ensure()
+        own = {"transactional.id": drill_transactional_id(self._source, self._target.alias)}
+        producer = Producer({**confluent_config(self._target), **own, "log_level": 0}, logger=QUIET)
+        try:
+            producer.init_transactions(_WRITE_SECONDS)
+            _refuse_beside(self.load(), entry)
+            producer.begin_transaction()
+            self._send(producer, entry, [])
+            producer.commit_transaction(_WRITE_SECONDS)
+        except KafkaException as error:
+            raise self._not_written(str(error.args[0])) from error
+
+    def _ensure(self) -> None:
         if not self._exists:
             ensure_compacted(self._cluster, self.name)
             self._exists = True
+
+    def _send(self, producer: Producer, entry: DrillEntry, errors: list[KafkaError | None]) -> None:
         key, value = entry.key.encode(), entry.model_dump_json().encode()
-        errors: list[KafkaError | None] = []
-        producer = state_producer(self._target)
         producer.produce(
             self.name,
             value,
@@ -71,11 +99,39 @@ class DrillTopic:
             headers=signed(self._target.control, self.name, key, value),
             on_delivery=lambda error, _: errors.append(error),
         )
-        producer.flush(_WRITE_SECONDS)
-        if errors != [None]:
-            raise Failed(
-                "the entry of the drill cannot be written",
-                where=f"{self.name} on {self._target.alias}",
-                evidence=str(errors[0]) if errors else f"no answer in {_WRITE_SECONDS:.0f} s",
-                hint="check in-sync replicas of the target and drkit's permission to write there",
+
+    def _not_written(self, evidence: str) -> Failed:
+        return Failed(
+            "the entry of the drill cannot be written",
+            where=f"{self.name} on {self._target.alias}",
+            evidence=evidence,
+            hint="check in-sync replicas of the target and drkit's permission to write there",
+        )
+
+
+def _entry(key: bytes, value: bytes) -> DrillEntry | None:
+    """Return the entry in a record; None: it is not one of a drill, or has another key."""
+    try:
+        entry = DrillEntry.model_validate_json(value)
+    except ValidationError:
+        return None
+    return entry if entry.key.encode() == key else None
+
+
+def _refuse_beside(entries: Iterable[DrillEntry], entry: DrillEntry) -> None:
+    for other in entries:
+        if other.id and other.id != entry.id and other.is_running(wall_ms()):
+            holder = "" if other.holder is None else f" by process {other.holder.pid} on {other.holder.host}"
+            raise Refused(
+                "another drill of this flow is under way",
+                where=entry.flow,
+                evidence=f"drill {other.id}{holder}",
+                hint="wait until it ends: drkit drill history",
+            )
+        if entry.due_ms is not None and (other.name, other.due_ms) == (entry.name, entry.due_ms):
+            raise Refused(
+                "this due time has an entry",
+                where=entry.name,
+                evidence=f"drill {other.key}: {other.verdict}",
+                hint="another scheduler runs the same drills: drkit drill history",
             )

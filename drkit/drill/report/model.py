@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.bubble_evidence import BubbleEvidence
 from drkit.drill.evidence import BUBBLE, READINESS, SWITCHOVER, TRANSLATION, DrillEvidence, VerdictLimits
-from drkit.drill.judge import JUDGES, DrillVerdict, judge, judged_rows
+from drkit.drill.judge import DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.drill.switchover_evidence import SwitchoverEvidence
 from drkit.errors import Failed
@@ -177,7 +177,7 @@ def build_report(
         reasons=reasons,
         plan=plan,
         evidence=evidence,
-        **(rest | _concluded(kind, evidence, plan.objectives, judged)),
+        **(rest | concluded(kind, evidence, plan.objectives, judged)),
     )
     return report.model_copy(update={"self_hash": report.hash()})
 
@@ -198,36 +198,12 @@ def read_report(text: str | bytes) -> DrillReport:
             gc.enable()
 
 
-def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
-    """Return what is wrong with a report; empty: its hash and its conclusions hold.
-
-    :param previous: the report before it
-    """
-    problems = []
-    if report.self_hash != report.hash():
-        problems.append("the hash does not match: the report was altered")
-    if previous is not None and report.previous != previous.hash():
-        problems.append("the hash of the previous report does not match")
-    if report.kind not in JUDGES:
-        return [*problems, f"the kind is unknown: {report.kind}"]
-    judged = judge(report.kind, report.evidence, report.plan.objectives)
-    if report.verdict in {PASS, FAIL, INCONCLUSIVE}:
-        if report.verdict != judged.word:
-            problems.append(f"the verdict is {report.verdict}, judged again it is {judged.word}")
-        if report.reasons != judged.reasons:
-            problems.append("the reasons do not follow from the evidence")
-    for name, value in _concluded(report.kind, report.evidence, report.plan.objectives, judged).items():
-        if getattr(report, name) != value:
-            problems.append(f"{name} does not follow from the evidence")
-    return problems
-
-
 def report_schema() -> dict[str, JsonValue]:
     """Return the JSON schema of a report."""
     return DrillReport.model_json_schema(by_alias=True, mode="serialization")
 
 
-def _concluded(
+def concluded(
     kind: str, evidence: DrillEvidence, objectives: VerdictLimits, judged: DrillVerdict
 ) -> dict[str, Any]:
     """Return the fields that follow from the evidence alone."""
@@ -239,7 +215,10 @@ def _concluded(
         for step, proven_by in _PROVEN_BY.items()
         if exercised.get(step) != _PRODUCTION
     )
-    found = {
+    found: dict[str, Any] = {
+        "rto": (),
+        "rpo": None,
+        "cleanup": None,
         "groups": tuple(_groups(evidence, objectives)),
         "checks": tuple(_checks(kind, evidence, objectives)),
         "controls": dict(judged.controls),

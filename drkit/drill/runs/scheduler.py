@@ -65,7 +65,7 @@ class DrillScheduler:
 
     def _run_one(self, drill: DrillSettings) -> Iterator[str]:
         now = self.now()
-        last = self._history.last_due(drill.name)
+        last = self._history.last_due(drill.name, now)
         if last is None:
             self._record(drill, [now], SCHEDULED)
             last = now

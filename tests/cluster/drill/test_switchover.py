@@ -11,9 +11,11 @@ import subprocess
 import sys
 import threading
 
+from pydantic import TypeAdapter
 import pytest
 
 from drkit.drill.entries.history import DrillHistory
+from drkit.drill.plan import DrillPlan
 from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairState
 from tests.support.drill.switchover import DrilledPair
@@ -126,16 +128,19 @@ def test_a_second_signal_leaves_production_where_it_is(at_rest: DrilledPair) -> 
 SWITCHOVER = """
 import json, sys
 from drkit.config import Settings
+from drkit.drill.plan import DrillPlan
 from drkit.drill.report.steps import DrillProgress
 from drkit.drill.entries.history import DrillHistory
-from drkit.drill.plan import plan_from_json
+from drkit.drill.plan import DrillPlan
+from pydantic import TypeAdapter
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
 given = json.load(sys.stdin)
 settings = Settings.model_validate(given["settings"])
 history = DrillHistory.of(settings)
 progress = DrillProgress(begun=lambda step: print(step, flush=True))
 with history.lock():
-    run_drill(settings, plan_from_json(given["plan"]), history, DrillOptions(progress=progress))
+    plan = TypeAdapter(DrillPlan).validate_python(given["plan"])
+    run_drill(settings, plan, history, DrillOptions(progress=progress))
 """
 
 
@@ -156,7 +161,10 @@ def test_a_drill_that_is_killed_abroad_is_seen_by_the_next_commands(
     unasked = settings_file.drkit(file, *words, "--clients-cut", CUT)
     assert (unasked.returncode, "no terminal to ask on" in unasked.stderr) == (2, True), unasked
 
-    given = {"settings": json.loads(settings.model_dump_json()), "plan": plan.to_json()}
+    given = {
+        "settings": json.loads(settings.model_dump_json()),
+        "plan": TypeAdapter(DrillPlan).dump_python(plan, mode="json"),
+    }
     with subprocess.Popen([sys.executable, "-c", SWITCHOVER], stdin=-1, stdout=-1, text=True) as drill:
         assert drill.stdin is not None
         assert drill.stdout is not None

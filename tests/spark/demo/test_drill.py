@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from drkit.chaos.verdict import PASS
-from drkit.drill.report.model import check_report, read_report
+from drkit.drill.report.check import check_report
+from drkit.drill.report.model import read_report
 
 COMMAND = [sys.executable, "-m", "drkit", "demo", "--drill"]
 

@@ -11,7 +11,8 @@ from drkit.drill.entries.cleanup import clean_up
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.inventory import ClusterInventory, InventoryPart, read_inventory
 from drkit.drill.plan import DrillPlan, new_drill_id
-from drkit.drill.report.model import DrillReport, check_report
+from drkit.drill.report.check import check_report
+from drkit.drill.report.model import DrillReport
 from drkit.drill.report.steps import SILENT, DrillProgress
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic

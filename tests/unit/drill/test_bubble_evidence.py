@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+import json
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ from drkit.drill.evidence import BUBBLE, DrillEvidence, VerdictLimits
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.judge import judge
 from drkit.drill.plan import DrillPlan
-from drkit.drill.report.model import PlanReport, build_report, check_report, read_report
+from drkit.drill.report.check import check_report
+from drkit.drill.report.model import PlanReport, build_report, read_report
 from drkit.flow_state.processes import this_process
 from tests.support.chaos.minimal import TP, log
 
@@ -45,6 +47,10 @@ GOOD = BubbleEvidence(
     controls={"a copied record dropped": True},
     inventory={"source": InventoryComparison(), "target": InventoryComparison()},
 )
+
+
+def both(**change: Any) -> dict[str, InventoryComparison]:
+    return {side: InventoryComparison(**change) for side in ("source", "target")}
 
 
 def acked(cluster: str, number: int, seconds: float, by: str = "follower") -> Event:
@@ -96,9 +102,13 @@ def test_the_loss_is_what_the_target_lacks():
         ({"controls": {"two records swapped": False}}, INCONCLUSIVE, "is not found: two records swapped"),
         ({"cleanup_problems": ("topic t: refused",)}, FAIL, "not cleaned up: topic t"),
         ({"inventory": None}, INCONCLUSIVE, "not compared"),
-        ({"inventory": {"source": InventoryComparison(ours_left=("topic t",))}}, FAIL, "left on the"),
-        ({"inventory": {"source": InventoryComparison(unknown=("ACL",))}}, INCONCLUSIVE, "unknown on"),
-        ({"inventory": {"source": InventoryComparison(changed_by_others=("topic t",))}}, PASS, ""),
+        ({"inventory": {"source": InventoryComparison()}}, INCONCLUSIVE, "not compared"),
+        ({"inventory": both(ours_left=("topic t",))}, FAIL, "left on the"),
+        ({"inventory": both(unknown=("ACL",))}, INCONCLUSIVE, "unknown on"),
+        ({"inventory": both(changed_by_others=("topic t",))}, PASS, ""),
+        ({"steps": None}, INCONCLUSIVE, "is not done"),
+        ({"checks": ()}, INCONCLUSIVE, "no check examined anything"),
+        ({"outages": (GOOD.outages[0], ClientOutage("f", "produce", 1.0, -5.0))}, INCONCLUSIVE, "unknown"),
     ],
 )
 def test_the_verdict(change: dict[str, Any], verdict: str, reason: str):
@@ -123,22 +133,43 @@ def test_every_control_is_caught_on_good_evidence():
     assert len(controls) == 4
 
 
+TOPIC = f"drkit-drill.{PLAN.id}.orders.internal"
+
+
 def entry(**change: Any) -> DrillEntry:
     return DrillEntry.of(PLAN, 0, None, this_process()).model_copy(update=change)
 
 
 def test_an_entry_is_read_back():
     made = (
-        MadeItem("source", "topic", "t"),
-        MadeItem("target", "topic", "t"),
-        MadeItem("target", "group", "g"),
+        MadeItem("source", "topic", TOPIC),
+        MadeItem("target", "topic", "drkit-state.drkit-drill-primary.internal"),
+        MadeItem("target", "group", f"drkit-drill.{PLAN.id}.reader"),
     )
-    known = entry(made=made, cleanup_owed=True).with_ids("source", {"t": "id-1", "other": "id-2"})
+    known = entry(made=made, cleanup_owed=True).with_ids("source", {TOPIC: "id-1", "other": "id-2"})
     assert [item.topic_id for item in known.made] == ["id-1", "", ""]
-    assert known.with_ids("source", {"t": "id-9"}) == known
+    assert known.with_ids("source", {TOPIC: "id-9"}) == known
     assert DrillEntry.model_validate_json(known.model_dump_json()) == known
     assert known.key == PLAN.id
     assert DrillEntry(name="n", kind="k", flow="f", verdict=MISSED, began_ms=7, due_ms=7).key == "n.7"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "../../../endpoint"},
+        {"name": "../x", "id": ""},
+        {"made": [["target", "topic", "orders", ""]]},
+        {"made": [["target", "topic", "victim.internal", ""]]},
+        {"made": [["target", "group", "shop", ""]]},
+        {"made": [["target", "topic", "drkit-drill.20261128t060000-ffffff.orders.internal", ""]]},
+    ],
+)
+def test_an_entry_names_nothing_but_its_own(change: dict[str, Any]):
+    """What an entry names is deleted, and its key is the name of a file."""
+    text = json.dumps(json.loads(entry().model_dump_json()) | change)
+    with pytest.raises(ValueError, match="validation error"):
+        DrillEntry.model_validate_json(text)
 
 
 @pytest.mark.parametrize(

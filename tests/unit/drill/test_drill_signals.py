@@ -18,7 +18,8 @@ from drkit.drill.entry import MISSED, SCHEDULED, UNFINISHED, DrillEntry
 from drkit.drill.notice import ended_notice, not_run_notice
 from drkit.drill.plan import new_drill_id, plan_kind
 from drkit.errors import ClusterUnreachable
-from drkit.flow_state.processes import Process, this_process
+from drkit.flow_state.processes import this_process
+from drkit.flow_state.records import Process
 from drkit.monitoring.board import Board
 from tests.support.waiting import eventually
 
@@ -42,6 +43,10 @@ def entry(days_ago: float, verdict: str, name: str = "weekly", **more: Any) -> D
     began = NOW - round(days_ago * DAY_MS)
     given = {"kind": "translation", "flow": "p->s", "began_ms": began, "due_ms": began, "written_ms": began}
     return DrillEntry(name=name, verdict=verdict, **given | more)
+
+
+def id_of(digit: str) -> str:
+    return f"20261128t060000-{digit * 6}"
 
 
 def state(*entries: DrillEntry, **more: Any) -> DrillState:
@@ -82,26 +87,26 @@ def test_without_a_greatest_age_no_drill_is_overdue() -> None:
 
 
 def test_a_cleanup_is_owed_when_its_drill_is_not_running() -> None:
-    owed = {"kind": "bubble", "cleanup_owed": True, "limit_seconds": 300.0}
+    owed: dict[str, Any] = {"kind": "bubble", "cleanup_owed": True, "limit_seconds": 300.0}
     dead = Process("elsewhere", 1, "", None)
     entries = [
-        entry(1, "aborted", id="a", **owed),
-        entry(0, UNFINISHED, id="b", holder=dead, **owed),
-        entry(0.5, UNFINISHED, id="c", holder=dead, **owed),
-        entry(0.5, UNFINISHED, id="d", holder=this_process(), **owed),
+        entry(1, "aborted", id=id_of("a"), **owed),
+        entry(0, UNFINISHED, id=id_of("b"), holder=dead, **owed),
+        entry(0.5, UNFINISHED, id=id_of("c"), holder=dead, **owed),
+        entry(0.5, UNFINISHED, id=id_of("d"), holder=this_process(), **owed),
     ]
-    assert state(*entries, kind="bubble").owing == ("a", "c")
+    assert state(*entries, kind="bubble").owing == (id_of("a"), id_of("c"))
 
 
 def test_a_drill_without_a_table_is_shown_while_it_owes_its_cleanup() -> None:
     wanted = drill()
-    other = entry(1, "aborted", name="bubble", kind="bubble", id="a", cleanup_owed=True)
+    other = entry(1, "aborted", name="bubble", kind="bubble", id=id_of("a"), cleanup_owed=True)
     done = entry(1, "pass", name="readiness", kind="readiness")
     settings = settings_of(Path("/x"), wanted)
     found = drill_states(settings, [wanted], [entry(1, "pass"), other, done], NOW)
     assert [(s.name, s.is_configured, s.owing) for s in found] == [
         ("weekly", True, ()),
-        ("bubble", False, ("a",)),
+        ("bubble", False, (id_of("a"),)),
     ]
 
 
@@ -151,12 +156,16 @@ def test_metrics_are_served_from_what_was_read_last(tmp_path: Path) -> None:
     def read_again(loads: int) -> list[str]:
         now[0] += 61
         served()
-        eventually(lambda: topic.loads == loads and monitor._looking.done(), 10, "a look")
+        eventually(
+            lambda: topic.loads == loads and monitor._looking is not None and monitor._looking.done(),
+            10,
+            "a look",
+        )
         return served()
 
     topic.error = ClusterUnreachable("no broker answers", where="s")
     assert read_again(1) == [], "what was never read has no figure"
-    bubble = entry(1, "aborted", name="bubble", kind="bubble", id="a", cleanup_owed=True)
+    bubble = entry(1, "aborted", name="bubble", kind="bubble", id=id_of("a"), cleanup_owed=True)
     topic.entries, topic.error = [entry(8, "pass"), entry(1, "fail"), bubble], None
     assert served() == [], "it is read once a minute"
     after = [

@@ -16,7 +16,7 @@ from drkit.drill.entries.history import DrillHistory
 from drkit.drill.entry import MISSED, SCHEDULED, UNFINISHED, DrillEntry
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
-from drkit.drill.report.model import check_report
+from drkit.drill.report.check import check_report
 from drkit.drill.report.steps import DrillProgress
 from drkit.drill.runs import run_drill as runs
 from drkit.drill.runs.run_drill import CollectedEvidence, DrillOptions, run_drill

@@ -12,6 +12,7 @@ from drkit.chaos.verdict import FAIL, PASS
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, ReadinessFacts
 from drkit.drill.judge import DrillVerdict
 from drkit.drill.position_rows import PositionAnswer, PositionForm
+from drkit.drill.report.check import check_report
 from drkit.drill.report.model import (
     DrillReport,
     OutageReport,
@@ -20,7 +21,6 @@ from drkit.drill.report.model import (
     StepReport,
     TimelineEntry,
     build_report,
-    check_report,
     read_report,
     report_schema,
 )
@@ -150,7 +150,8 @@ class Page(HTMLParser):
 def test_the_page_has_everything_and_no_script() -> None:
     steps = (StepReport(name="COLLECT", seconds=5.5, outcome="done"),)
     rto = (OutageReport(client="c1", operation="produce", began_seconds=1.0, seconds=2.5),)
-    made = report(*ROWS, BROKEN, steps=steps, rto=rto, timeline=(TimelineEntry(at_ms=0, what="begun"),))
+    made = report(*ROWS, BROKEN, steps=steps, timeline=(TimelineEntry(at_ms=0, what="begun"),))
+    made = made.model_copy(update={"rto": rto})
     html = render_page(made)
     page = Page(html)
     assert "script" not in page.tags

@@ -11,7 +11,8 @@ from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.bubble_evidence import ClientOutage
 from drkit.drill.evidence import SWITCHOVER, DrillEvidence, VerdictLimits
 from drkit.drill.judge import judge
-from drkit.drill.report.model import PlanReport, ScopeReport, build_report, check_report, read_report
+from drkit.drill.report.check import check_report
+from drkit.drill.report.model import PlanReport, ScopeReport, build_report, read_report
 from drkit.drill.switchover_evidence import (
     GroupCommit,
     Move,

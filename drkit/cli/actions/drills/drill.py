@@ -24,7 +24,8 @@ from drkit.drill.entries.cleanup import clean_up
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.evidence import SWITCHOVER
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
-from drkit.drill.report.model import DrillReport, check_report, read_report, report_schema
+from drkit.drill.report.check import check_report
+from drkit.drill.report.model import DrillReport, read_report, report_schema
 from drkit.drill.report.page import render_page
 from drkit.drill.report.steps import DrillProgress
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
@@ -74,6 +75,7 @@ def run(**given: Unpack[_Given]) -> int:
             evidence=f"{plan.name} is a drill of kind {plan.kind}",
             hint="leave it out",
         )
+    _check_files(html, report)
     history = DrillHistory.of(settings)
     say(f"drill {plan.name}: {plan.kind} of {plan.flow}")
     with history.lock():
@@ -195,7 +197,10 @@ def _check(file: Path, drill_id: str | None) -> None:
     """
     if not file.is_file():
         raise Usage("there is no such file", where=str(file), hint="name the JSON file of a report")
-    found, problems = read_report(file.read_bytes()), []
+    text = file.read_bytes()
+    found, problems = read_report(text), []
+    if text != found.to_json().encode():
+        problems.append("its text is not what drkit writes")
     before = None
     if drill_id is not None:
         known = DrillHistory.of(configuration().settings)
@@ -205,8 +210,10 @@ def _check(file: Path, drill_id: str | None) -> None:
             problems.append(f"it is the report of {found.id}")
         elif found.hash() != kept.hash():
             problems.append("it differs from the report in the drill folder")
+        if found.hash() != known.entry(drill_id).hash:
+            problems.append("its hash is not the one in the history")
         if found.previous and before is None:
-            problems.append("the report before it is not in the drill folder")
+            say("the report before it is on another machine: its hash was not compared")
     problems += check_report(found, before)
     if problems:
         raise Failed(
@@ -219,6 +226,20 @@ def _check(file: Path, drill_id: str | None) -> None:
         emit({"id": found.id, "verdict": found.verdict, "check": "unaltered", "self": found.self_hash})
     else:
         emit(f"unaltered: {found.id} {found.verdict}; hash {found.self_hash}")
+
+
+def _check_files(html: Path | None, report: Path | None) -> None:
+    """Refuse files that could not be written at the end.
+
+    :raises Usage: a folder is missing, or both are one file
+    """
+    where = "drkit drill run"
+    if html is not None and html == report:
+        raise Usage("--html and --report name the same file", where=where, hint="choose two names")
+    for file in (html, report):
+        if file is not None and not file.absolute().parent.is_dir():
+            hint = "create its folder, or choose another file"
+            raise Usage("the folder of this file does not exist", where=str(file), hint=hint)
 
 
 def _show(report: DrillReport, path: Path, html: Path | None) -> None:

@@ -1,0 +1,90 @@
+"""The history on a target: a record that is no entry is left out, and one drill of a flow runs at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drkit.clock import wall_ms
+from drkit.drill.entries.cleanup import clean_up
+from drkit.drill.entries.history import DrillHistory
+from drkit.drill.entries.topic import DrillTopic
+from drkit.drill.entry import MISSED, DrillEntry, MadeItem
+from drkit.errors import Refused
+from drkit.flow_state.names import drill_topic
+from drkit.flow_state.processes import this_process
+from tests.support.drill.production import plan_of
+from tests.support.failover.world import World
+from tests.support.flows.produce import fill, producer
+
+
+def entry(world: World, **change: Any) -> DrillEntry:
+    return DrillEntry.of(plan_of(world.settings), wall_ms(), None, this_process()).model_copy(update=change)
+
+
+def write(world: World, topic: str, key: str, value: bytes) -> None:
+    writer = producer(world.target)
+    writer.produce(topic, value, key.encode(), partition=0)
+    assert writer.flush(30) == 0
+
+
+@pytest.mark.wide
+def test_nothing_is_deleted_that_a_drill_did_not_make(world: World, tmp_path: Path) -> None:
+    settings, victim = world.settings, f"{world.name('victim')}.internal"
+    world.create(world.target, victim, 1, {})
+    fill(world.target, victim, 3)
+    topic = DrillTopic(settings.cluster(world.target.alias), world.source.alias)
+    good = entry(world, verdict="aborted", cleanup_owed=True)
+    topic.put(good)
+    text = json.loads(good.model_dump_json())
+    changes: list[dict[str, Any]] = [
+        {"id": "../../../endpoint"},
+        {"id": "20261101t000000-abcdef", "made": [["target", "topic", victim, ""]]},
+        {"id": "20261101t000000-abcde1", "made": [["target", "group", world.name("shop"), ""]]},
+    ]
+    for change in changes:
+        write(world, topic.name, change["id"], json.dumps(text | change).encode())
+    write(world, topic.name, "20261101t000000-abcde2", good.model_dump_json().encode())
+    write(world, topic.name, "garbage", b"not json at all")
+    history = DrillHistory.of(settings)
+    history.folder.mkdir(parents=True)
+    assert [e.id for e in history.entries()] == [good.id]
+    before = set(tmp_path.rglob("*"))
+    assert clean_up(settings, settings.flows[0], history) == {good.id: []}
+    assert {path.name for path in set(tmp_path.rglob("*")) - before} <= {"entries", f"{good.id}.json"}
+    assert not world.topic(world.target, victim).error
+
+
+@pytest.mark.wide
+def test_a_second_machine_does_not_begin_a_drill_beside_another(world: World, tmp_path: Path) -> None:
+    """Each due time has one entry, also with two schedulers."""
+    settings = world.settings
+    topic = DrillTopic(settings.cluster(world.target.alias), world.source.alias)
+    first, other = (DrillHistory(tmp_path / name, {first_flow(world): topic}) for name in ("a", "b"))
+    for history in (first, other):
+        history.folder.mkdir()
+    running = entry(world)
+    first.begin(running)
+    with pytest.raises(Refused, match="another drill of this flow is under way"):
+        other.begin(entry(world))
+    first.put(running.model_copy(update={"verdict": "pass", "due_ms": 60_000}))
+    with pytest.raises(Refused, match="this due time has an entry"):
+        other.begin(entry(world, due_ms=60_000))
+    other.begin(entry(world, due_ms=120_000))
+    dead = entry(world, holder=replace(this_process(), born=1), due_ms=180_000)
+    first.put(dead)
+    made = MadeItem("source", "topic", drill_topic(dead.id, "orders"))
+    first.put(dead.model_copy(update={"made": (made,), "cleanup_owed": True}))
+    missed = DrillEntry(
+        name="weekly", kind="bubble", flow=dead.flow, verdict=MISSED, began_ms=240_000, due_ms=240_000
+    )
+    topic.put(*(missed.model_copy(update={"due_ms": 240_000 + n}) for n in range(2000)))
+    assert len(other.entries()) == 2003
+
+
+def first_flow(world: World) -> str:
+    return world.settings.flows[0].name
