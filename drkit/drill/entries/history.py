@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 import os
 from pathlib import Path
+import shutil
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
@@ -197,10 +198,13 @@ class DrillHistory:
                 raise
 
     def end(self, report: DrillReport, seconds: float) -> None:
-        """Write the report of a drill, then the end of its entry."""
+        """Write the report of a drill, then the end of its entry; of one that passed nothing else is kept."""
         _replace(self.report_path(report.id), report.to_json())
         end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
         self.put(_newest(self._local())[report.id].model_copy(update=end))
+        others = (path for path in (self.folder / report.id).iterdir() if path.name != REPORT)
+        for path in others if report.verdict == PASS else ():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def record_not_run(
         self, drill: DrillSettings, flow: str, due: Iterable[datetime], verdict: str, reason: str = ""
