@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-import json
 import subprocess
-import sys
 import threading
 from typing import Any
 
-from pydantic import TypeAdapter
 import pytest
 
 from drkit.drill.entries.history import DrillHistory
-from drkit.drill.plan import DrillPlan
 from drkit.drill.report.steps import DrillProgress
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
@@ -22,6 +18,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_soak, in_wide
+from tests.support.drill.process import drill_in
 from tests.support.drill.production import Production, cleaned, plan_of, run
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.fixtures import world_factory as world_factory
@@ -46,25 +43,6 @@ def test_a_bubble_beside_production(
     assert not load.refused
     world.copied(production.topics)
     world.protected(production.topics)
-
-
-BUBBLE = """
-import json, sys
-from pydantic import TypeAdapter
-from drkit.config import Settings
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.plan import DrillPlan
-from drkit.drill.plan import DrillPlan
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
-given = json.load(sys.stdin)
-settings = Settings.model_validate(given["settings"])
-history = DrillHistory.of(settings)
-progress = DrillProgress(begun=lambda step: print(step, flush=True))
-with history.lock():
-    plan = TypeAdapter(DrillPlan).validate_python(given["plan"])
-    run_drill(settings, plan, history, DrillOptions(progress=progress))
-"""
 
 
 STEPS = (
@@ -95,22 +73,12 @@ def test_the_cleanup_of_a_killed_bubble_leaves_nothing(
     world, settings = production.world, production.world.settings
     before = production.inventories()
     plan = plan_of(settings)
-    given = {
-        "settings": json.loads(settings.model_dump_json()),
-        "plan": TypeAdapter(DrillPlan).dump_python(plan, mode="json"),
-    }
-    with subprocess.Popen([sys.executable, "-c", BUBBLE], stdin=-1, stdout=-1, text=True) as drill:
-        assert drill.stdin is not None
-        assert drill.stdout is not None
-        drill.stdin.write(json.dumps(given))
-        drill.stdin.close()
-        assert f"{step}\n" in iter(drill.stdout.readline, "")
+    with drill_in(step, settings, plan) as drill:
         with suppress(subprocess.TimeoutExpired):
             drill.wait(0.1 if step == "CLEAN" else 0.5)  # into the step
         if step not in NOTHING_THERE:
             with pytest.raises(Refused, match="a drill of this flow is running"):
                 cleaned(settings)
-        drill.kill()
     foreign = drill_topic(plan.id, "foreign")
     world.create(world.source, foreign, 1, {})
     owed = cleaned(settings)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import _thread
 from collections.abc import Iterator
 from contextlib import suppress
-import json
 from pathlib import Path
 import subprocess
-import sys
 import threading
 
-from pydantic import TypeAdapter
 import pytest
 
 from drkit.drill.entries.history import DrillHistory
-from drkit.drill.plan import DrillPlan
 from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairState
+from tests.support.drill.process import drill_in
 from tests.support.drill.switchover import DrilledPair
 from tests.support.failback.pair import CUT
 from tests.support.failover import settings_file
@@ -125,25 +122,6 @@ def test_a_second_signal_leaves_production_where_it_is(at_rest: DrilledPair) -> 
     assert (found.there is not None, found.home) == (True, None)
 
 
-SWITCHOVER = """
-import json, sys
-from drkit.config import Settings
-from drkit.drill.plan import DrillPlan
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.plan import DrillPlan
-from pydantic import TypeAdapter
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
-given = json.load(sys.stdin)
-settings = Settings.model_validate(given["settings"])
-history = DrillHistory.of(settings)
-progress = DrillProgress(begun=lambda step: print(step, flush=True))
-with history.lock():
-    plan = TypeAdapter(DrillPlan).validate_python(given["plan"])
-    run_drill(settings, plan, history, DrillOptions(progress=progress))
-"""
-
-
 @pytest.mark.wide
 @pytest.mark.timeout(600)
 def test_a_drill_that_is_killed_abroad_is_seen_by_the_next_commands(
@@ -161,19 +139,8 @@ def test_a_drill_that_is_killed_abroad_is_seen_by_the_next_commands(
     unasked = settings_file.drkit(file, *words, "--clients-cut", CUT)
     assert (unasked.returncode, "no terminal to ask on" in unasked.stderr) == (2, True), unasked
 
-    given = {
-        "settings": json.loads(settings.model_dump_json()),
-        "plan": TypeAdapter(DrillPlan).dump_python(plan, mode="json"),
-    }
-    with subprocess.Popen([sys.executable, "-c", SWITCHOVER], stdin=-1, stdout=-1, text=True) as drill:
-        assert drill.stdin is not None
-        assert drill.stdout is not None
-        drill.stdin.write(json.dumps(given))
-        drill.stdin.close()
-        assert "PROTECT\n" in iter(drill.stdout.readline, "")
-        with suppress(subprocess.TimeoutExpired):
-            drill.wait(0.1)
-        drill.kill()
+    with drill_in("PROTECT", settings, plan) as drill, suppress(subprocess.TimeoutExpired):
+        drill.wait(0.1)
 
     rows = {row["id"]: row["verdict"] for row in drkit(file, "drill", "history").data}
     assert rows[plan.id] == "unfinished"

@@ -1,0 +1,48 @@
+"""A drill in a process of its own, to be killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import json
+import subprocess
+import sys
+
+from pydantic import TypeAdapter
+
+from drkit.config import Settings
+from drkit.drill.plan import DrillPlan
+
+_PROGRAM = """
+import json, sys
+from pydantic import TypeAdapter
+from drkit.config import Settings
+from drkit.drill.entries.history import DrillHistory
+from drkit.drill.plan import DrillPlan
+from drkit.drill.report.steps import DrillProgress
+from drkit.drill.runs.run_drill import DrillOptions, run_drill
+given = json.load(sys.stdin)
+settings = Settings.model_validate(given["settings"])
+history = DrillHistory.of(settings)
+progress = DrillProgress(begun=lambda step: print(step, flush=True))
+with history.lock():
+    plan = TypeAdapter(DrillPlan).validate_python(given["plan"])
+    run_drill(settings, plan, history, DrillOptions(progress=progress))
+"""
+
+
+@contextmanager
+def drill_in(step: str, settings: Settings, plan: DrillPlan) -> Iterator[subprocess.Popen[str]]:
+    """Start a drill, and yield its process when a step has begun; it is killed at the end."""
+    given = {
+        "settings": json.loads(settings.model_dump_json()),
+        "plan": TypeAdapter(DrillPlan).dump_python(plan, mode="json"),
+    }
+    with subprocess.Popen([sys.executable, "-c", _PROGRAM], stdin=-1, stdout=-1, text=True) as drill:
+        assert drill.stdin is not None
+        assert drill.stdout is not None
+        drill.stdin.write(json.dumps(given))
+        drill.stdin.close()
+        assert f"{step}\n" in iter(drill.stdout.readline, "")
+        yield drill
+        drill.kill()
