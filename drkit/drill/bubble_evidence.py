@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -134,13 +134,19 @@ def bubble_failures(
         yield False, "no control was run"
 
 
+def too_long(outages: Iterable[ClientOutage], rto_seconds: float | None) -> Iterator[tuple[bool, str]]:
+    """Return the outages that are longer than a limit, as failures."""
+    for outage in outages:
+        if rto_seconds is not None and outage.seconds > rto_seconds:
+            what = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
+            yield True, f"{what}, rto_seconds = {rto_seconds:g}"
+
+
 def _of_outages(bubble: BubbleEvidence, rto_seconds: float | None) -> Iterator[tuple[bool, str]]:
     for outage in bubble.outages:
         if not outage.seconds >= 0:  # NaN, too
             yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
-        if rto_seconds is not None and outage.seconds > rto_seconds:
-            what = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
-            yield True, f"{what}, rto_seconds = {rto_seconds:g}"
+    yield from too_long(bubble.outages, rto_seconds)
     operations = {outage.operation for outage in bubble.outages}
     yield from (
         (False, f"no client resumed to {each}") for each in ("consume", "produce") if each not in operations

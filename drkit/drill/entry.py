@@ -91,6 +91,11 @@ class DrillEntry(BaseModel):
         """Its unique name in the history."""
         return self.id or f"{self.name}.{self.due_ms}"
 
+    @property
+    def runs_as(self) -> str:
+        """The process that runs it, in words; empty for a due time at which none was run."""
+        return "" if self.holder is None else f"process {self.holder.pid} on {self.holder.host}"
+
     def is_running(self, now_ms: int) -> bool:
         """Return whether the drill may be under way; on another machine until its time limit has passed."""
         if self.verdict != UNFINISHED:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from drkit.chaos.facts import CheckResult
-from drkit.drill.bubble_evidence import ClientOutage, MeasuredLoss
+from drkit.drill.bubble_evidence import ClientOutage, MeasuredLoss, too_long
 from drkit.status.pair.model import PairState
 
 
@@ -163,10 +163,7 @@ def switchover_failures(
         if move.lost_records != 0
     )
     yield from ((True, f"{c.name}: {offence}") for c in evidence.checks for offence in c.offences)
-    for outage in evidence.outages:
-        if rto_seconds is not None and outage.seconds > rto_seconds:
-            what = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
-            yield True, f"{what}, rto_seconds = {rto_seconds:g}"
+    yield from too_long(evidence.outages, rto_seconds)
     if evidence.error:
         return
     if evidence.pair_state != PairState.PROTECTED:

@@ -29,7 +29,7 @@ class DrillSkipped(Refused):
 
 
 def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> list[str]:
-    """Pay the cleanup of earlier drills, then check that production could fail over; return the drills paid.
+    """Clean up after earlier drills, check that production could fail over; return the drills cleaned up.
 
     :param settings: of production
     :param flow: of production
@@ -37,8 +37,8 @@ def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> 
     :raises Refused: a cleanup failed, or production could not fail over
     :raises DrkitError: a cluster does not answer
     """
-    paid = clean_up(settings, flow, history)
-    for problem in (problem for problems in paid.values() for problem in problems):
+    cleaned = clean_up(settings, flow, history)
+    for problem in (problem for problems in cleaned.values() for problem in problems):
         raise Refused(
             "an earlier drill owes its cleanup",
             where=flow.name,
@@ -72,7 +72,7 @@ def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> 
                 evidence=f"{_DELETABLE} = false",
                 hint="set it to true, or rehearse with the kinds readiness and translation",
             )
-    return sorted(paid)
+    return sorted(cleaned)
 
 
 def refuse_existing(inventory: ClusterInventory, made: Iterable[MadeItem]) -> None:

@@ -152,8 +152,8 @@ class _BubbleRun:
         :raises Refused: it could not, or a cleanup failed
         """
         self.stage.choose_groups()
-        paid = pass_gate(self.settings, self.flow, self.history)
-        return f"cleaned up {', '.join(paid)}" if paid else "production could fail over"
+        cleaned = pass_gate(self.settings, self.flow, self.history)
+        return f"cleaned up {', '.join(cleaned)}" if cleaned else "production could fail over"
 
     def inventory(self) -> str:
         """Read the inventories, then record all that the bubble will make."""

@@ -41,11 +41,10 @@ def clean_up(settings: Settings, flow: FlowSettings, history: DrillHistory) -> d
     owing = history.owing(flow.name)
     for entry in owing:
         if entry.is_running(wall_ms()):
-            holder = "" if entry.holder is None else f"process {entry.holder.pid} on {entry.holder.host}"
             raise Refused(
                 "a drill of this flow is running",
                 where=f"drill {entry.id}",
-                evidence=holder,
+                evidence=entry.runs_as,
                 hint="wait for its end",
             )
     cleaned = {}

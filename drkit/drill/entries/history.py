@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from functools import partial
 import os
 from pathlib import Path
 import shutil
@@ -159,20 +158,21 @@ class DrillHistory:
 
         :raises Refused: another drill of the flow is under way, or the due time has an entry
         """
+        begun = _stamped(entry)
         try:
-            self._ask(entry.flow, partial(DrillTopic.begin, entry=_stamped(entry)))
+            self._ask(entry.flow, lambda topic: topic.begin(begun))
         except Refused:
             raise
         except DrkitError:
             pass  # it may be the target that is lost
         (self.folder / entry.id).mkdir(mode=0o700)
-        self.put(entry)
+        self._write_here([begun])
+        mine = [local for local in self._local() if local.flow == entry.flow]
         try:
             there = _newest(self._ask(entry.flow, DrillTopic.load))
-            for local in self._local():
-                known = there.get(local.key)
-                if local.flow == entry.flow and (known is None or known.written_ms < local.written_ms):
-                    self._ask(entry.flow, partial(_put, [local]))
+            lacking = [e for e in mine if e.key not in there or there[e.key].written_ms < e.written_ms]
+            if lacking:
+                self._ask(entry.flow, lambda topic: topic.put(*lacking))
         except DrkitError:
             return  # the next drill tries again
 
@@ -187,15 +187,18 @@ class DrillHistory:
     def _put(self, entries: Sequence[DrillEntry], *, everywhere: bool = False) -> None:
         """Write entries of one flow."""
         written = [_stamped(entry) for entry in entries]
-        folder = self.folder / _ENTRIES
-        folder.mkdir(mode=0o700, exist_ok=True)
-        for entry in written:
-            _replace(folder / f"{entry.key}.json", entry.model_dump_json())
+        self._write_here(written)
         try:
-            self._ask(written[0].flow, partial(_put, written))
+            self._ask(written[0].flow, lambda topic: topic.put(*written))
         except DrkitError:
             if everywhere:
                 raise
+
+    def _write_here(self, entries: Iterable[DrillEntry]) -> None:
+        folder = self.folder / _ENTRIES
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for entry in entries:
+            _replace(folder / f"{entry.key}.json", entry.model_dump_json())
 
     def end(self, report: DrillReport, seconds: float) -> None:
         """Write the report of a drill, then the end of its entry; of one that passed nothing else is kept."""
@@ -226,7 +229,7 @@ class DrillHistory:
             self._put(entries)
         return entries
 
-    # -- the two places -----------------------------------------------------------------------------
+    # -- the machine and the targets -----------------------------------------------------------------
 
     def _local(self) -> list[DrillEntry]:
         try:
@@ -271,10 +274,6 @@ def _newest(entries: Iterable[DrillEntry]) -> dict[str, DrillEntry]:
 
 def _stamped(entry: DrillEntry) -> DrillEntry:
     return entry.model_copy(update={"written_ms": wall_ms()})
-
-
-def _put(entries: Iterable[DrillEntry], topic: DrillTopic) -> None:
-    topic.put(*entries)
 
 
 def _entry(text: bytes) -> DrillEntry | None:

@@ -121,11 +121,10 @@ def _entry(key: bytes, value: bytes) -> DrillEntry | None:
 def _refuse_beside(entries: Iterable[DrillEntry], entry: DrillEntry) -> None:
     for other in entries:
         if other.id and other.id != entry.id and other.is_running(wall_ms()):
-            holder = "" if other.holder is None else f" by process {other.holder.pid} on {other.holder.host}"
             raise Refused(
                 "another drill of this flow is under way",
                 where=entry.flow,
-                evidence=f"drill {other.id}{holder}",
+                evidence=f"drill {other.id} by {other.runs_as}",
                 hint="wait until it ends: drkit drill history",
             )
         if entry.due_ms is not None and (other.name, other.due_ms) == (entry.name, entry.due_ms):

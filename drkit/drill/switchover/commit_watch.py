@@ -62,9 +62,8 @@ class CommitWatch:
         known: _Offsets | None = None
         with connections("drill", cluster) as (raw,):
             while not self._ended.is_set():
-                with suppress(
-                    DrkitError, RawError
-                ):  # a cluster, or a group, without an answer is asked again
+                # A cluster, or a group, without an answer is asked again.
+                with suppress(DrkitError, RawError):
                     offsets: _Offsets = raw.loop.run(self._read, raw)
                     new = offsets.items() - (offsets if known is None else known).items()
                     own = {group for (group, _), offset in new if OffsetMark.of(offset.metadata) is None}
