@@ -75,3 +75,17 @@ def _not_ready(seen: GroupsSeen) -> tuple[tuple[str, str], ...]:
     """Return the groups that do not become ready by themselves; all of them where checkpoints are stale."""
     stale = [text for code, text in group_faults(seen) if code == "checkpoints_stale"]
     return tuple((g.group, stale[0] if stale else g.reason) for g in seen.groups if stale or g.faulty)
+
+
+def refuse_unprotected(settings: Settings, flow: FlowSettings) -> None:
+    """Refuse a drill while the copy of production is not complete. Raises Refused."""
+    with closing(PairedCollector(settings, flow, groups=False)) as collector:
+        pair = collector.look().pair
+    if pair is None or pair.state is not PairState.PROTECTED:
+        parts = () if pair is None else pair.parts
+        raise Refused(
+            "production is not PROTECTED",
+            where=flow.name,
+            evidence=f"{parts[0].state}: {parts[0].why}" if parts else "unknown",
+            hint=f"drkit status --flow '{flow.name}' says why",
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from typing import Final
 
 from drkit.config import FlowSettings, Settings
@@ -11,13 +10,12 @@ from drkit.drill.entries.cleanup import clean_up
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.entry import MadeItem
 from drkit.drill.inventory import ClusterInventory, InventoryPart
+from drkit.drill.readiness import refuse_unprotected
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
-from drkit.status.pair.model import PairState
-from drkit.status.paired import PairedCollector
 
 _REASON: Final = "drill"
 _PAUSED: Final = "failover-paused"
@@ -52,17 +50,7 @@ def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> 
             hint = "resume them, then run the drill: drkit watch resume"
             raise DrillSkipped("failovers are paused", where=flow.name, evidence=refusal.in_short, hint=hint)
         raise refusal
-    with closing(PairedCollector(settings, flow, groups=False)) as collector:
-        pair = collector.look().pair
-    states = {} if pair is None else {t.topic: t.state for t in pair.topics}
-    if not states or set(states.values()) != {PairState.PROTECTED}:
-        others = (f"{topic}: {state}" for topic, state in states.items() if state is not PairState.PROTECTED)
-        raise Refused(
-            "production is not PROTECTED",
-            where=flow.name,
-            evidence=", ".join(others) or "unknown",
-            hint="drkit status says why",
-        )
+    refuse_unprotected(settings, flow)
     for alias in (flow.source, flow.target):
         deletable = broker_config(Cluster.connect(settings.cluster(alias))).get(_DELETABLE)
         if deletable is not None and deletable.value == "false":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 
 from drkit.clock import wall_ms
 from drkit.config import Settings
 from drkit.counted import first_of
 from drkit.drill.plan import DrillPlan
+from drkit.drill.readiness import refuse_unprotected
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
@@ -16,8 +16,6 @@ from drkit.failover.proposal import Rehearsal
 from drkit.failover.service import FailoverService
 from drkit.failover.way_home import Ways, situation, uncut, ways_of
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.status.pair.model import PairState
-from drkit.status.paired import PairedCollector
 
 
 def switch_request(plan: DrillPlan) -> RunRequest:
@@ -48,27 +46,13 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
         topics = rehearsal.chosen.scope.topics
         if not plan.clients_cut and (by_size := service.switch_by_size(topics)):
             raise uncut(Ways(ways.back, there), by_size, "switchover")
-    _refuse_unprotected(settings, there.name)
+    refuse_unprotected(settings, there)
     _refuse_no_way_home(settings, ways, topics.values())
     if not plan.clients_cut:
         with FailoverService(settings, ways.back) as service:
             if by_size := service.switch_by_size(topics.values()):
                 raise uncut(ways, by_size)
     return rehearsal
-
-
-def _refuse_unprotected(settings: Settings, name: str) -> None:
-    """Refuse to move production while its copy is not complete. Raises Refused."""
-    with closing(PairedCollector(settings, settings.flow(name), groups=False)) as collector:
-        pair = collector.look().pair
-    if pair is None or pair.state is not PairState.PROTECTED:
-        parts = () if pair is None else pair.parts
-        raise Refused(
-            "production is not PROTECTED",
-            where=name,
-            evidence=f"{parts[0].state}: {parts[0].why}" if parts else "unknown",
-            hint=f"drkit status --flow '{name}' says why",
-        )
 
 
 def _refuse_no_way_home(settings: Settings, ways: Ways, topics: Iterable[str]) -> None:
