@@ -60,8 +60,7 @@ class DrillHistory:
         :raises Refused: another process runs a drill
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        hint = "wait until it ends: drkit drill history"
-        return locked_alone(self.folder / ".lock", "another drill is running", hint)
+        return locked_alone(self.folder / ".lock", "drill_lock_held")
 
     # -- read ---------------------------------------------------------------------------------------
 
@@ -81,9 +80,7 @@ class DrillHistory:
         """
         entries = self.entries()
         if flow in self.unread:
-            what = "the drills of this flow are not known"
-            hint = "bring back its target, then repeat the command"
-            raise Failed(what, where=flow, evidence=self.unread[flow], hint=hint)
+            raise Failed("drills_unknown", where=flow, evidence=self.unread[flow])
         return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
 
     def last_due(self, name: str, now: datetime) -> datetime | None:
@@ -121,9 +118,10 @@ class DrillHistory:
         entries = {entry.id: entry for entry in self.entries() if entry.id}
         if drill_id not in entries:
             raise Usage(
-                f"there is no drill with the id {drill_id}",
+                "drill_id_unknown",
                 where=str(self.folder),
-                hint=f"{suggestion(drill_id, entries)}; all: drkit drill history",
+                drill_id=drill_id,
+                suggestion=suggestion(drill_id, entries),
             )
         return entries[drill_id]
 
@@ -137,10 +135,7 @@ class DrillHistory:
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
             raise Failed(
-                "this drill has no report here",
-                where=drill_id,
-                evidence=f"its verdict is {entry.verdict}{host}",
-                hint="an unfinished one is still running, or its process was killed: drkit drill history",
+                "drill_report_elsewhere", where=drill_id, evidence=f"its verdict is {entry.verdict}{host}"
             )
         return read_report(path.read_bytes())
 
@@ -254,7 +249,7 @@ class DrillHistory:
         :raises DrkitError: it does not answer
         """
         if flow not in self._topics:
-            raise DrkitError("the configuration has no such flow", where=flow)
+            raise DrkitError("drill_flow_missing", where=flow)
         asked, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
         if error is not None and monotonic() - asked < _ASK_AGAIN_SECONDS:
             raise error
