@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from drkit.catalogue import entry, filled
+from drkit.catalogue import ERRORS, filled
 
 
 class DrkitError(Exception):
@@ -28,7 +28,7 @@ class DrkitError(Exception):
     def __init__(
         self, code: str, /, *, where: str = "", evidence: str = "", hint: str | None = None, **values: object
     ) -> None:
-        known = entry(code)
+        known = ERRORS[code]
         self.code = code
         self.what = filled(known.sentence, values)
         self.where = where

@@ -1,40 +1,45 @@
 """Every error of drkit by its code: the one place of its sentence, hint, exit code and page.
 
-``drkit explain CODE`` prints an entry; ``--json`` shows the code of an error.
+``drkit explain CODE`` prints an entry; ``--json`` shows the code of an error. Pure: no class of errors is
+known here, and no module of drkit is imported.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import import_module
 import shlex
 from string import Formatter
+from types import ModuleType
 from typing import Any, Final
 
+from drkit.catalogue import (
+    command_line,
+    config,
+    export,
+    failback,
+    failover,
+    fence,
+    flow,
+    journal,
+    kafka,
+    local,
+    old_primary,
+    rehearsal,
+    replay,
+    repoint,
+    spark,
+    topics,
+    translate,
+    watch,
+)
 from drkit.catalogue.entry import Entry
 
-AREAS: Final = (
-    "command_line", "config", "export", "failback", "failover", "fence", "flow", "journal", "kafka", "local",
-    "old_primary", "rehearsal", "replay", "repoint", "spark", "topics", "translate", "watch",
+AREAS: Final[tuple[ModuleType, ...]] = (
+    command_line, config, local, topics, flow, kafka, spark, watch, failover, fence, journal, repoint,
+    old_primary, failback, export, replay, translate, rehearsal,
 )  # fmt: skip
-"""Modules of this package, each with its ``ERRORS``."""
-
-
-@cache
-def errors() -> dict[str, Entry]:
-    """Return every error: code → entry."""
-    found: dict[str, Entry] = {}
-    for area in AREAS:
-        found |= import_module(f"{__name__}.{area}").ERRORS
-    return found
-
-
-def entry(code: str) -> Entry:
-    """Return the entry of a code.
-
-    :raises KeyError: there is no such code
-    """
-    return errors()[code]
+"""Modules of this package, each with its ``ERRORS``, as the page of errors has them."""
+ERRORS: Final[dict[str, Entry]] = {code: entry for area in AREAS for code, entry in area.ERRORS.items()}
+"""Code → entry."""
 
 
 def filled(template: str, values: dict[str, object]) -> str:
@@ -46,7 +51,7 @@ def filled(template: str, values: dict[str, object]) -> str:
 
 
 class _Quoting(Formatter):
-    def convert_field(self, value: Any, conversion: str | None) -> Any:
+    def convert_field(self, value: Any, conversion: Any) -> Any:
         return shlex.quote(str(value)) if conversion == "q" else super().convert_field(value, conversion)
 
 

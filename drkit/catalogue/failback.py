@@ -184,14 +184,6 @@ ERRORS: Final[dict[str, Entry]] = {
     "old_topic_unknown": failed(
         "the old primary does not know a topic that is to be begun", hint="check the cluster, then: {command}"
     ),
-    "promoted_by_failover": refused(
-        "the topic was promoted by the failover {role}, and its return has not begun",
-        hint="{to_reprotect} saves these, then makes {target} its standby",
-    ),
-    "promoted_by_switchover": refused(
-        "the topic was promoted by the switchover {role}, and its return has not begun",
-        hint="{to_reprotect} makes {target} its standby",
-    ),
     "promoted_topic_recreated": refused(
         "a promoted topic was made anew on the new primary",
         hint=(
@@ -230,13 +222,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the reverse flow gives topics other names than they have on the old primary",
         hint='set naming = "identity" in both flows of the pair',
         page="reprotect-wrong-pair",
-    ),
-    "source_replaced": refused(
-        "the source's name leads to another cluster than the one that a failover has left",
-        hint=(
-            "correct bootstrap_servers of {source}; if this cluster takes the place of the old "
-            "primary: {reprotect} {source_id}"
-        ),
     ),
     "still_primary": failed(
         "the old primary still has the role of a primary", hint="drkit reprotect --resume"

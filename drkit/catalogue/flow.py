@@ -43,7 +43,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the lease of {flow} could not be renewed",
         hint="check the target cluster, and drkit's permission on its transactional ids",
     ),
-    "lease_taken": failed("another run of {flow} took over", hint="see who: drkit status"),
+    "lease_taken": refused("another run of {flow} took over", hint="see who: drkit status"),
     "lease_unknown": failed(
         "whether another run has the lease of {flow} cannot be seen",
         hint="list and abort hanging transactions on the target",
@@ -131,4 +131,19 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "transaction_left_open": failed("a transaction of drkit's own was left open, and drkit may not end it"),
     "write_time_over": failed("the time in which this task may write is over"),
+    "promoted_by_failover": refused(
+        "the topic was promoted by the failover {role}, and its return has not begun",
+        hint="{to_reprotect} saves these, then makes {target} its standby",
+    ),
+    "promoted_by_switchover": refused(
+        "the topic was promoted by the switchover {role}, and its return has not begun",
+        hint="{to_reprotect} makes {target} its standby",
+    ),
+    "source_replaced": refused(
+        "the source's name leads to another cluster than the one that a failover has left",
+        hint=(
+            "correct bootstrap_servers of {source}; if this cluster takes the place of the old "
+            "primary: {reprotect} {source_id}"
+        ),
+    ),
 }

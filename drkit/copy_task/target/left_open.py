@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from drkit.catalogue import entry
+from drkit.catalogue import ERRORS
 from drkit.control_key import verify
 from drkit.copy_task.core.context import MARKERS_HINT, TaskContext, error_name
 from drkit.copy_task.core.partition import PartitionCopy
@@ -30,7 +30,7 @@ from drkit.wire import records_in, visible
 
 _DECIDED: Final = {"CompleteCommit": True, "CompleteAbort": False}
 """The coordinator's state of a transaction that has ended → whether it was committed."""
-_REFUSED: Final = entry("transaction_left_open")
+_REFUSED: Final = ERRORS["transaction_left_open"]
 
 
 class LeftOpen(NamedTuple):

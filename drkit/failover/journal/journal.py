@@ -288,14 +288,10 @@ def open_run(topic: JournalTopic, verb: str) -> RunLog:
     """
     if topic.history.open is None:
         last = topic.history.last
-        error = NoRun(
-            "no_run",
-            where=topic.where,
-            evidence=f"the last run was the {last.table.name} {last.run_id}: {last.state}"
-            if last is not None
-            else "the target's journal has none",
-            verb=verb,
-        )
+        evidence = "the target's journal has none"
+        if last is not None:
+            evidence = f"the last run was the {last.table.name} {last.run_id}: {last.state}"
+        error = NoRun("no_run", where=topic.where, evidence=evidence, verb=verb)
         error.runs = frozenset(topic.history.runs)
         raise error
     return topic.history.open
