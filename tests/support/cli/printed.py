@@ -29,7 +29,7 @@ NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
     "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback", "drkit chaos",
-    "drkit drill",
+    "drkit drill", "drkit demo --keep",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
@@ -104,7 +104,6 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit reprotect --resume": (D,),
     "drkit reprotect --resume --same none": (D,),
     '--clients-cut "HOW"': (D,),
-    "drkit demo --keep": (A,),
     "drkit failback --flow '{}'": (D,),
     "drkit failover --all --dry-run --quiet": (N,),
     "drkit local down": (A,),
