@@ -16,8 +16,8 @@ _PERSON_DECIDES: Final = frozenset({
 })  # fmt: skip
 """Reasons that a person may overrule with a command."""
 
-NIGHT: Final = "docs/how-to/night.md"
-"""The page for the engineer on call."""
+NIGHT: Final = "drkit explain night"
+"""The command that prints the page for the engineer on call."""
 
 
 def failover_command(flow: str, verdict: Verdict, options: Iterable[str] = ()) -> str:

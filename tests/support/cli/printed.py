@@ -61,6 +61,7 @@ FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --resume --evict-members": (H,),
     "drkit failover --resume --keep-positions": (H,),
     "drkit failover --all": (N, R),
+    "drkit failover --all --dry-run": (N,),
     "drkit failover --all --accept-data-loss REASON": (N,),
     "drkit failover --all --without-quorum REASON": (N,),
     "drkit failover --all --planned": (N,),
