@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 import faulthandler
+import os
 import sys
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
 from drkit import __version__
-from drkit.cli.common import equip
+from drkit.cli.common import COMPLETE, equip
 from drkit.cli.ending import end_with
 from drkit.cli.help import Group, usage_of
 from drkit.cli.loading import INTERRUPTED, work
@@ -167,14 +168,16 @@ def run(arguments: Sequence[str]) -> int:
     # Known before parsing: a usage error is an answer in JSON too.
     asked = Session(as_json="--json" in arguments, typed=tuple(arguments))
     try:
-        code = root.main(list(arguments), prog_name="drkit", obj=asked, standalone_mode=False)
+        code = _invoke(list(arguments), asked)
         sys.stdout.flush()
     except DrkitError as error:
         error.hint = work("drkit.next_command").completed(error.hint, asked.given)
         return _failed(error, as_json=asked.as_json)
     except click.ClickException as error:
         return _answer_usage(error, as_json=asked.as_json)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt, EOFError) as error:
+        if not isinstance(error, click.Abort):
+            say()  # ends the line with the terminal's ^C
         return INTERRUPTED
     except BrokenPipeError:
         # The reader closed the pipe; the interpreter must not complain at its last flush.
@@ -183,6 +186,18 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
         return _failed(_unexpected(error, asked), as_json=asked.as_json)
     return code if isinstance(code, int) else 0
+
+
+def _invoke(arguments: list[str], asked: Session) -> Any:
+    """Parse and run a command, as click's own main does, but without its exit code for a closed pipe."""
+    if instruction := os.environ.get(COMPLETE):
+        completion = work("click.shell_completion")
+        return completion.shell_complete(root, {}, "drkit", COMPLETE, instruction)
+    try:
+        with root.make_context("drkit", arguments, obj=asked) as context:
+            return root.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
 
 
 def _failed(error: DrkitError, *, as_json: bool) -> int:

@@ -11,7 +11,7 @@ from drkit.config.tables.closest import suggestion
 from drkit.config.tables.fields import TO_DO
 from drkit.config.tables.settings import Settings
 
-_TYPES: Final = "docs/reference/configuration.md has the type, unit and default of every setting"
+_TYPES: Final = "type, unit and default of every setting: drkit explain configuration"
 _MUST_BE: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",

@@ -32,7 +32,7 @@ DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
 _AGAIN: Final = "correct it; drkit config check reads the file again"
 _NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
-_SECURITY_PAGE: Final = "docs/how-to/security.md has the properties and their values"
+_SECURITY_PAGE: Final = "the properties and their values: drkit explain security"
 
 
 class Loaded(NamedTuple):

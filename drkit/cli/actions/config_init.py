@@ -10,7 +10,7 @@ from drkit.errors import ConfigError
 from drkit.next_command import typed
 
 STARTER: Final = """\
-# drkit's configuration. Every setting, its default and its meaning: docs/reference/drkit.reference.toml.
+# drkit's configuration. Every setting, its default and its meaning: drkit explain drkit.reference.toml.
 # A value may come from the environment or from a file: "${env:PASSWORD}", "${file:/run/secrets/password}".
 
 [clusters.primary]
@@ -32,21 +32,21 @@ target = "standby"
 topics = [".*"]
 groups = [".*"]
 
-# Where clients read which cluster they use; a failover changes it (docs/how-to/repointing.md).
+# Where clients read which cluster they use; a failover changes it (drkit explain repointing).
 #[[failover.repoint]]
 #kind = "file"
 #path = "/etc/app/kafka-endpoint.json"
 
-# Who watches the primary: the names that --observer of `drkit watch` gives (docs/explanation/detection.md).
+# Observer names allowed to vote, as --observer of drkit watch gives them (drkit explain detection).
 #[watch]
 #observers = ["obs-a", "obs-b", "obs-c"]
 
 # With a key, drkit's processes believe only each other: drkit control create FILE
-# (docs/how-to/control-key.md).
+# (drkit explain control-key).
 #[control]
 #key_file = "/etc/drkit/control.key"
 
-# Figures and a live page of `drkit replicate` (docs/reference/metrics.md).
+# Figures and a live page of `drkit replicate` (drkit explain metrics).
 #[metrics]
 #port = 9464
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from drkit.cli.common import COMPLETE
 from drkit.cli.help import command
 from drkit.cli.talk import show
 from drkit.errors import Usage
@@ -29,4 +30,4 @@ def completion(context: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     if found is None:
         raise Usage("shell_unknown", where="drkit completion", shell=shell)
-    show(found(context.find_root().command, {}, "drkit", "_DRKIT_COMPLETE").source())
+    show(found(context.find_root().command, {}, "drkit", COMPLETE).source())

@@ -15,7 +15,7 @@ Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
-_PROPERTIES_HINT: Final = "docs/how-to/security.md has the properties that each protocol and mechanism needs"
+_PROPERTIES_HINT: Final = "the properties of each protocol and mechanism: drkit explain security"
 _PEM_HINT: Final = (
     "check path and password; or export it as PEM with `keytool -exportcert -rfc` or `openssl pkcs12 -nodes`,"
     " then set the .type to PEM and the .location to that file"

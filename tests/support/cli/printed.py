@@ -86,6 +86,7 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit divergence --flow '{}'": (D, W),
     "drkit divergence export --to DIR": (D, W),
     "drkit divergence export --flow '{}' --to DIR": (D, W),
+    "drkit explain --list": (A,),
     "drkit fence lift": (W,),
     'drkit fence lift --accept-divergence "REASON"': (D, W),
     "drkit fence pay": (W,),

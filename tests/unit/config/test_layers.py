@@ -200,7 +200,7 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path):
         ("flows.0.source_consumer=1", "not the name of a single setting", ""),
         ("flows.0.tasks.x=1", "not the name of a single setting", ""),
         ("flows.0.tsks=1", "unknown setting", "'tasks'"),
-        ("flows.0.tasks=many", "must be a whole number", "docs/reference/configuration.md"),
+        ("flows.0.tasks=many", "must be a whole number", "drkit explain configuration"),
         ("flows.0.source_consumer.fetch.max.byte=1", "no property 'fetch.max.byte'", ""),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_reference_that_leads_nowhere(file: Path, value: str, what: str, hint:
         ("security.protcol", "SSL", "no client of Kafka's", "'security.protocol'"),
         ("sasl.mechanisme", "PLAIN", "no client of Kafka's", "'sasl.mechanism'"),
         ("ssl.truststore.path", "/t", "no client of Kafka's", "ssl.truststore"),
-        ("security.protocol", "TLS", "'TLS' is not one of PLAINTEXT, SSL", "docs/how-to/security.md"),
+        ("security.protocol", "TLS", "'TLS' is not one of PLAINTEXT, SSL", "drkit explain security"),
     ],
 )
 def test_nothing_about_security_is_passed_over(file: Path, name: str, value: str, what: str, hint: str):
