@@ -28,6 +28,7 @@ ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]
 NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
+    "drkit explain --list",
     "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback", "drkit chaos",
     "drkit drill", "drkit demo --keep",
 }  # fmt: skip
@@ -86,7 +87,6 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit divergence --flow '{}'": (D, W),
     "drkit divergence export --to DIR": (D, W),
     "drkit divergence export --flow '{}' --to DIR": (D, W),
-    "drkit explain --list": (A,),
     "drkit fence lift": (W,),
     'drkit fence lift --accept-divergence "REASON"': (D, W),
     "drkit fence pay": (W,),
