@@ -31,6 +31,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "clients_not_repointed": failed("clients were not told"),
     "cluster_stopped_answering": failed("a cluster stopped answering"),
+    "command_unknown": wrong("no such command '{name}'"),
     "config_file_exists": wrong(
         "the file exists already, and is not overwritten", hint="name another one: drkit config init FILE"
     ),
@@ -48,6 +49,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "drill_unknown": wrong(
         "there is no drill '{name}'", hint="{known}; without a table: drkit drill run --kind readiness"
     ),
+    "explain_kind_unknown": wrong("no kind of names is called '{kind}'", hint="known: {known}"),
     "failback_under_way": wrong(
         "a return is under way: it copies what is held",
         hint=(
@@ -97,7 +99,9 @@ ERRORS: Final[dict[str, Entry]] = {
     "no_terminal": wrong("no terminal to ask on: {without}"),
     "not_a_failback_run": wrong("a failover is under way, not a return"),
     "not_confirmed": wrong("the answer was not yes: nothing was changed", hint="answer y, or add --yes"),
-    "nothing_to_explain": wrong("nothing explains '{asked}'", hint="{suggestion}; all codes: drkit explain"),
+    "nothing_to_explain": wrong(
+        "nothing explains '{asked}'", hint="{suggestion}all names: drkit explain --list"
+    ),
     "once_and_standby": wrong(
         "--once and --standby exclude each other",
         hint="--once ends by itself, a standby waits: leave one of them out",

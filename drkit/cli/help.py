@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from drkit.cli.loading import work
 from drkit.cli.options import Option, OptionGroup
 from drkit.errors import Usage
 
@@ -41,7 +42,7 @@ class Documented(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands of a group, then the options below their headings."""
-        if isinstance(self, Group):
+        if isinstance(self, DocumentedGroup):
             _write_commands(dict(self.sections(ctx)), formatter)
         shown = [p for p in self.get_params(ctx) if isinstance(p, Option)]
         for group in OptionGroup:
@@ -63,14 +64,14 @@ class Documented(click.Command):
             formatter.write(f"\n{_COMMON}\n")
 
 
-class Command(Documented):
+class DocumentedCommand(Documented):
     """A command without commands of its own."""
 
 
-class Group(Documented, click.Group):
+class DocumentedGroup(Documented, click.Group):
     """A command with commands of its own."""
 
-    command_class = Command
+    command_class = DocumentedCommand
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         """List the commands in the order of their declarations."""
@@ -82,11 +83,9 @@ class Group(Documented, click.Group):
         """Find a command by its name; suggest another one if there is none."""
         name = args[0]
         if self.get_command(ctx, name) is None and name[:1].isalnum() and not ctx.resilient_parsing:
-            from drkit.config.tables.closest import closest  # noqa: PLC0415  only a wrong name needs it
-
-            near = closest(name, self.list_commands(ctx))
+            near = work("drkit.config.tables.closest").closest(name, self.list_commands(ctx))
             hint = f"did you mean '{near}'?" if near else f"{ctx.command_path} --help"
-            raise Usage(f"no such command '{name}'", where=ctx.command_path, hint=hint)
+            raise Usage("command_unknown", where=ctx.command_path, hint=hint, name=name)
         return super().resolve_command(ctx, args)
 
     def sections(self, ctx: click.Context) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -97,22 +96,22 @@ class Group(Documented, click.Group):
 
 def command(
     name: str | None = None, *, examples: Mapping[str, str]
-) -> Callable[[Callable[..., Any]], Command]:
+) -> Callable[[Callable[..., Any]], DocumentedCommand]:
     """Make a command of a function.
 
     :param examples: command lines, each with a remark
     """
-    return click.command(name, cls=Command, examples=examples)
+    return click.command(name, cls=DocumentedCommand, examples=examples)
 
 
 def group(
     name: str | None = None, *, examples: Mapping[str, str], **settings: Any
-) -> Callable[[Callable[..., Any]], Group]:
+) -> Callable[[Callable[..., Any]], DocumentedGroup]:
     """Make a group of commands of a function.
 
     :param examples: command lines, each with a remark
     """
-    return click.group(name, cls=Group, examples=examples, **settings)
+    return click.group(name, cls=DocumentedGroup, examples=examples, **settings)
 
 
 def usage_of(error: click.ClickException) -> Usage:
@@ -136,7 +135,7 @@ def usage_of(error: click.ClickException) -> Usage:
         case _:
             text = " ".join(error.format_message().split()).rstrip(".")
             what = text[:1].lower() + text[1:]
-    return Usage(what, where=path, hint=hint)
+    return Usage("usage_wrong", where=path, hint=hint, problem=what, path=path)
 
 
 def _write_commands(sections: Mapping[str, Mapping[str, str]], formatter: click.HelpFormatter) -> None:

@@ -13,7 +13,7 @@ import click
 from drkit import __version__
 from drkit.cli.common import COMPLETE, equip
 from drkit.cli.ending import end_with
-from drkit.cli.help import Group, usage_of
+from drkit.cli.help import DocumentedGroup, usage_of
 from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
 from drkit.cli.streams import drop_stdout, is_of_the_system, prepare, refused_by_the_system
@@ -116,7 +116,7 @@ _SECTIONS: Final = {
 _COMMANDS: Final = {name: row for rows in _SECTIONS.values() for name, row in rows.items()}
 
 
-class _Commands(Group):
+class _Commands(DocumentedGroup):
     """A group that loads a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
@@ -229,16 +229,12 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
             evidence=f"{type(error).__name__}: {error}",
             hint="drkit config check --connect says which; then the same again",
         )
-    # A help needs none of these.
-    import tempfile  # noqa: PLC0415
-    import traceback  # noqa: PLC0415
-
-    text = work("drkit.masking").scrubbed("".join(traceback.format_exception(error)))
+    text = work("drkit.masking").scrubbed("".join(work("traceback").format_exception(error)))
     if asked.log_level == "debug":
         say(text)
         hint = "the traceback is above"
     else:
-        with tempfile.NamedTemporaryFile(
+        with work("tempfile").NamedTemporaryFile(
             "w", prefix="drkit-", suffix=".log", encoding="utf-8", delete=False
         ) as log:
             log.write(text)

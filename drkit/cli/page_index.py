@@ -9,6 +9,8 @@ import re
 from typing import Final, NamedTuple
 
 import drkit
+from drkit.catalogue import ERRORS
+from drkit.catalogue.reference import PAGE, with_dots
 
 _PACKAGE: Final = Path(drkit.__file__).parent
 _INSTALLED: Final = _PACKAGE / "pages"
@@ -19,7 +21,7 @@ _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _NAME: Final = re.compile(r"`([^`]+)`|([^`,]+)")
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """One thing that can be explained."""
 
     name: str
@@ -50,7 +52,7 @@ class _Pages(NamedTuple):
     pattern: str
     prefix: str = ""
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[IndexEntry]:
         """Yield one entry for each file."""
         for path in sorted(ROOT.glob(self.pattern)):
             page, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
@@ -59,7 +61,27 @@ class _Pages(NamedTuple):
             fenced = text if path.suffix == ".md" else f"```{path.suffix[1:]}\n{text}\n```"
             folder = f"{path.parent.name}/{path.stem}"
             aliases = (page, path.name, folder, name.removeprefix(self.prefix))
-            yield Entry(name, self.kind, plain(title[1]) if title else name, page, fenced, aliases)
+            yield IndexEntry(name, self.kind, plain(title[1]) if title else name, page, fenced, aliases)
+
+
+class _Errors(NamedTuple):
+    """Each code of the catalogue is an entry, with the runbook about it."""
+
+    kind: str
+    heading: str
+
+    def entries(self) -> Iterator[IndexEntry]:
+        """Yield one entry for each code."""
+        for code, error in ERRORS.items():
+            row = {
+                "what happened": with_dots(error.sentence),
+                "exit code": str(error.exit_code),
+                "what to do": with_dots(error.hint),
+            }
+            page = f"runbooks/{error.page}.md" if error.page else PAGE.as_posix()
+            about = f"\n\n---\n\n{(ROOT / page).read_text(encoding='utf-8')}" if error.page else ""
+            text = f"# `{code}`\n\n{_facts(row, {code})}{about}"
+            yield IndexEntry(code, self.kind, plain(row["what happened"]), page, text)
 
 
 class _Rows(NamedTuple):
@@ -73,7 +95,7 @@ class _Rows(NamedTuple):
     sentence: str
     """Head of the column with the sentence."""
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[IndexEntry]:
         """Yield one entry for each name, with all its rows."""
         page, text = _read(self.page)
         rows: dict[str, list[dict[str, str]]] = {}
@@ -87,7 +109,7 @@ class _Rows(NamedTuple):
             sentence = plain(found[0][self.sentence]) if len(found) == 1 else f"{len(found)} cases"
             alias = name.rpartition(".")[2]
             facts = "\n\n---\n\n".join(_facts(row, {name, alias}) for row in found)
-            yield Entry(name, self.kind, sentence, page, f"# `{name}`\n\n{facts}", (alias,))
+            yield IndexEntry(name, self.kind, sentence, page, f"# `{name}`\n\n{facts}", (alias,))
 
 
 class _Sections(NamedTuple):
@@ -97,14 +119,14 @@ class _Sections(NamedTuple):
     heading: str
     page: str
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[IndexEntry]:
         """Yield one entry for each section."""
         page, text = _read(self.page)
         for section in text.split("\n## ")[1:]:
             title, _, body = section.partition("\n")
             sentence = plain(body.strip().partition("\n")[0])
             name = title.strip("`")
-            yield Entry(name, self.kind, sentence, page, f"# `{name}`\n\n{body.strip()}")
+            yield IndexEntry(name, self.kind, sentence, page, f"# `{name}`\n\n{body.strip()}")
 
 
 SOURCES: Final = (
@@ -139,24 +161,25 @@ SOURCES: Final = (
     _Rows("setting", "Settings", "configuration", ("key",), "meaning"),
     _Rows("metric", "Metrics", "metrics", ("metric",), "meaning"),
     _Rows("word", "Glossary", "glossary", ("word",), "meaning"),
+    _Errors("error", "Errors"),
     _Pages("scenario", "Chaos scenarios", "chaos/*.*"),
     _Pages("decision", "Decisions", "docs/**/decisions/*.md"),
     _Pages("page", "Other pages", "docs/**/*.md"),
 )
-"""In their order: what is explained first if several have the same name, and the order of the list."""
+"""In the order of the list, and of what is printed first if several have a name; errors precede others."""
 
 
 @cache
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[IndexEntry, ...]:
     """Return all entries; a page belongs to the first source that has it."""
-    found: dict[str, Entry] = {}
+    found: dict[str, IndexEntry] = {}
     for source in SOURCES:
         for entry in source.entries():
             found.setdefault(entry.page if isinstance(source, _Pages) else entry.address, entry)
     return tuple(found.values())
 
 
-def look_up(asked: str) -> list[Entry]:
+def look_up(asked: str) -> list[IndexEntry]:
     """Return the entries with a name, the one to print first at the beginning.
 
     Case, ``_``, blanks and the suffix of a file do not count.
@@ -164,12 +187,12 @@ def look_up(asked: str) -> list[Entry]:
     return _by_name().get(_key(asked), [])
 
 
-def look_up_page(page: str) -> Entry | None:
+def look_up_page(page: str) -> IndexEntry | None:
     """Return the entry of a file, given its path below :data:`ROOT`."""
     return next((entry for entry in look_up(page) if entry.page == page), None)
 
 
-def command_for(entry: Entry) -> str:
+def command_for(entry: IndexEntry) -> str:
     """Return the command that prints an entry."""
     return f"drkit explain {entry.name if look_up(entry.name)[0] is entry else entry.address}"
 
@@ -180,9 +203,9 @@ def plain(text: str) -> str:
 
 
 @cache
-def _by_name() -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = {}
-    for entry in entries():
+def _by_name() -> dict[str, list[IndexEntry]]:
+    found: dict[str, list[IndexEntry]] = {}
+    for entry in sorted(entries(), key=lambda entry: entry.kind != "error"):
         for key in dict.fromkeys(map(_key, (entry.name, entry.address, *entry.aliases))):
             found.setdefault(key, []).append(entry)
     return found

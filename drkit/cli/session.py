@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from drkit.cli.loading import work
+
 if TYPE_CHECKING:
     from drkit.next_command import Given
 
@@ -29,18 +31,19 @@ class Session:
     @property
     def given(self) -> Given:
         """Options for printed commands; the value of a secret is not printed."""
-        # A help needs neither module.
-        from drkit.masking import MASK, is_secret  # noqa: PLC0415
-        from drkit.next_command import Given  # noqa: PLC0415
+        masking = work("drkit.masking")  # loaded here: a help needs neither module
 
         def unseen(word: str) -> str:
             """A ``KEY=VALUE``, in one word with ``--set`` or not, without the value of a secret."""
             start, key, rest = word.rpartition("--set=") if word.startswith("--set=") else ("", "", word)
             name, equals, _ = rest.partition("=")
-            return f"{start}{key}{name}={MASK}" if equals and is_secret(name) else word
+            return f"{start}{key}{name}={masking.MASK}" if equals and masking.is_secret(name) else word
 
         config = str(self.config) if self.config else ""
-        return Given(tuple(map(unseen, self.typed)), config, tuple(map(unseen, self.overrides)), self.flow)
+        given: Given = work("drkit.next_command").Given(
+            tuple(map(unseen, self.typed)), config, tuple(map(unseen, self.overrides)), self.flow
+        )
+        return given
 
 
 def session() -> Session:
@@ -92,6 +95,4 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 def to_type(text: str) -> str:
     """The text, with every command in it complete, ready to type."""
-    from drkit.next_command import completed  # noqa: PLC0415  likewise
-
-    return completed(text, session().given)
+    return str(work("drkit.next_command").completed(text, session().given))

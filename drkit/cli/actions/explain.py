@@ -6,7 +6,7 @@ import posixpath
 from typing import Any
 
 from drkit.cli.markdown import rendered
-from drkit.cli.page_index import SOURCES, Entry, command_for, entries, look_up, look_up_page
+from drkit.cli.page_index import SOURCES, IndexEntry, command_for, entries, look_up, look_up_page
 from drkit.cli.render import emit, emit_list, emit_page
 from drkit.cli.session import session
 from drkit.config.tables.closest import closest
@@ -22,14 +22,16 @@ def explain(words: tuple[str, ...], *, listed: bool) -> None:
     found = look_up(asked)
     if not found:
         near = closest(asked, {entry.name for entry in entries()})
-        hint = f"did you mean '{near}'? all names: " if near else "all names: "
-        raise Usage(f"nothing explains '{asked}'", where="drkit explain", hint=f"{hint}drkit explain --list")
+        suggestion = f"did you mean '{near}'? " if near else ""
+        raise Usage("nothing_to_explain", where="drkit explain", asked=asked, suggestion=suggestion)
     first, *others = found
-    also = [command_for(entry) for entry in others]
+    also = [command_for(entry) for entry in others if entry.page != first.page or not entry.is_page]
     if session().as_json:
         emit({**_as_json(first), "text": first.text, "also": also})
         return
-    page = None if first.is_page else look_up_page(first.page)
+    page = look_up_page(first.page)
+    if page and page.text in first.text:
+        page = None
     more = [f"page: {command_for(page)}"] if page else []
     more += [f"also: {command}" for command in also]
     emit_page(rendered(first.text, lambda target: _command(first.page, target)), more)
@@ -40,7 +42,8 @@ def _list(kinds: tuple[str, ...]) -> None:
     shown = [source for source in SOURCES if not kinds or source.kind in kinds]
     if not shown:
         known = ", ".join(source.kind for source in SOURCES)
-        raise Usage(f"no kind '{' '.join(kinds)}'", where="drkit explain --list", hint=f"known: {known}")
+        kind = " ".join(kinds)
+        raise Usage("explain_kind_unknown", where="drkit explain --list", kind=kind, known=known)
     if session().as_json:
         emit([_as_json(entry) for source in shown for entry in entries() if entry.kind == source.kind])
         return
@@ -54,7 +57,7 @@ def _list(kinds: tuple[str, ...]) -> None:
     )
 
 
-def _as_json(entry: Entry) -> dict[str, Any]:
+def _as_json(entry: IndexEntry) -> dict[str, Any]:
     return {"code": entry.name, "meaning": entry.sentence, "kind": entry.kind, "page": entry.page}
 
 

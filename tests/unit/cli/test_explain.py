@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from drkit.catalogue import ERRORS
 from drkit.cli.page_index import ROOT, SOURCES, command_for, entries, look_up, look_up_page
 from drkit.config.tables.closest import closest
 from drkit.detect.reasons import Reason
@@ -23,6 +24,7 @@ NOT_PRINTED = {
     "drkit/cli/page_index.py": "reads the pages",
     "drkit/detect/reasons.py": "a path in JSON, and in links of generated pages",
     "drkit/drill/readiness.py": "a path in a report's JSON",
+    "drkit/catalogue/reference.py": "writes a page",
     "drkit/config/reference.py": "writes pages",
     "drkit/failover/picture.py": "writes a page",
     "drkit/watch/reference.py": "writes a page",
@@ -64,7 +66,7 @@ def test_each_entry_is_printed_by_a_name() -> None:
         ("explanation/failback", "explanation", "failback"),
         ("runbooks/hold-paused.md", "hold", "hold-paused"),
         ("failover-no-quorum", "refusal", "failover-no-quorum"),
-        ("no_quorum", "refusal", "failover-no-quorum"),
+        ("no_quorum", "error", "no_quorum"),
         ("BOTH OPEN", "pair", "pair-both-open"),
         ("source_gap", "event", "source_gap"),
         ("heartbeat_stale", "fault", "heartbeat_stale"),
@@ -92,6 +94,16 @@ def test_a_name_is_found(asked: str, kind: str, name: str) -> None:
 def test_every_runbook_is_found_and_in_the_index(name: str) -> None:
     assert look_up(f"runbooks/{name}")[0].page == f"runbooks/{name}.md"
     assert f"]({name}.md)" in (ROOT / "runbooks" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_every_error_is_explained_first_with_its_page(code: str) -> None:
+    first = look_up(code)[0]
+    assert (first.kind, first.name) == ("error", code)
+    assert f"- **exit code:** {ERRORS[code].exit_code}" in first.text
+    page = ERRORS[code].page
+    if page:
+        assert (ROOT / "runbooks" / f"{page}.md").read_text(encoding="utf-8") in first.text
 
 
 @pytest.mark.parametrize("reason", list(Reason))
