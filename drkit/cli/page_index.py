@@ -103,8 +103,8 @@ class _Rows(NamedTuple):
             if not {*self.names, self.sentence} <= set(row):
                 continue
             for name in _names([row[head] for head in self.names]):
-                found = f"{section}.{name}" if self.kind == "setting" else name
-                rows.setdefault(found, []).append(row)
+                whole = f"{section}.{name}" if self.kind == "setting" else name
+                rows.setdefault(whole, []).append(row)
         for name, found in rows.items():
             sentence = plain(found[0][self.sentence]) if len(found) == 1 else f"{len(found)} cases"
             alias = name.rpartition(".")[2]

@@ -35,4 +35,5 @@ def start(folder: Path | None, cluster: str) -> None:
 
 def status(folder: Path | None) -> None:
     """Run ``drkit local status``."""
-    emit(LocalPair(folder or default_folder()).status())
+    answer = LocalPair(folder or default_folder()).status()
+    emit(answer if answer["brokers"] else answer | {"next": "drkit local up"})

@@ -20,7 +20,7 @@ from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.metrics import MetricsSettings
 from drkit.config.tables.repoint import RepointSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
-from drkit.errors import ConfigError
+from drkit.errors import ConfigError, Usage
 from drkit.topology import Route, collision, is_drill_alias, rings
 
 _ENOUGH: Final = 5
@@ -109,13 +109,13 @@ class Settings(Strict):
             ) from None
 
     def flow(self, name: str) -> FlowSettings:
-        """The flow ``source->target``. Raises ConfigError naming the closest one."""
+        """The flow ``source->target``. Raises Usage naming the closest one."""
         wanted = name.replace(" ", "")
         for flow in self.flows:
             if flow.name == wanted:
                 return flow
-        raise ConfigError(
-            "flow_unknown", where="flows", hint=suggestion(wanted, [f.name for f in self.flows]), name=name
+        raise Usage(
+            "flow_unknown", where="--flow", hint=suggestion(wanted, [f.name for f in self.flows]), name=name
         )
 
     def chosen_flows(self, names: Sequence[str]) -> list[FlowSettings]:
@@ -131,21 +131,21 @@ class Settings(Strict):
             )
         return [self.flow(n) for n in names] or list(self.flows)
 
-    def one_flow(self, name: str | None, question: str = "which one?") -> FlowSettings:
+    def one_flow(self, name: str | None, evidence: str = "") -> FlowSettings:
         """The flow of that name; without a name, the only flow.
 
-        :param question: what the user is asked when there are several
-        :raises ConfigError: no flow has that name, or it is not clear which is meant
+        :param evidence: why the flow is not clear, if there are several
+        :raises Usage: no flow has that name, or it is not clear which is meant
         """
         if name is not None:
             return self.flow(name)
         if len(self.flows) != 1:
-            raise ConfigError(
+            raise Usage(
                 "several_flows",
                 where="--flow",
                 hint=", ".join(f"--flow '{f.name}'" for f in self.flows) or "add a [[flows]] table",
+                evidence=evidence,
                 count=len(self.flows),
-                question=question,
             )
         return self.flows[0]
 
