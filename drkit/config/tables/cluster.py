@@ -36,6 +36,15 @@ def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
     return properties
 
 
+def merged_client(client: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a cluster with those of one role over them.
+
+    Credentials of the role replace the cluster's also where they are spelled otherwise.
+    """
+    replaced = _USER if _JAAS in overrides else (_JAAS,) if overrides.keys() & set(_USER) else ()
+    return {k: v for k, v in client.items() if k not in replaced} | dict(overrides)
+
+
 ClientText = Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)]
 """Kafka's own client properties as texts, also for TOML's ``true`` and ``5000``."""
 
@@ -84,12 +93,10 @@ class ClusterSettings(Strict):
         if not properties:
             return self
         servers = host_and_port(properties.pop(_SERVERS, self.bootstrap_servers))
-        # Two spellings of one property: the cluster's must not override the role's.
-        replaced = _USER if _JAAS in properties else (_JAAS,) if properties.keys() & set(_USER) else ()
-        client = {k: v for k, v in self.client.items() if k not in replaced}
+        client = merged_client(self.client, properties)
         # A role with other credentials is another principal than the table's.
         principal = None if properties.keys() & {_JAAS, *_USER} else self.own_principal
-        changed = {"bootstrap_servers": servers, "client": client | properties, "own_principal": principal}
+        changed = {"bootstrap_servers": servers, "client": client, "own_principal": principal}
         return ClusterSettings(**dict(self) | changed).with_control(self._control)
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
