@@ -29,6 +29,8 @@ _SIDES: Final = {
 class _Connection(NamedTuple):
     """The client properties of one connection."""
 
+    at: str
+    """Path of the table in which a missing property belongs."""
     properties: dict[str, str]
     places: dict[str, str]
     """Property → path of its setting."""
@@ -36,6 +38,7 @@ class _Connection(NamedTuple):
     def over(self, other: _Connection) -> _Connection:
         """Return the connection of a role: these properties over those of the cluster."""
         return _Connection(
+            self.at if self.properties else other.at,
             merged_client(other.properties, {k: v for k, v in self.properties.items() if acts(k)}),
             other.places | self.places,
         )
@@ -81,7 +84,7 @@ def unusable_connections(
     for one in _connections(tables):
         unknown = [name for name, at in one.places.items() if at in unresolved]
         for name, what, hint in check(one.properties, unknown):
-            yield Problem(one.places.get(name, ""), what, hint)
+            yield Problem(one.places.get(name, one.at), what, hint)
 
 
 def _connections(tables: Mapping[str, Any]) -> list[_Connection]:
@@ -124,4 +127,4 @@ def _client(table: Mapping[str, Any], at: str, setting: str) -> _Connection:
     client = as_kafka_writes_it(table.get(setting))
     texts = client.items() if isinstance(client, Mapping) else ()
     own = {name: value.strip() for name, value in texts if isinstance(value, str)}
-    return _Connection(own, {name: place(place(at, setting), name) for name in own})
+    return _Connection(place(at, setting), own, {name: place(place(at, setting), name) for name in own})

@@ -14,6 +14,7 @@ from drkit.config import ClusterSettings, Loaded, Settings
 from drkit.config.files.interpolate import place
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
+from drkit.kafka.security.offline import client_problems
 from drkit.masking import shown
 from drkit.replicate.preflight import refuse_missing
 from drkit.topic_sync.acl_preview import acl_plan
@@ -23,7 +24,7 @@ from drkit.topic_sync.writers import UNSEEN, topic_writers
 
 def check(*, connect: bool) -> None:
     """Run ``drkit config check``."""
-    loaded = configuration()
+    loaded = configuration(client_problems)
     loaded.settings.refuse_auto_without_key()
     answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
     answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
