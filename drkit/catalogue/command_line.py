@@ -125,7 +125,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "name scenarios, or give --all",
         hint="drkit chaos run primary-killed; all scenarios: drkit chaos list",
     ),
-    "several_flows_match": wrong("{count} flows {several}: which one?"),
+    "several_flows_match": wrong("{count} flows {several}: choose one with --flow"),
     "shell_unknown": wrong("click knows no completion for {shell}", hint="update click"),
     "size_malformed": wrong(
         "{option} needs a size",

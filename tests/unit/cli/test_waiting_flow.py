@@ -82,7 +82,7 @@ def test_with_nothing_pending_in_any_flow_none_is_meant(
     meant = waiting_flow.owing_flow(settings, None)
     assert (None if meant is None else meant.name) == found
     if found is None:
-        with pytest.raises(ConfigError, match="none of them owes a fence or waits for a return"):
+        with pytest.raises(ConfigError, match="none has a pending fence or return"):
             waiting_flow.flow_that_owes(settings, None)
 
 
