@@ -28,6 +28,11 @@ def check(**given: Any) -> None:
 
 @config.command()
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False), default=Path("drkit.toml"))
+@click.option(
+    "--both-ways",
+    is_flag=True,
+    help="Also write the flow back, which protects the new primary after a failover.",
+)
 def init(**given: Any) -> None:
     """Write a configuration with comments to begin with; an existing file is not overwritten.
 
@@ -37,7 +42,11 @@ def init(**given: Any) -> None:
 
 
 @config.command()
+@click.option("--all", "everything", is_flag=True, help="Also the settings that have their defaults.")
 @click.option("--plan", is_flag=True, help="Connect and show what would be changed on the targets, and why.")
 def show(**given: Any) -> None:
-    """Show every setting, its value and where it comes from; secrets stay hidden."""
+    """Show settings that differ from their defaults, with their values and origins; secrets stay hidden.
+
+    JSON always has every setting.
+    """
     work("drkit.cli.actions.config").show(**given)

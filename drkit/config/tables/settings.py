@@ -117,6 +117,10 @@ class Settings(Strict):
         known = [f.name for f in self.flows]
         raise Usage("flow_unknown", where="--flow", hint=suggestion(wanted, known), name=name)
 
+    def flow_back(self, flow: FlowSettings) -> str | None:
+        """Return the name of the flow in the other direction between the same clusters, if there is one."""
+        return next((f.name for f in self.flows if f.has_opposite_in([flow])), None)
+
     def chosen_flows(self, names: Sequence[str]) -> list[FlowSettings]:
         """The flows of these names, or all without names.
 
