@@ -11,6 +11,7 @@ from drkit.cli.render import emit
 from drkit.cli.screens.config import settings_rows, settings_text
 from drkit.cli.session import session, to_type
 from drkit.config import ClusterSettings, Settings
+from drkit.config.schema import editor_schema
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.security.offline import client_problems
@@ -58,6 +59,11 @@ def show(*, plan: bool, everything: bool) -> None:
     rows += group_plan(loaded.settings, flows)
     nothing = "nothing to change: the targets' topics and ACLs are as they should be"
     emit(rows if rows or session().as_json else nothing)
+
+
+def schema() -> None:
+    """Run ``drkit config schema``."""
+    emit(editor_schema(), as_json=True)
 
 
 def _connected(settings: Settings) -> dict[str, Cluster]:

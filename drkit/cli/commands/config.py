@@ -42,6 +42,16 @@ def init(**given: Any) -> None:
 
 
 @config.command()
+def schema() -> None:
+    """Print the JSON schema of drkit.toml, for completion and checks in an editor.
+
+    drkit config schema > drkit.schema.json, then `#:schema ./drkit.schema.json` as the first line of
+    drkit.toml.
+    """
+    work("drkit.cli.actions.config").schema()
+
+
+@config.command()
 @click.option("--all", "everything", is_flag=True, help="Also the settings that have their defaults.")
 @click.option("--plan", is_flag=True, help="Connect and show what would be changed on the targets, and why.")
 def show(**given: Any) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from drkit.config.tables.closest import closest
-from drkit.config.tables.fields import as_kafka_writes_it, host_and_port
+from drkit.config.tables.fields import KafkaText, host_and_port
 from drkit.config.tables.security_properties import SECURITY
 
 Role = Literal["consumer", "producer", "admin"]
@@ -160,8 +160,7 @@ def _with_servers(properties: dict[str, str]) -> dict[str, str]:
     return properties
 
 
-_Read = BeforeValidator(as_kafka_writes_it)
 _Checked = AfterValidator(_with_servers)
-ConsumerProperties = Annotated[dict[Annotated[str, _named("consumer")], str], _Read, _Checked]
-ProducerProperties = Annotated[dict[Annotated[str, _named("producer")], str], _Read, _Checked]
-AdminProperties = Annotated[dict[Annotated[str, _named("admin")], str], _Read, _Checked]
+ConsumerProperties = Annotated[dict[Annotated[str, _named("consumer")], str], KafkaText, _Checked]
+ProducerProperties = Annotated[dict[Annotated[str, _named("producer")], str], KafkaText, _Checked]
+AdminProperties = Annotated[dict[Annotated[str, _named("admin")], str], KafkaText, _Checked]

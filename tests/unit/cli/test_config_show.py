@@ -65,8 +65,13 @@ def test_only_what_differs_is_shown(config: str, capsys: pytest.CaptureFixture[s
     assert re.search(r"^flows\.primary->standby\.tasks +2 +drkit\.toml:9$", everything, re.MULTILINE)
     assert re.search(r"^failover\.rpo_seconds +30\.0 +default$", everything, re.MULTILINE)
     assert "with defaults" not in everything
-    names = re.findall(r"^(?=[a-z]+[._])\S+", everything, re.MULTILINE)
-    assert len(names) - len(re.findall(r"^(?=[a-z]+[._])\S+", out, re.MULTILINE)) == int(hidden[1]) + 1
+    rows, names = (
+        json.loads(shown(capsys, "--json", "--config", config)),
+        re.compile(r"^[a-z]\S+", re.MULTILINE),
+    )
+    assert len(names.findall(everything)) - 1 == len(rows), "the head, and a line for each"
+    text = out.partition("\n\n")[0]
+    assert len(names.findall(text)) - 1 == len(rows) - int(hidden[1])
 
 
 def test_an_empty_value_is_a_dash(config: str, capsys: pytest.CaptureFixture[str]):
