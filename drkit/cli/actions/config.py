@@ -50,9 +50,9 @@ def show(*, plan: bool, everything: bool) -> None:
     """Run ``drkit config show``."""
     loaded = configuration()
     if not plan:
-        rows = settings_rows(loaded)
-        as_data = [row.to_json() for row in rows]
-        emit(as_data if session().as_json else to_type(settings_text(rows, everything=everything)))
+        settings = settings_rows(loaded)
+        text = to_type(settings_text(settings, everything=everything))
+        emit([row.to_json() for row in settings] if session().as_json else text)
         return
     flows = loaded.settings.flows
     rows = topic_plan(loaded.settings, flows) + acl_plan(loaded.settings, flows)

@@ -9,7 +9,7 @@ import re
 import tomllib
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from drkit.cli import main as cli
