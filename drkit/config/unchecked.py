@@ -62,7 +62,7 @@ def unknown_aliases(tables: Mapping[str, Any]) -> Iterator[Problem]:
 def wrong_properties(tables: Mapping[str, Any]) -> Iterator[Problem]:
     """Find security properties that would be ignored: a misspelt name, an unknown protocol."""
     roles = [_client(flow, at, role) for at, flow in _tables_of(tables, "flows") for role in ROLES]
-    own = [*_clusters(tables).values(), *(listener for _, listener in _listeners(tables))]
+    own = [*_clusters(tables).values(), *(listener for _, listener in _listeners(tables)), _canary(tables)]
     for one in own:
         for name, at in one.places.items():
             if is_misspelt(name):
@@ -88,13 +88,14 @@ def unusable_connections(
 
 
 def _connections(tables: Mapping[str, Any]) -> list[_Connection]:
-    clusters = _clusters(tables)
+    clusters, canary = _clusters(tables), _canary(tables)
     found, used = [], set()
     for at, flow in _tables_of(tables, "flows"):
         for side, roles in _SIDES.items():
             if (cluster := clusters.get(str(flow.get(side)))) is not None:
                 used.add(str(flow[side]))
                 found += [_client(flow, at, role).over(cluster) for role in roles]
+                found += [canary.over(cluster)] if canary.properties and side == "source" else []
     # Every role may have its own credentials: then the cluster needs none.
     found += [cluster for alias, cluster in clusters.items() if alias not in used]
     found += [own.over(clusters[alias]) for alias, own in _listeners(tables) if alias in clusters]
@@ -114,6 +115,12 @@ def _listeners(tables: Mapping[str, Any]) -> list[tuple[str, _Connection]]:
     detection = tables.get("detection")
     found = _tables_of(detection, "listeners") if isinstance(detection, Mapping) else ()
     return [(str(t.get("cluster")), _client(t, f"detection.{at}", "client")) for at, t in found]
+
+
+def _canary(tables: Mapping[str, Any]) -> _Connection:
+    failover = tables.get("failover")
+    fence = failover.get("fence") if isinstance(failover, Mapping) else None
+    return _client(fence if isinstance(fence, Mapping) else {}, "failover.fence", "canary")
 
 
 def _tables_of(tables: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:

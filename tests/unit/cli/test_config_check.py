@@ -96,6 +96,16 @@ def sasl(mechanism: str, more: str = "") -> str:
             '12: detection.listeners[0].client."sasl.mechanism"',
             "needs sasl.username",
         ),
+        (
+            PAIR + '[failover.fence.canary]\n"security.protocol" = "SASL_SSL"\n"sasl.mechanism" = "PLAIN"\n',
+            '10: failover.fence.canary."sasl.mechanism"',
+            "needs sasl.username",
+        ),
+        (
+            PAIR + '[failover.fence.canary]\n"sasl.usrname" = "shop"\n',
+            '9: failover.fence.canary."sasl.usrname"',
+            "no client of Kafka's has a property of this name",
+        ),
     ],
 )
 def test_what_cannot_connect_is_refused(check: Checked, text: str, place: str, what: str):
