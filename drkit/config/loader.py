@@ -198,8 +198,13 @@ def _problems(file: Path, document: Document, problems: Sequence[Problem]) -> Co
     found = _in_the_users_words(document, problems)
     if len(found) == 1:
         at, what, hint, evidence, _ = found[0]
-        where = document.located(at, str(file))
-        return ConfigError("config_problem", where=where, evidence=evidence, hint=hint or _AGAIN, problem=what)
+        return ConfigError(
+            "config_problem",
+            where=document.located(at, str(file)),
+            evidence=evidence,
+            hint=hint or _AGAIN,
+            problem=what,
+        )
     return ConfigError(
         "config_problems",
         where=str(file),
