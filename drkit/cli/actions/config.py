@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from drkit.checkpoints.group_preview import group_plan
+from drkit.cli.client_check import client_problems
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.screens.config import settings_rows, settings_text
@@ -14,7 +15,6 @@ from drkit.config import ClusterSettings, Settings
 from drkit.config.schema import editor_schema
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.kafka.security.offline import client_problems
 from drkit.replicate.preflight import refuse_missing
 from drkit.topic_sync.acl_preview import acl_plan
 from drkit.topic_sync.preview import as_admin, topic_plan

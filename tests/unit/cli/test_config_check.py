@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drkit.cli import main as cli
-from drkit.kafka.security.offline import client_problems
+from drkit.cli.client_check import client_problems
 
 PAIR = """\
 [clusters.primary]
