@@ -9,7 +9,7 @@ from drkit.cli.render import emit
 from drkit.errors import ConfigError
 from drkit.next_command import typed
 
-STARTER: Final = """\
+_HEAD: Final = """\
 # drkit's configuration. Every setting, its default and its meaning: drkit explain drkit.reference.toml.
 # A value may come from the environment or from a file: "${env:PASSWORD}", "${file:/run/secrets/password}".
 
@@ -25,13 +25,26 @@ bootstrap_servers = "primary-1:9092, primary-2:9092"
 [clusters.standby]
 bootstrap_servers = "standby-1:9092, standby-2:9092"
 
-# What is copied, and which way. Regular expressions are for the whole name.
+# What is copied, and in which direction. Regular expressions match the whole name.
 [[flows]]
 source = "primary"
 target = "standby"
 topics = [".*"]
 groups = [".*"]
 
+"""
+_ABOUT_BACK: Final = """\
+# The flow back: after a failover it protects the new primary (drkit explain failback).
+# Both flows keep topic names (naming = "identity", the default). Neither copies what the other wrote.
+"""
+_BACK: Final = """\
+[[flows]]
+source = "standby"
+target = "primary"
+topics = [".*"]
+groups = [".*"]
+"""
+_REST: Final = """
 # Where clients read which cluster they use; a failover changes it (drkit explain repointing).
 #[[failover.repoint]]
 #kind = "file"
@@ -46,17 +59,23 @@ groups = [".*"]
 #[control]
 #key_file = "/etc/drkit/control.key"
 
-# Figures and a live page of `drkit replicate` (drkit explain metrics).
+# Metrics and a live page of `drkit replicate` (drkit explain metrics).
 #[metrics]
-#port = 9464
+#port = 9404
 """
 
 
-def init(path: Path) -> None:
+def starter(*, both_ways: bool) -> str:
+    """Return a configuration to begin with; the flow back is a comment unless it is wanted."""
+    back = _BACK if both_ways else "".join(f"#{line}\n" for line in _BACK.splitlines())
+    return _HEAD + _ABOUT_BACK + back + _REST
+
+
+def init(path: Path, *, both_ways: bool) -> None:
     """Run ``drkit config init``."""
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(STARTER)
+            file.write(starter(both_ways=both_ways))
     except OSError as error:
         exists = isinstance(error, FileExistsError)
         raise ConfigError(

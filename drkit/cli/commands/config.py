@@ -50,6 +50,12 @@ def check(**given: Any) -> None:
     }
 )
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False), default=Path("drkit.toml"))
+@option(
+    "--both-ways",
+    is_flag=True,
+    group=OptionGroup.WHAT,
+    help="Also write the flow back, which protects the new primary after a failover.",
+)
 def init(**given: Any) -> None:
     """Write a commented configuration file to start from.
 
@@ -66,14 +72,37 @@ def init(**given: Any) -> None:
     }
 )
 @option(
+    "--all",
+    "everything",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Also show the settings that have their defaults.",
+)
+@option(
     "--plan",
     is_flag=True,
     group=OptionGroup.HOW,
     help="Connect and show what would be changed on the targets, and why.",
 )
 def show(**given: Any) -> None:
-    """Show every setting, its value and where it comes from.
+    """Show the settings that differ from their defaults, and where they come from.
 
-    Secrets stay hidden.
+    Secrets stay hidden. JSON always has every setting.
     """
     work("drkit.cli.actions.config").show(**given)
+
+
+@config.command(
+    examples={
+        "drkit config schema > drkit.schema.json": "Write the schema for an editor",
+        "drkit config show --json": "See the values that it describes",
+        "drkit config check": "Check them without an editor",
+    }
+)
+def schema() -> None:
+    """Print the JSON schema of drkit.toml, for completion and checks in an editor.
+
+    drkit config schema > drkit.schema.json, then `#:schema ./drkit.schema.json` as the first line of
+    drkit.toml.
+    """
+    work("drkit.cli.actions.config").schema()

@@ -250,6 +250,8 @@ class _Reader:
     def put(self, at: str, key: str) -> None:
         self.document.labels[at] = self.label(key)
         reference = self.references.get(place("", key))
+        if reference:
+            self.document.references[at] = reference
         origin = f"{self.file.name}:{self.entries[key].line}"
         self.document.origins[at] = f"{origin} {reference}" if reference else origin
 

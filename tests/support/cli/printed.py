@@ -78,6 +78,7 @@ FAILOVER: Final[dict[str, tuple[State, ...]]] = {
 OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit config check": (A,),
     "drkit config check --connect": (A,),
+    "drkit config show --all": (A,),
     "drkit config show --plan": (A,),
     "drkit control adopt": (A,),
     "drkit control adopt --again": (A,),

@@ -150,8 +150,10 @@ def _calls(work: Callable[[], object]) -> int:
 def test_tables_with_odd_names():
     text = '["a=b"."c]d"] # [e]\nx = 1\n[[f]]\ny = 2\n[f.g]\nz = 3\n'
     assert lines_of(text) == {
+        "a=b": 1,
         "a=b.c]d": 1,
         "a=b.c]d.x": 2,
+        "f": 3,
         "f[0]": 3,
         "f[0].y": 4,
         "f[0].g": 5,
