@@ -48,7 +48,7 @@ groups = [".*"]
 
 # Figures and a live page of `drkit replicate` (drkit explain metrics).
 #[metrics]
-#port = 9464
+#port = 9404
 """
 
 
