@@ -41,7 +41,7 @@ FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "docker
 
 @click.group()
 def files() -> None:
-    """List, show or write the files that run and monitor drkit: systemd, Kubernetes, Prometheus, Grafana, compose."""
+    """Write systemd units, Kubernetes manifests, alert rules, a dashboard and a compose file."""
 
 
 @files.command("list")
@@ -56,7 +56,7 @@ def list_files() -> None:
 def show_file(name: str) -> None:
     """Print one file.
 
-    For example: drkit files show systemd/drkit-replicate.service > /etc/systemd/system/drkit-replicate.service
+    For example: drkit files show prometheus/drkit.rules.yaml > /etc/prometheus/drkit.rules.yaml
     """
     (found,) = _select((name,), where="drkit files show", is_folder_allowed=False)
     text = (FOLDER / found).read_text(encoding="utf-8")
