@@ -58,10 +58,10 @@ def show_file(name: str) -> None:
 
     For example: drkit files show prometheus/drkit.rules.yaml > /etc/prometheus/drkit.rules.yaml
     """
-    (found,) = _select((name,), where="drkit files show", is_folder_allowed=False)
-    text = (FOLDER / found).read_text(encoding="utf-8")
+    (name,) = _select((name,), where="drkit files show", is_folder_allowed=False)
+    text = (FOLDER / name).read_text(encoding="utf-8")
     if session().as_json:
-        work("drkit.cli.render").emit({"name": found, "text": text})
+        work("drkit.cli.render").emit({"name": name, "text": text})
     else:
         show(text.removesuffix("\n"))
 

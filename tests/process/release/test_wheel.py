@@ -65,8 +65,8 @@ def test_its_page_on_an_index_has_no_link_that_ends_there(wheel: Path):
     assert len(links) > 10
     assert [link for link in links if "://" not in link and not link.startswith(("#", "mailto:"))] == []
     for link in links:
-        if found := re.fullmatch(rf"{re.escape(source)}/(?:blob|raw)/v{__version__}/([^#]+)(?:#.*)?", link):
-            assert (ROOT / found[1]).exists(), link
+        if path := re.fullmatch(rf"{re.escape(source)}/(?:blob|raw)/v{__version__}/([^#]+)(?:#.*)?", link):
+            assert (ROOT / path[1]).exists(), link
 
 
 def test_files_come_from_the_wheel(environment: Path, tmp_path: Path):

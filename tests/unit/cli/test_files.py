@@ -79,23 +79,23 @@ def test_all_files_are_written_and_scripts_can_be_run(tmp_path: Path, capsys: py
 
 def test_named_files_and_folders_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     answer(capsys, "files", "write", str(tmp_path), "systemd/", UNIT, "compose.yaml")
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert found == {UNIT, "systemd/drkit-watch.service", "compose.yaml"}
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert names == {UNIT, "systemd/drkit-watch.service", "compose.yaml"}
 
 
 def test_a_file_that_differs_is_overwritten_only_with_force(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    mine = tmp_path / UNIT
-    mine.parent.mkdir()
-    mine.write_text("mine", encoding="utf-8")
+    edited = tmp_path / UNIT
+    edited.parent.mkdir()
+    edited.write_text("edited", encoding="utf-8")
     error = answer(capsys, "files", "write", str(tmp_path), code=3)
-    assert error["evidence"] == str(mine)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine], "none is written"
+    assert error["evidence"] == str(edited)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [edited], "no other file is written"
     states = {row["file"]: row["state"] for row in answer(capsys, "files", "write", str(tmp_path), "--force")}
-    assert states.pop(str(mine)) == "overwritten"
+    assert states.pop(str(edited)) == "overwritten"
     assert set(states.values()) == {"written"}
-    assert mine.read_text(encoding="utf-8").startswith("[Unit]")
+    assert edited.read_text(encoding="utf-8").startswith("[Unit]")
 
 
 def test_what_cannot_be_written_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -143,9 +143,9 @@ def test_a_manifest_starts_drkit_with_arguments_and_a_configuration_that_it_take
         name, *rest = pod["containers"][0]["args"]
         command = cli.root.get_command(click.Context(cli.root), name)
         assert command is not None
-        found = command.make_context(name, rest).params
+        options = command.make_context(name, rest).params
         port = pod["containers"][0]["ports"][0]["containerPort"]
-        assert (found["metrics_port"], found["metrics_address"]) == (port, "0.0.0.0")  # noqa: S104  in a pod
+        assert (options["metrics_port"], options["metrics_address"]) == (port, "0.0.0.0")  # noqa: S104  in a pod
     file = tmp_path / "drkit.toml"
     file.write_text(manifests()["Secret", "drkit"]["stringData"]["drkit.toml"], encoding="utf-8")
     assert answer(capsys, "config", "check", "--config", str(file))

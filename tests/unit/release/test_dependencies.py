@@ -26,14 +26,14 @@ NOT_DECLARED = {
 
 def declared(*extras: str) -> dict[str, Requirement]:
     texts = [*PROJECT["dependencies"], *(t for e in extras for t in PROJECT["optional-dependencies"][e])]
-    return {normal(found.name): found for found in map(Requirement, texts)}
+    return {normal(each.name): each for each in map(Requirement, texts)}
 
 
 def imported() -> set[str]:
-    """Names of the distributions that drkit's modules import, besides Python's own and drkit."""
+    """Names of the distributions that drkit's modules import, without Python's own and drkit."""
     names = {name.partition(".")[0] for source in sources() for name in imports(source)}
-    found = packages_distributions()
-    return {normal(found[name][0]) for name in names - sys.stdlib_module_names - {"drkit", "tests"}}
+    distributions = packages_distributions()
+    return {normal(distributions[name][0]) for name in names - sys.stdlib_module_names - {"drkit", "tests"}}
 
 
 def test_what_is_imported_is_declared_and_the_other_way_round():

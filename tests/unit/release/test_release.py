@@ -48,7 +48,7 @@ def test_the_image_is_built_from_all_that_the_wheel_needs():
         r"^COPY (?!--from)(.+) \S+$", (ROOT / "docker/Dockerfile").read_text(encoding="utf-8"), re.MULTILINE
     )
     sources = {PurePosixPath(name) for line in copied for name in line.split()}
-    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    context = {PurePosixPath(line[1:]) for line in kept if line.startswith("!")}
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    context = {PurePosixPath(line[1:]) for line in lines if line.startswith("!")}
     for among in (sources, context):
         assert [n for n in needed if among.isdisjoint((PurePosixPath(n), *PurePosixPath(n).parents))] == []
