@@ -81,20 +81,18 @@ def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
         differing = [str(folder / name) for name, state in states.items() if state == "overwritten"]
         if differing and not force:
             raise Refused(
-                f"{len(differing)} of {len(chosen)} files exist with other content",
+                "shipped_files_differ",
                 where=str(folder),
                 evidence=", ".join(differing),
-                hint="name another folder, or add --force to overwrite them",
+                count=len(differing),
+                total=len(chosen),
             )
         for name, state in states.items():
             if state != "unchanged":
                 _write(folder / name, (FOLDER / name).read_bytes())
     except OSError as error:
         raise Failed(
-            "the file cannot be written",
-            where=str(error.filename or folder),
-            evidence=error_text(error),
-            hint="correct the permissions, or name another folder",
+            "shipped_file_unwritable", where=str(error.filename or folder), evidence=error_text(error)
         ) from error
     work("drkit.cli.render").emit(
         [{"file": str(folder / name), "state": state} for name, state in states.items()]
@@ -113,7 +111,7 @@ def _select(words: tuple[str, ...], *, where: str, is_folder_allowed: bool) -> l
         if not inside or (inside != [name] and not is_folder_allowed):
             near = work("drkit.config.tables.closest").closest(name, FILES) or (inside[0] if inside else "")
             hint = f"did you mean '{near}'?" if near else "drkit files list names every file"
-            raise Usage(f"no shipped file is called '{word}'", where=where, hint=hint)
+            raise Usage("shipped_file_unknown", where=where, hint=hint, name=word)
         chosen += [known for known in inside if known not in chosen]
     return chosen
 

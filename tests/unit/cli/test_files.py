@@ -63,7 +63,9 @@ def test_an_unknown_name_is_refused_with_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.chdir(tmp_path)
-    assert hint in answer(capsys, "files", *words, code=2)["hint"]
+    error = answer(capsys, "files", *words, code=2)
+    assert error["code"] == "shipped_file_unknown"
+    assert hint in error["hint"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,6 +92,7 @@ def test_a_file_that_differs_is_overwritten_only_with_force(
     edited.parent.mkdir()
     edited.write_text("edited", encoding="utf-8")
     error = answer(capsys, "files", "write", str(tmp_path), code=3)
+    assert error["code"] == "shipped_files_differ"
     assert error["evidence"] == str(edited)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [edited], "no other file is written"
     states = {row["file"]: row["state"] for row in answer(capsys, "files", "write", str(tmp_path), "--force")}
@@ -101,6 +104,7 @@ def test_a_file_that_differs_is_overwritten_only_with_force(
 def test_what_cannot_be_written_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "systemd").write_text("a file, not a folder", encoding="utf-8")
     error = answer(capsys, "files", "write", str(tmp_path), UNIT, code=1)
+    assert error["code"] == "shipped_file_unwritable"
     assert "Not a directory" in error["evidence"]
     assert str(tmp_path) in error["where"]
 
