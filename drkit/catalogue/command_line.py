@@ -131,6 +131,14 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "several_flows_match": wrong("{count} flows {several}: choose one with --flow"),
     "shell_unknown": wrong("click knows no completion for {shell}", hint="update click"),
+    "shipped_file_unknown": wrong("no shipped file is called '{name}'"),
+    "shipped_file_unwritable": failed(
+        "the file cannot be written", hint="correct the permissions, or name another folder"
+    ),
+    "shipped_files_differ": refused(
+        "{count} of {total} files exist with other content",
+        hint="name another folder, or add --force to overwrite them",
+    ),
     "size_malformed": wrong(
         "{option} needs a size",
         hint="{option} 50GiB, 800MB or a number of bytes; with 1 each topic goes alone",

@@ -30,7 +30,7 @@ NAMES: Final = {
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
     "drkit explain --list",
     "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback", "drkit chaos",
-    "drkit drill", "drkit demo --keep",
+    "drkit drill", "drkit demo --keep", "drkit files", "drkit files show",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
