@@ -18,7 +18,7 @@ ClientCheck = Callable[[Mapping[str, str], Collection[str]], Iterable[tuple[str,
 Takes the properties and the names of those whose values are unknown; returns (property, what, hint).
 """
 _NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
-_SECURITY_PAGE: Final = "docs/how-to/security.md has the properties and their values"
+_SECURITY_PAGE: Final = "the properties and their values: drkit explain security"
 _SIDES: Final = {
     "source": ("source_consumer", "source_admin"),
     "target": ("target_producer", "target_admin"),

@@ -53,7 +53,7 @@ def check(**given: Any) -> None:
 @option(
     "--both-ways",
     is_flag=True,
-    group=OptionGroup.WHAT,
+    group=OptionGroup.HOW,
     help="Also write the flow back, which protects the new primary after a failover.",
 )
 def init(**given: Any) -> None:
