@@ -42,18 +42,24 @@ _TOPICS: Final = {"orders": 3, "payments": 2}
 _GROUPS: Final = {"billing": "payments", "shipping": "orders"}
 _CURVE_SECONDS: Final = 60
 """The curves of the live page have to become long enough to be seen."""
+_READY_SECONDS: Final = 600
+_JOIN_SECONDS: Final = 20
 _DRKIT: Final = (sys.executable, "-m", "drkit")
+_HEALTHY: Final = (
+    """['flow healthy', '2 of 2 ready'].every(words => document.body.innerText.includes(words))"""
+)
 _QUESTION: Final = "[y/N]: "
 _REPOINT: Final = """
 [failover]
+rpo_seconds = 120
 journal_folder = "{folder}/journal"
 
 [[failover.repoint]]
 kind = "file"
 path = "{folder}/endpoint.json"
 """
-_FONT: Final = re.compile(r"@font-face \{.*?\}", re.DOTALL)
-"""Rich takes it from another site."""
+_UNWANTED: Final = re.compile(r"@font-face \{.*?\}|clip-path=\"url\(#[\w-]*line-\d+\)\"", re.DOTALL)
+"""What rich adds: a font of another site, and clips that cut underscores off in other fonts."""
 
 
 def main(images: Path) -> None:
@@ -70,25 +76,28 @@ def main(images: Path) -> None:
 def _pictures(folder: Path, images: Path) -> None:
     _run(folder, "repoint", "apply", "--to", "primary")
     endpoint = folder / "endpoint.json"
-    servers = parse_endpoint(endpoint.read_text()).bootstrap_servers
-    made = AdminClient({"bootstrap.servers": servers}).create_topics(
-        [NewTopic(t, n) for t, n in _TOPICS.items()]
-    )
-    for future in made.values():
-        future.result()
+    _make_topics(parse_endpoint(endpoint.read_text()).bootstrap_servers)
     with ExitStack() as stack:
         stack.enter_context(_applications(endpoint))
         page = stack.enter_context(_replicator(folder))
-        eventually(lambda: _is_ready(folder), 120, "the groups are ready")
+        eventually(lambda: _is_ready(folder), _READY_SECONDS, "the groups are ready")
         time.sleep(_CURVE_SECONDS)
         with Browser(folder / "browser") as browser:
             browser.size(1100, 760)
             browser.open(page, "document.querySelectorAll('path.curve').length === 3")
+            browser.until(_HEALTHY, _READY_SECONDS)
+            browser.run("document.documentElement.style.overflow = 'hidden'")
             browser.save_picture(images / "live-page.png")
         status = _typed(folder, "drkit status")
         _save(images / "status.svg", status)
         _run(folder, "local", "kill", "primary", "--folder", str(folder / "clusters"))
         _save(images / "failover.svg", _typed(folder, "drkit failover --all", answer="y\n"))
+
+
+def _make_topics(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.create_topics([NewTopic(topic, n) for topic, n in _TOPICS.items()]).values():
+        future.result()
 
 
 @contextmanager
@@ -123,8 +132,11 @@ def _applications(endpoint: Path) -> Iterator[None]:
     """Write to both topics and read them, on the cluster that the endpoint file names."""
     stop = threading.Event()
     threads = [
-        threading.Thread(target=_write, args=(endpoint, stop)),
-        *(threading.Thread(target=_read, args=(endpoint, stop, *pair)) for pair in _GROUPS.items()),
+        threading.Thread(target=_write, args=(endpoint, stop), daemon=True),
+        *(
+            threading.Thread(target=_read, args=(endpoint, stop, *pair), daemon=True)
+            for pair in _GROUPS.items()
+        ),
     ]
     for thread in threads:
         thread.start()
@@ -133,13 +145,13 @@ def _applications(endpoint: Path) -> Iterator[None]:
     finally:
         stop.set()
         for thread in threads:
-            thread.join()
+            thread.join(_JOIN_SECONDS)  # without an end where a failover was refused: its cluster is dead
 
 
 def _write(endpoint: Path, stop: threading.Event) -> None:
     with FailoverProducer({}, endpoint=str(endpoint)) as producer:
         number = 0
-        while not stop.wait(0.01):
+        while not stop.wait(0.02):
             for topic in _TOPICS:
                 producer.produce(topic, key=f"customer-{number % 17}", value=f"number {number}" * 10)
             producer.poll(0)
@@ -160,7 +172,8 @@ def _read(endpoint: Path, stop: threading.Event, group: str, topic: str) -> None
 
 def _is_ready(folder: Path) -> bool:
     (flow,) = json.loads(_run(folder, "status", "--json", check=False))["flows"]
-    return bool(flow["health"] == "ok" and flow["groups"]["ready"] == len(_GROUPS))
+    groups = flow["groups"] or []
+    return flow["health"] == "ok" and len(groups) == len(_GROUPS) and all(group["ready"] for group in groups)
 
 
 def _run(folder: Path, *words: str, check: bool = True) -> str:
@@ -199,8 +212,8 @@ def _save(file: Path, shown: str) -> None:
     """Draw the text of a terminal."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(shown.replace("\r\n", "\n").rstrip()))
-    drawn = console.export_svg(title=f"{_WIDTH} columns", theme=DIMMED_MONOKAI, unique_id=file.stem)
-    file.write_text(_FONT.sub("", drawn))
+    drawn = console.export_svg(title="", theme=DIMMED_MONOKAI, unique_id=file.stem)
+    file.write_text(_UNWANTED.sub("", drawn))
 
 
 if __name__ == "__main__":
