@@ -58,8 +58,12 @@ journal_folder = "{folder}/journal"
 kind = "file"
 path = "{folder}/endpoint.json"
 """
-_UNWANTED: Final = re.compile(r"@font-face \{.*?\}|clip-path=\"url\(#[\w-]*line-\d+\)\"", re.DOTALL)
+_UNWANTED: Final = re.compile(r"@font-face \{.*?\}|clip-path=\"url\(#[\w-]+\)\"", re.DOTALL)
 """What rich adds: a font of another site, and clips that cut underscores off in other fonts."""
+
+_STEP: Final = re.compile(r"[\d:.]+  ([A-Z_]+) ")
+_DROPPED: Final = re.compile(rf"{_STEP.pattern}|\d+\. ")
+"""On the screen of a failover: lines of steps, and the next commands, which the step DONE has, too."""
 
 
 def main(images: Path) -> None:
@@ -91,7 +95,8 @@ def _pictures(folder: Path, images: Path) -> None:
         status = _typed(folder, "drkit status")
         _save(images / "status.svg", status)
         _run(folder, "local", "kill", "primary", "--folder", str(folder / "clusters"))
-        _save(images / "failover.svg", _typed(folder, "drkit failover --all", answer="y\n"))
+        failover = _typed(folder, "drkit failover --all", answer="y\n")
+        _save(images / "failover.svg", _one_line_each(failover))
 
 
 def _make_topics(servers: str) -> None:
@@ -201,17 +206,24 @@ def _typed(folder: Path, line: str, answer: str = "") -> str:
                 os.write(screen, answer.encode())
     os.close(screen)
     assert process.wait() == 0, shown
-    return f"$ {line}\n{shown}"
+    return f"$ {line}\n" + shown.replace("\r\n", "\n")
 
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(_ROOT)}
 
 
+def _one_line_each(shown: str) -> str:
+    """Shorten the screen of a failover: the last line of each step, and each other row as one line."""
+    plain = re.sub(r"\n +", " ", Text.from_ansi(shown).plain).splitlines()
+    steps = {found[1]: line for line in plain if (found := _STEP.match(line))}
+    return "\n".join(x for x in plain if x in steps.values() or not _DROPPED.match(x))
+
+
 def _save(file: Path, shown: str) -> None:
-    """Draw the text of a terminal."""
+    """Draw the text of a terminal; longer lines end with an ellipsis."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(Text.from_ansi(shown.replace("\r\n", "\n").rstrip()))
+    console.print(Text.from_ansi(shown.rstrip()), no_wrap=True, overflow="ellipsis")
     drawn = console.export_svg(title="", theme=DIMMED_MONOKAI, unique_id=file.stem)
     file.write_text(_UNWANTED.sub("", drawn))
 
