@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from typing import Final
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -40,8 +39,6 @@ _IMAGES: Final = Path("docs/images")
 _WIDTH: Final = 80
 _TOPICS: Final = {"orders": 3, "payments": 2}
 _GROUPS: Final = {"billing": "payments", "shipping": "orders"}
-_CURVE_SECONDS: Final = 60
-"""The curves of the live page have to become long enough to be seen."""
 _READY_SECONDS: Final = 600
 _JOIN_SECONDS: Final = 20
 _DRKIT: Final = (sys.executable, "-m", "drkit")
@@ -62,8 +59,6 @@ _UNWANTED: Final = re.compile(r"@font-face \{.*?\}|clip-path=\"url\(#[\w-]+\)\""
 """What rich adds: a font of another site, and clips that cut underscores off in other fonts."""
 
 _STEP: Final = re.compile(r"[\d:.]+  ([A-Z_]+) ")
-_DROPPED: Final = re.compile(rf"{_STEP.pattern}|\d+\. ")
-"""On the screen of a failover: lines of steps, and the next commands, which the step DONE has, too."""
 
 
 def main(images: Path) -> None:
@@ -85,7 +80,6 @@ def _pictures(folder: Path, images: Path) -> None:
         stack.enter_context(_applications(endpoint))
         page = stack.enter_context(_replicator(folder))
         eventually(lambda: _is_ready(folder), _READY_SECONDS, "the groups are ready")
-        time.sleep(_CURVE_SECONDS)
         with Browser(folder / "browser") as browser:
             browser.size(1100, 760)
             browser.open(page, "document.querySelectorAll('path.curve').length === 3")
@@ -214,10 +208,11 @@ def _environment() -> dict[str, str]:
 
 
 def _one_line_each(shown: str) -> str:
-    """Shorten the screen of a failover: the last line of each step, and each other row as one line."""
-    plain = re.sub(r"\n +", " ", Text.from_ansi(shown).plain).splitlines()
-    steps = {found[1]: line for line in plain if (found := _STEP.match(line))}
-    return "\n".join(x for x in plain if x in steps.values() or not _DROPPED.match(x))
+    """Shorten the screen of a failover: the last line of each step, each row as one line, no next commands."""
+    plain, _, _ = Text.from_ansi(shown).plain.partition("\n1. ")
+    lines = re.sub(r" *\n +", " ", plain).splitlines()
+    steps = {found[1]: line for line in lines if (found := _STEP.match(line))}
+    return "\n".join(x for x in lines if x in steps.values() or not _STEP.match(x))
 
 
 def _save(file: Path, shown: str) -> None:
