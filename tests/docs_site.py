@@ -24,6 +24,7 @@ HOME: Final = "docs/README.md"
 Entry: TypeAlias = "str | dict[str, str | list[Entry]]"
 """A page, a page with its title, or a section with its entries, as MkDocs takes them."""
 _LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+_CODE: Final = re.compile(r"`[^`]*`")
 _GROUP: Final = re.compile(r"^([A-Z][^.`]*):$")
 _LOADED: Final = {
     "script": "src",
@@ -113,6 +114,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     moved = [of_repository(f"docs/{file.src_uri}", dest_uri=file.dest_uri) for file in own]
     linked = [of_repository(path, inclusion=InclusionLevel.INCLUDED) for path in sorted(outside)]
     return Files([*theme, *moved, *linked])
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Take back the escapes of bars in code in tables: GitHub needs them, Python-Markdown shows them."""
+    rows = re.compile(r"^\|.*$", re.MULTILINE)
+    return rows.sub(lambda row: _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]), markdown)
 
 
 class _Loaded(HTMLParser):
