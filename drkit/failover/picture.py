@@ -52,7 +52,7 @@ def _after_failure(table: Table, step: StepName) -> list[str]:
 def steps(table: Table) -> str:
     """Return the rows of a table."""
     lines = [
-        "| step | does | rests on | may be repeated because | abort |",
+        "| step | does | preconditions | can be repeated because | abort |",
         "| --- | --- | --- | --- | --- |",
     ]
     lines += [
@@ -65,7 +65,7 @@ def steps(table: Table) -> str:
 
 def grounds() -> str:
     """Return what the steps assume, what can make it false, and when it is checked again."""
-    lines = ["| a step rests on | who can make it false | looked at again |", "| --- | --- | --- |"]
+    lines = ["| precondition | invalidated by | re-checked |", "| --- | --- | --- |"]
     lines += [f"| {g.belief} | {g.changed_by} | {g.looked_again} |" for g in GROUNDS]
     return "\n".join(lines)
 
