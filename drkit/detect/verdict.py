@@ -167,7 +167,8 @@ ABOUT_THE_PRIMARY: Final[tuple[VerdictRow, ...]] = (
     # Below: no broker answers on any listener, and that is confirmed.
     *(_row(row) for row in reasons.ABOUT_THE_PRIMARY),
     VerdictRow(_K.HOLD, _R.NOT_WATCHED_YET, lambda p: p.is_fresh,
-        "no broker answers this observer, and it has watched for too short a time to see whether records arrive", _path, "wait: confirm_seconds"),
+        "no broker answers this observer, and it has watched for too short a time to see whether records"
+        " arrive", _path, "wait: confirm_seconds"),
 )  # fmt: skip
 """States of the primary. No match: the primary is lost."""
 
