@@ -15,7 +15,7 @@ import pytest
 from drkit import __version__
 from drkit.cli import main as cli
 from drkit.errors import ClusterUnreachable, ConfigError, NotAuthorized, Refused
-from tests.support.errors import made
+from tests.support.errors import made, sentence
 
 CONFIG = """
 [clusters.primary]
@@ -115,7 +115,7 @@ def test_a_cluster_that_stops_answering_is_no_surprise(failing: Any, capsys: pyt
     failing(KafkaConnectionError("socket disconnected"))
     assert cli.run(["boom"]) == 1
     err = capsys.readouterr().err
-    assert err.startswith("failed: a cluster stopped answering\n")
+    assert err.startswith(f"failed: {sentence('cluster_stopped_answering')}\n")
     assert "socket disconnected" in err
     assert "please report it" not in err
 

@@ -10,6 +10,7 @@ import pytest
 
 from drkit.cli import main as cli
 from drkit.cli.actions.explain import codes, pages_of
+from tests.support.errors import sentence
 
 ROOT = Path(__file__).parents[3]
 RUNBOOKS = sorted(p.stem for p in (ROOT / "runbooks").glob("*.md") if p.stem != "README")
@@ -18,12 +19,12 @@ RUNBOOKS = sorted(p.stem for p in (ROOT / "runbooks").glob("*.md") if p.stem != 
 @pytest.mark.parametrize(
     ("asked", "page", "words"),
     [
-        ("failover-no-quorum", "runbooks/failover-no-quorum.md", "too few observers say"),
+        ("failover-no-quorum", "runbooks/failover-no-quorum.md", sentence("no_quorum")),
         ("no_quorum", "runbooks/hold-no-quorum.md", "drkit watch"),
         ("runbooks/hold-paused.md", "runbooks/hold-paused.md", "drkit watch resume"),
         ("source_gap", "docs/reference/events.md", "what to do: raise the source's retention, or add tasks"),
         (
-            "too few observers say that the old primary is gone",
+            sentence("no_quorum"),
             "runbooks/failover-no-quorum.md",
             "What to do",
         ),
@@ -49,25 +50,25 @@ def test_the_page_about_a_word_comes_first_and_each_page_once(asked: str):
     ("said", "page"),
     [
         (
-            "1 group has members on the old primary: they would read there what comes back",
+            sentence("members_on_old_primary", groups="1 group has"),
             "reprotect-members",
         ),
         (
-            "1,402 records are only on the old primary, and where to save them was not said",
+            sentence("export_place_missing", records="1,402 records are"),
             "reprotect-undecided",
         ),
-        ("1,402 records are only on the old primary", "reprotect-undecided"),
         (
-            "refused: the old primary cannot be a standby: 3 partitions take writes",
+            sentence("export_place_missing", records="1,402 records are").partition(",")[0],
+            "reprotect-undecided",
+        ),
+        (
+            f"refused: {sentence('old_primary_takes_writes', partitions='3 partitions take')}",
             "reprotect-old-primary-open",
         ),
-        ("the old primary cannot be a standby: …", "reprotect-old-primary-open"),
-        ("the old primary cannot be a standby: ...", "reprotect-old-primary-open"),
-        (
-            "a switchover of everything would leave behind … without a copy",
-            "failover-topics-not-copied",
-        ),
-        ("the export cannot be written", "export-place"),
+        (sentence("old_primary_takes_writes", partitions="…"), "reprotect-old-primary-open"),
+        (sentence("old_primary_takes_writes", partitions="..."), "reprotect-old-primary-open"),
+        (sentence("not_copied", topics="…"), "failover-topics-not-copied"),
+        (sentence("export_not_written"), "export-place"),
     ],
 )
 def test_a_sentence_is_found_with_what_varies_in_it(said: str, page: str):
@@ -92,7 +93,7 @@ def test_words_that_name_no_sentence_are_not_explained_by_all_of_them(said: str)
 def test_an_unknown_code_is_a_usage_error_with_the_nearest_one(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["explain", "source_gab"]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("usage: nothing explains 'source_gab'")
+    assert err.startswith(f"usage: {sentence('nothing_to_explain', asked='source_gab')}")
     assert "source_gap" in err
 
 
