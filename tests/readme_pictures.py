@@ -208,7 +208,7 @@ def _environment() -> dict[str, str]:
 
 
 def _one_line_each(shown: str) -> str:
-    """Shorten the screen of a failover: the last line of each step, each row as one line, no next commands."""
+    """Shorten a failover: the last line of each step, each row in one line, no next commands."""
     plain, _, _ = Text.from_ansi(shown).plain.partition("\n1. ")
     lines = re.sub(r" *\n +", " ", plain).splitlines()
     steps = {found[1]: line for line in lines if (found := _STEP.match(line))}
