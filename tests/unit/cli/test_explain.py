@@ -58,7 +58,7 @@ def test_the_page_about_a_word_comes_first_and_each_page_once(asked: str):
             "reprotect-undecided",
         ),
         (
-            sentence("export_place_missing", records="1,402 records are").partition(",")[0],
+            sentence("export_place_missing", records="1,402 records are").rpartition(",")[0],
             "reprotect-undecided",
         ),
         (
