@@ -8,7 +8,9 @@ from typing import Final
 import click
 
 import drkit
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 from drkit.cli.session import session
 from drkit.cli.talk import show
 from drkit.errors import Failed, Refused, Usage, error_text
@@ -39,37 +41,53 @@ FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "docker
 """The shipped files: inside an installed package, beside the package in a source tree."""
 
 
-@click.group()
+@group(
+    examples={
+        "drkit files list": "List the files",
+        "drkit files show systemd/drkit-watch.service": "Print one",
+        "drkit files write drkit-files": "Write all below a folder",
+    }
+)
 def files() -> None:
     """Write systemd units, Kubernetes manifests, alert rules, a dashboard and a compose file."""
 
 
-@files.command("list")
+@files.command("list", examples={"drkit files list": "As a table", "drkit files list --json": "For programs"})
 def list_files() -> None:
     """List the files, each with a description."""
     rows = [{"name": name, "description": description} for name, description in FILES.items()]
-    work("drkit.cli.render").emit(rows)
+    _emit(rows)
 
 
-@files.command("show")
+@files.command(
+    "show",
+    examples={
+        "drkit files show systemd/drkit-replicate.service": "Print a unit of systemd",
+        "drkit files show prometheus/drkit.rules.yaml > drkit.rules.yaml": "Write the alert rules",
+    },
+)
 @click.argument("name")
 def show_file(name: str) -> None:
-    """Print one file.
-
-    For example: drkit files show prometheus/drkit.rules.yaml > /etc/prometheus/drkit.rules.yaml
-    """
+    """Print one file."""
     (name,) = _select((name,), where="drkit files show", is_folder_allowed=False)
     text = (FOLDER / name).read_text(encoding="utf-8")
     if session().as_json:
-        work("drkit.cli.render").emit({"name": name, "text": text})
+        _emit({"name": name, "text": text})
     else:
         show(text.removesuffix("\n"))
 
 
-@files.command("write")
+@files.command(
+    "write",
+    examples={
+        "drkit files write drkit-files": "Write all files",
+        "drkit files write monitoring prometheus/drkit.rules.yaml grafana": "Write a file and a folder",
+        "drkit files write drkit-files --force": "Overwrite files that differ",
+    },
+)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--force", is_flag=True, help="Overwrite files that differ.")
+@option("--force", is_flag=True, group=OptionGroup.ACCEPT, help="Overwrite files that differ.")
 def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
     """Write all files below DIR, or those named; NAME is a file or a folder of: drkit files list.
 
@@ -94,9 +112,13 @@ def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
         raise Failed(
             "shipped_file_unwritable", where=str(error.filename or folder), evidence=error_text(error)
         ) from error
-    work("drkit.cli.render").emit(
-        [{"file": str(folder / name), "state": state} for name, state in states.items()]
-    )
+    _emit([{"file": str(folder / name), "state": state} for name, state in states.items()])
+
+
+def _emit(data: object) -> None:
+    """Print the answer; the renderer is loaded here, because help needs none."""
+    render = work("drkit.cli.render")
+    render.emit(data)
 
 
 def _select(words: tuple[str, ...], *, where: str, is_folder_allowed: bool) -> list[str]:

@@ -98,7 +98,9 @@ _SECTIONS: Final = {
             "fence_agent",
             "Run next to the primary; block writes when its lease expires.",
         ),
-        "files": _Row("drkit.cli.files", "files", "Write systemd units, manifests, alert rules, a dashboard."),
+        "files": _Row(
+            "drkit.cli.files", "files", "Write systemd units, manifests, alert rules, a dashboard."
+        ),
         "completion": _Row("drkit.cli.commands.completion", "completion", "Print a shell completion script."),
     },
     "Learn": {
