@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from drkit.chaos.client_stage import ClientStage
-from drkit.chaos.configuration import configuration
 from drkit.chaos.history import PRIMARY, STANDBY
 from drkit.chaos.processes import Child
 from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
+from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
@@ -33,6 +33,49 @@ IDLE_GROUPS: Final = {"billing": ORDERS, "audit": PAYMENTS}
 GROUPS: Final = (LIVE_GROUP, *IDLE_GROUPS)
 _FIRST_RECORDS: Final = 30
 """Records acknowledged before the groups commit and the copy begins."""
+_CONFIGURATION: Final = """\
+[clusters.primary]
+bootstrap_servers = "{primary}"
+client = {client}
+
+[clusters.standby]
+bootstrap_servers = "{standby}"
+client = {client}
+
+[[flows]]
+source = "primary"
+target = "standby"
+topics = ["orders", "payments", "fresh.*"]
+buckets = 2
+heartbeats_interval_seconds = 0.5
+
+[[flows]]
+source = "standby"
+target = "primary"
+topics = ["orders", "payments", "fresh.*"]
+buckets = 2
+heartbeats_interval_seconds = 0.5
+
+[failover]
+journal_folder = "{journal}"
+rpo_seconds = {rpo_seconds:g}
+repoint = [{{ kind = "file", path = "{endpoint}" }}]
+drain_seconds = 20.0
+verify_seconds = 0.5
+
+[failover.fence]
+canary = {canary}
+freeze_seconds = 5.0
+transaction_wait_seconds = 2.0
+
+[detection]
+probe_interval_seconds = 0.4
+probe_timeout_seconds = 1.0
+confirm_seconds = 2.0
+phi_pause_seconds = 1.0
+phi_min_deviation_seconds = 0.3
+"""
+"""Two flows, one in each direction, and short times."""
 
 
 @dataclass
@@ -119,15 +162,14 @@ class ScenarioStage(ClientStage):
         """Return the configuration file of a party: the operator, another machine, the replicator."""
         file = self.folder / ("drkit.toml" if user == OPERATOR else f"{user.lower()}.toml")
         if not file.exists():
-            link = user if user in LINKED else OPERATOR
-            text = configuration(
-                primary=self.bootstrap(PRIMARY, link),
+            text = _CONFIGURATION.format(
+                primary=self.bootstrap(PRIMARY, user if user in LINKED else OPERATOR),
                 standby=self.bootstrap(STANDBY),
                 journal=self.folder / f"journal-{user.lower()}",
                 endpoint=self.endpoint_file,
                 rpo_seconds=self.rpo_seconds,
-                client=self.client(DRKIT),
-                canary=self.client(APPLICATION),
+                client=_inline_table(self.client(DRKIT)),
+                canary=_inline_table(self.client(APPLICATION)),
             )
             file.write_text(text, encoding="utf-8")
         return file
@@ -190,6 +232,19 @@ class ScenarioStage(ClientStage):
         """Send SIGKILL to the replicator of a flow."""
         self.replicators.pop(flow).kill()
 
+    def waiting_command(self) -> Child:
+        """Return the command that waits at an entry of its journal.
+
+        :raises Failed: there is none
+        """
+        if self.orchestrator is None:
+            raise Failed("no_orchestrator_running", where=self.WHERE)
+        return self.orchestrator
+
     def wait_protected(self, flow: str) -> None:
         """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
         self.wait_pair(self.settings, self.flow(flow))
+
+
+def _inline_table(table: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'"{key}" = "{value}"' for key, value in table.items()) + "}"
