@@ -19,6 +19,7 @@ from drkit.model import TopicPartition
 PRIMARY: Final = "primary"
 STANDBY: Final = "standby"
 """The clusters of a pair, by the names that they keep through every failover and return."""
+OTHER: Final = {PRIMARY: STANDBY, STANDBY: PRIMARY}
 _KINDS: Final[dict[str, type[Event]]] = {}
 """The classes of events, by the `event` of a line."""
 

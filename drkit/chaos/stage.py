@@ -125,13 +125,9 @@ class ScenarioStage(ClientStage):
         try:
             self.parent.__exit__()
         finally:
-            self.close()
-
-    def close(self) -> None:
-        """End the brokers; the folder stays."""
-        for cluster in self.clusters.values():
-            cluster.stop()
-        self.recorder.close()
+            for cluster in self.clusters.values():
+                cluster.stop()
+            self.recorder.close()
 
     # -- what is at work ----------------------------------------------------------------------------
 
