@@ -149,19 +149,18 @@ def _read_logs(stage: ClientStage, _active: str) -> None:
         cluster = Cluster.connect(settings)
         partitions = _partitions(cluster, *stage.topics)
         starts = list_offsets(cluster, partitions, "earliest")
-        ends = list_offsets(cluster, partitions, "latest", committed=True)
         with closing(RangeReader(settings)) as reader:
-            for tp in sorted(partitions):
+            # Asked first, as the library looks for the leaders of a new topic only once a second.
+            ends = {tp: reader.log_end(tp) for tp in sorted(partitions)}
+            for tp, end in ends.items():
                 read_to = starts[tp]
-                for record in reader.read(tp, starts[tp], ends[tp]):
+                for record in reader.read(tp, starts[tp], end):
                     value = (record.value or b"").decode(errors="replace")
                     if not value.startswith(PROBE):
-                        stage.recorder.record(Read(name, tp.topic, tp.partition, record.offset, value))
+                        stage.recorder.record(Read(name, *tp, record.offset, value))
                     read_to = record.offset + 1
                 # The reader returns at the end; offsets behind the last record are markers.
-                stage.recorder.record(
-                    LogEnd(name, tp.topic, tp.partition, starts[tp], ends[tp], max(read_to, ends[tp]))
-                )
+                stage.recorder.record(LogEnd(name, *tp, starts[tp], end, max(read_to, end)))
 
 
 def _read_positions(stage: ClientStage, _active: str) -> None:

@@ -32,7 +32,7 @@ IDLE_GROUPS: Final = {"billing": ORDERS, "audit": PAYMENTS}
 """Groups without members, and the topic of which each has read a part."""
 GROUPS: Final = (LIVE_GROUP, *IDLE_GROUPS)
 _FIRST_RECORDS: Final = 30
-"""Records acknowledged before the groups commit and the copy begins."""
+"""Records acknowledged before the groups commit."""
 _CONFIGURATION: Final = """\
 [clusters.primary]
 bootstrap_servers = "{primary}"
@@ -197,10 +197,10 @@ class ScenarioStage(ClientStage):
         for plan in (TopicPlan(topic, PARTITIONS, configs={"retention.ms": "-1"}) for topic in TOPICS):
             for failure in create_topics(Cluster.connect(self.cluster(PRIMARY)), [plan]).values():
                 raise failure
-        EndpointFile(self.endpoint_file).tell(
-            Endpoint(0, PRIMARY, self.clusters[PRIMARY].cluster_id, self.bootstrap(PRIMARY, APPLICATIONS))
-        )
+        self.start_replicator(FORTH)
         bootstrap = self.bootstrap(PRIMARY, APPLICATIONS)
+        endpoint = Endpoint(0, PRIMARY, self.clusters[PRIMARY].cluster_id, bootstrap)
+        EndpointFile(self.endpoint_file).tell(endpoint)
         direct = {"cluster": PRIMARY, "bootstrap": bootstrap}
         following = {"endpoint": str(self.endpoint_file), "clusters": self.cluster_ids}
         self.start_client("writer", "writer", **direct, topics=TOPICS)
@@ -211,7 +211,6 @@ class ScenarioStage(ClientStage):
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         self.start_client("shop", "following consumer", **following, group=LIVE_GROUP, topics=[ORDERS])
         self.start_client("till", "following writer", **following, topics=[ORDERS])
-        self.start_replicator(FORTH)
         self.wait_protected(FORTH)
         self.wait_for(self._groups_synced, "positions of all groups on the standby")
 
