@@ -35,7 +35,7 @@ def world(world_factory: WorldFactory, source: LocalCluster, target: LocalCluste
     return world_factory(source, target)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def orchestrators() -> Iterator[Orchestrators]:
     """Processes that run failovers and can be killed at each boundary."""
     with Orchestrators() as warm:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping
+from functools import cache
 from itertools import count
 from pathlib import Path
 import signal
@@ -90,19 +92,22 @@ class _Boundary:
         return position.boundary == self._at.when and self._at.entry in names
 
 
-class Orchestrators:
-    """A parent that has everything loaded and forks orchestrators, in a ``with``."""
+@cache
+def _parent() -> ProcessParent:
+    """Return the parent of all orchestrators of this test process: to load everything takes it seconds."""
+    parent = ProcessParent().__enter__()
+    atexit.register(parent.__exit__)
+    return parent
 
-    def __init__(self) -> None:
-        self._parent, self._numbers = ProcessParent(), count()
+
+class Orchestrators:
+    """Forks orchestrators of a parent that has everything loaded; use it in a ``with``."""
 
     def __enter__(self) -> Self:
-        self._folder = TemporaryDirectory(prefix="orchestrators-")
-        self._parent.__enter__()
+        self._folder, self._numbers = TemporaryDirectory(prefix="orchestrators-"), count()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._parent.__exit__()
         self._folder.cleanup()
 
     def run(self, settings: Mapping[str, Any], verb: str, **more: Any) -> Outcome:
@@ -130,7 +135,7 @@ class Orchestrators:
         else:
             arguments.setdefault("request", {})
         log = Path(self._folder.name) / f"{next(self._numbers)}.log"
-        child = self._parent.start_failover(
+        child = _parent().start_failover(
             settings,
             log,
             call=_METHODS.get(verb, verb),
