@@ -215,7 +215,7 @@ class _BubbleRun:
 
     def controls(self) -> str:
         """Put defects into the history; each must be found by its check."""
-        controls = negative_controls(self.stage.history(), [])
+        controls = negative_controls(self.stage.history())
         self._found(controls=controls)
         return f"{sum(controls.values())} of {counted(len(controls), 'defect')} found"
 
