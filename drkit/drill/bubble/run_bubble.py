@@ -125,8 +125,8 @@ class _BubbleRun:
                 self.stage.check_aborted()
                 self.steps.run(step)
         except DrkitError as error:
-            # A process that was killed for production shows as any error.
-            if self.stage.abort_reason:
+            # A process that was killed, for production or by others, shows as any error.
+            if self.stage.is_aborted():
                 self.verdict = DrillVerdict(ABORTED, (self.stage.abort_reason,))
             elif not self.entry.made:
                 self.verdict = DrillVerdict(_word(error), (error.in_short,))
@@ -221,7 +221,8 @@ class _BubbleRun:
 
     def clean(self) -> str:
         """Delete all that the drill made."""
-        self._note_ids()
+        # Not written first: a full disk does not keep what the drill made from being deleted.
+        self._learn_ids()
         problems = delete_made(self.settings, self.flow, self.entry.made)
         self._found(cleanup_problems=tuple(problems))
         self._keep(cleanup_owed=bool(problems))
@@ -246,10 +247,13 @@ class _BubbleRun:
         return {side: read_inventory(cluster) for side, cluster in self.sides.items()}
 
     def _note_ids(self) -> None:
+        self._learn_ids()
+        self._keep()
+
+    def _learn_ids(self) -> None:
         for side, cluster in self.sides.items():
             unknown = [item.name for item in self.entry.on(side, "topic") if not item.topic_id]
             self.entry = self.entry.with_ids(side, topic_ids(cluster, unknown))
-        self._keep()
 
     def _keep(self, **changed: Any) -> None:
         self.entry = self.entry.model_copy(update=changed)

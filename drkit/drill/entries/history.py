@@ -5,16 +5,16 @@ An entry that the target could not take is written there when the next drill beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-import os
 from pathlib import Path
 import shutil
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
+from drkit.atomic_file import replace_file
 from drkit.chaos.verdict import PASS
 from drkit.clock import monotonic, wall_ms
 from drkit.config import Settings
@@ -24,8 +24,9 @@ from drkit.drill.entries.topic import DrillTopic
 from drkit.drill.entry import DrillEntry
 from drkit.drill.report.model import DrillReport, read_report
 from drkit.drill.settings import drill_folder
-from drkit.errors import DrkitError, Failed, Refused, Usage
+from drkit.errors import DrkitError, Failed, Refused, Usage, error_text
 from drkit.local.file_lock import locked_alone
+from drkit.next_command import typed
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
@@ -165,8 +166,9 @@ class DrillHistory:
             raise
         except DrkitError:
             pass  # it may be the target that is lost
-        (self.folder / entry.id).mkdir(mode=0o700)
-        self._write_here([begun])
+        with _on_disk(begun):
+            (self.folder / entry.id).mkdir(mode=0o700)
+        self._write_here(begun)
         mine = [local for local in self._local() if local.flow == entry.flow]
         try:
             there = _newest(self._ask(entry.flow, DrillTopic.load))
@@ -180,54 +182,47 @@ class DrillHistory:
         """Write an entry.
 
         :param everywhere: it must be on the target, too
+        :raises Failed: it is not on this machine
         :raises DrkitError: it is not on the target
         """
-        self._put([entry], everywhere=everywhere)
-
-    def _put(self, entries: Sequence[DrillEntry], *, everywhere: bool = False) -> None:
-        """Write entries of one flow."""
-        written = [_stamped(entry) for entry in entries]
+        written = _stamped(entry)
         self._write_here(written)
         try:
-            self._ask(written[0].flow, lambda topic: topic.put(*written))
+            self._ask(written.flow, lambda topic: topic.put(written))
         except DrkitError:
             if everywhere:
                 raise
 
-    def _write_here(self, entries: Iterable[DrillEntry]) -> None:
+    def _write_here(self, entry: DrillEntry) -> None:
         folder = self.folder / _ENTRIES
-        folder.mkdir(mode=0o700, exist_ok=True)
-        for entry in entries:
-            _replace(folder / f"{entry.key}.json", entry.model_dump_json())
+        with _on_disk(entry):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            replace_file(folder / f"{entry.key}.json", entry.model_dump_json().encode())
 
     def end(self, report: DrillReport, seconds: float) -> None:
         """Write the report of a drill, then the end of its entry; of one that passed nothing else is kept."""
-        _replace(self.report_path(report.id), report.to_json())
+        entry = _newest(self._local())[report.id]
+        with _on_disk(entry):
+            replace_file(self.report_path(report.id), report.to_json().encode())
         end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
-        self.put(_newest(self._local())[report.id].model_copy(update=end))
+        self.put(entry.model_copy(update=end))
         others = (path for path in (self.folder / report.id).iterdir() if path.name != REPORT)
         for path in others if report.verdict == PASS else ():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def record_not_run(
-        self, drill: DrillSettings, flow: str, due: Iterable[datetime], verdict: str, reason: str = ""
-    ) -> list[DrillEntry]:
-        """Write an entry for each due time at which a drill was not run, and return them."""
-        entries = [
-            DrillEntry(
-                name=drill.name,
-                kind=drill.kind,
-                flow=flow,
-                verdict=verdict,
-                began_ms=(time := round(at.timestamp() * 1000)),
-                due_ms=time,
-                reason=reason,
-            )
-            for at in due
-        ]
-        if entries:
-            self._put(entries)
-        return entries
+        self, drill: DrillSettings, flow: str, due: tuple[datetime, datetime], verdict: str
+    ) -> DrillEntry:
+        """Write the entry of due times at which a drill was not run, and return it.
+
+        :param due: the first and the last of them
+        """
+        first_ms, last_ms = (round(time.timestamp() * 1000) for time in due)
+        entry = DrillEntry(
+            name=drill.name, kind=drill.kind, flow=flow, verdict=verdict, began_ms=first_ms, due_ms=last_ms
+        )
+        self.put(entry)
+        return entry
 
     # -- the machine and the targets -----------------------------------------------------------------
 
@@ -284,11 +279,19 @@ def _entry(text: bytes) -> DrillEntry | None:
         return None
 
 
-def _replace(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a reader sees the old text or the new one."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+@contextmanager
+def _on_disk(entry: DrillEntry) -> Iterator[None]:
+    """Raise an error of this machine's disk as one that says what the drill still owes. Raises Failed."""
+    try:
+        yield
+    except OSError as error:
+        what, then = "this machine cannot keep the history of drills", "repeat the command"
+        if entry.cleanup_owed:
+            what = "the drill owes its cleanup, and this machine cannot keep its history"
+            then = typed("drkit", "drill", "cleanup", "--flow", entry.flow)
+        raise Failed(
+            what,
+            where=str(error.filename or entry.key),
+            evidence=error_text(error),
+            hint=f"make room there, then: {then}",
+        ) from error

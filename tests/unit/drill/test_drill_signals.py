@@ -218,7 +218,7 @@ def test_a_notice_says_what_failed_and_what_to_type(tmp_path: Path) -> None:
     lines = notice["text"].splitlines()
     assert lines[0] == "drill translation, translation of p->s: fail"
     assert lines[-2:] == ["- and 2 more", f"next: {notice['command']}"]
-    missed = not_run_notice([entry(2, MISSED), entry(1, MISSED)])
+    missed = not_run_notice(entry(2, MISSED))
     assert missed is not None
-    assert missed["reasons"] == ["2 due times were missed: no scheduler ran, or it was busy"]
-    assert not_run_notice([entry(2, SCHEDULED)]) is None
+    assert missed["reasons"] == ["missed since 1970-04-09T00:00:00Z: no scheduler ran, or it was busy"]
+    assert not_run_notice(entry(2, SCHEDULED)) is None

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 import threading
+from time import monotonic
 
 import pytest
 
@@ -152,11 +153,38 @@ def test_each_due_time_has_exactly_one_entry(tmp_path: Path) -> None:
     assert scheduler().run_due() == []
     assert ran == [NOON, NOON, *[NOON + timedelta(hours=3)] * 2]
     known = [e for e in history.entries("hourly") if e.verdict != SCHEDULED]
-    due = [(e.due_ms, e.verdict) for e in sorted(known, key=lambda e: e.due_ms or 0)]
-    hours = [round((NOON + timedelta(hours=n)).timestamp() * 1000) for n in range(6)]
-    verdicts = [UNFINISHED, MISSED, MISSED, UNFINISHED, MISSED, MISSED]
-    assert due == list(zip(hours, verdicts, strict=True))
+    due = [(e.began_ms, e.due_ms, e.verdict) for e in sorted(known, key=lambda e: e.due_ms or 0)]
+
+    def ms(hours: float) -> int:
+        return round((NOON + timedelta(hours=hours)).timestamp() * 1000)
+
+    assert due == [
+        (ms(5 / 60), ms(0), UNFINISHED),
+        (ms(1), ms(2), MISSED),
+        (ms(3 + 1 / 6), ms(3), UNFINISHED),
+        (ms(4), ms(5), MISSED),
+    ]
     assert [e.verdict for e in history.entries("later")].count(UNFINISHED) == 2
+
+
+def test_a_long_pause_is_one_entry_in_one_file(tmp_path: Path) -> None:
+    """P28: a year without a scheduler is recorded at once, so that SIGTERM is heard."""
+    settings, history = settings_of(tmp_path, drill("hourly")), DrillHistory(tmp_path)
+    now = NOON
+    scheduler = DrillScheduler(
+        settings, history, lambda *_: "pass", wall=lambda: round(now.timestamp() * 1000)
+    )
+    scheduler.run_due()
+    now = NOON + timedelta(days=366, minutes=45)
+    began = monotonic()
+    assert scheduler.run_due() == []
+    assert monotonic() - began < 5
+    assert len([*(history.folder / "entries").iterdir()]) == 2
+    [_, missed] = history.entries("hourly")
+    due_ms = round((NOON + timedelta(days=366)).timestamp() * 1000)
+    assert (missed.verdict, missed.due_ms) == (MISSED, due_ms)
+    assert scheduler.run_due() == []
+    assert len(history.entries()) == 2
 
 
 def test_a_drill_waits_for_another_one(tmp_path: Path) -> None:
@@ -166,7 +194,7 @@ def test_a_drill_waits_for_another_one(tmp_path: Path) -> None:
         settings,
         history,
         lambda *_: "pass",
-        tell=lambda drill, entries: told.append((drill.name, str(entries))),
+        tell=lambda drill, entry: told.append((drill.name, str(entry))),
         wall=lambda: round(now.timestamp() * 1000),
     )
     scheduler.run_due()
