@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 from drkit.chaos.evidence import collect
 from drkit.chaos.verdict import INCONCLUSIVE, judge, negative_controls
 from drkit.config import FlowSettings, Settings
-from drkit.counted import counted
-from drkit.drill.bubble.gate import DrillSkipped, pass_gate, refuse_existing
+from drkit.counted import counted, first_of
+from drkit.drill.bubble.gate import DrillSkipped, pass_gate, refuse_existing, refuse_no_room
+from drkit.drill.bubble.live_controls import live_controls
 from drkit.drill.bubble.production_loss import ProductionLossSampler
 from drkit.drill.bubble.production_watch import ProductionWatch
 from drkit.drill.bubble.stage import BubbleStage
@@ -149,11 +150,12 @@ class _BubbleRun:
     def gate(self) -> str:
         """Check that production could fail over now and owes nothing to an earlier drill.
 
-        :raises Refused: it could not, or a cleanup failed
+        :raises Refused: it could not, a cleanup failed, or the standby has no room
         """
         self.stage.choose_groups()
         cleaned = pass_gate(self.settings, self.flow, self.history)
-        return f"cleaned up {', '.join(cleaned)}" if cleaned else "production could fail over"
+        room = refuse_no_room(self.settings, self.flow, self.plan)
+        return f"{f'cleaned up {first_of(cleaned)}' if cleaned else 'production could fail over'}, {room}"
 
     def inventory(self) -> str:
         """Read the inventories, then record all that the bubble will make."""
@@ -214,8 +216,8 @@ class _BubbleRun:
         return f"{counted(len(history.events), 'event')}, {len(checked.checked)} checks"
 
     def controls(self) -> str:
-        """Put defects into the history; each must be found by its check."""
-        controls = negative_controls(self.stage.history(), [])
+        """Put defects into the history and on the target; each must be found by its check, or refused."""
+        controls = {**negative_controls(self.stage.history(), []), **live_controls(self.stage)}
         self._found(controls=controls)
         return f"{sum(controls.values())} of {counted(len(controls), 'defect')} found"
 
