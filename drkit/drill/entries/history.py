@@ -105,7 +105,7 @@ class DrillHistory:
         for entry in reversed(self.entries(name)):
             if entry.verdict == PASS and entry.id:
                 try:
-                    return self.report(entry.id)
+                    return self.report_of(entry)
                 except DrkitError:
                     continue  # of another machine, or of another drkit
         return None
@@ -114,42 +114,42 @@ class DrillHistory:
         """Return the file of a report."""
         return self.folder / drill_id / REPORT
 
-    def entry(self, drill_id: str) -> DrillEntry:
+    def entry(self, drill_id: str, entries: Iterable[DrillEntry] | None = None) -> DrillEntry:
         """Return the entry of a drill that was run.
 
+        :param entries: those of the history; None: they are read
         :raises Usage: no drill has this id
         """
-        entries = {entry.id: entry for entry in self.entries() if entry.id}
-        if drill_id not in entries:
+        found = {entry.id: entry for entry in (self.entries() if entries is None else entries) if entry.id}
+        if drill_id not in found:
             raise Usage(
                 f"there is no drill with the id {drill_id}",
                 where=str(self.folder),
-                hint=f"{suggestion(drill_id, entries)}; all: drkit drill history",
+                hint=f"{suggestion(drill_id, found)}; all: drkit drill history",
             )
-        return entries[drill_id]
+        return found[drill_id]
 
-    def report(self, drill_id: str) -> DrillReport:
+    def report_of(self, entry: DrillEntry) -> DrillReport:
         """Return the report of a drill.
 
-        :raises Usage: no drill has this id
         :raises Failed: it has no report on this machine, or its file is not one
         """
-        entry, path = self.entry(drill_id), self.report_path(drill_id)
+        path = self.report_path(entry.id)
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
             raise Failed(
                 "this drill has no report here",
-                where=drill_id,
+                where=entry.id,
                 evidence=f"its verdict is {entry.verdict}{host}",
                 hint="an unfinished one is still running, or its process was killed: drkit drill history",
             )
         return read_report(path.read_bytes())
 
-    def report_before(self, report: DrillReport) -> DrillReport | None:
+    def report_before(self, report: DrillReport, entries: Iterable[DrillEntry]) -> DrillReport | None:
         """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
-        for entry in self.entries(report.plan.name):
+        for entry in entries:
             if entry.hash and entry.hash == report.previous and self.report_path(entry.id).exists():
-                return self.report(entry.id)
+                return self.report_of(entry)
         return None
 
     # -- write --------------------------------------------------------------------------------------

@@ -82,9 +82,9 @@ def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list
     entries = history.entries()
     assert [e.verdict for e in entries] == ["pass", "fail", "aborted", "refused", "aborted"]
     assert steps == ["collect", "judge"] * 4
-    reports = [history.report(e.id) for e in entries]
+    reports = [history.report_of(e) for e in entries]
     assert [r.previous for r in reports] == ["", *(r.self_hash for r in reports[:-1])]
-    assert [check_report(r, history.report_before(r)) for r in reports] == [[]] * 5
+    assert [check_report(r, history.report_before(r, entries)) for r in reports] == [[]] * 5
     assert reports[2].reasons == ("no broker answers: s",)
     screen = report_lines(reports[1], Path("x.json"))
     assert screen[0] == "FAIL  translation  translation of p->s"
@@ -119,14 +119,14 @@ def test_bad_input_has_one_clear_error(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     history = DrillHistory(tmp_path)
     with pytest.raises(Usage, match="there is no drill with the id"):
-        history.report("../../etc")
+        history.entry("../../etc")
     with history.lock():
         plan = plan_of(settings, 1)
         history.begin(DrillEntry.of(plan, 1000, None, this_process()))
         with pytest.raises(Refused, match="another drill is running"), DrillHistory(history.folder).lock():
             pass
         with pytest.raises(Failed, match="no report here"):
-            history.report(plan.id)
+            history.report_of(history.entry(plan.id))
 
 
 def test_each_due_time_has_exactly_one_entry(tmp_path: Path) -> None:
