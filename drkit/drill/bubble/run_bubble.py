@@ -172,6 +172,7 @@ class _BubbleRun:
         self.stage.create_topics()
         self._note_ids()
         self.stage.start()
+        self._found(is_application=bool(self.plan.client))
         return f"{counted(len(self.stage.topics), 'topic')}, {counted(len(self.stage.groups), 'group')}"
 
     def steady(self) -> str:

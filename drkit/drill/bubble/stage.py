@@ -111,8 +111,8 @@ class BubbleStage(ClientStage):
         return self.settings.cluster(self.flow.source if name == PRIMARY else self.flow.target)
 
     def application(self, cluster: str) -> dict[str, Any]:
-        """Return the properties of a client; without the rights of an application, drkit's own."""
-        return confluent_config(self.cluster(cluster))
+        """Return the properties of a client; drkit's own, unless the plan has others."""
+        return confluent_config(self.cluster(cluster).with_client(self.plan.client))
 
     def choose_groups(self) -> None:
         """Leave out the group of the consumer protocol (KIP-848) where it cannot be rehearsed.

@@ -110,8 +110,8 @@ def report(**given: Any) -> None:
 def schedule(**given: Any) -> int:
     """Run the drills of [[drills]] when they are due, until SIGTERM or Ctrl-C.
 
-    Each due time gets one entry in the history. After a pause the last one that was missed is run, if it was
-    due less than grace_minutes ago; the others are recorded as missed.
+    Each due time is in one entry of the history. After a pause the last one that was missed is run, if it was
+    due less than grace_minutes ago; the others are one entry with the verdict missed.
 
     Exit code with --once: 0 all passed or nothing was due, 1 one failed, 3 another verdict.
     """
