@@ -73,16 +73,16 @@ def test_production_goes_there_and_comes_home_with_spark(drilled: DrilledPair, t
                     done = drkit(file, "drill", "run", NAME, "--yes")
                     assert (done.code, done.data["verdict"]) == (0, "pass"), done
                     assert len(writer.switches) == 2
-                metrics = exported(port, f'drkit_drill_last_verdict{{drill="{NAME}"')
+                metrics = exported(port, "drkit_drill_last_verdict")
             finally:
                 replicator.terminate()
             assert replicator.wait(60) == 0
-    assert f'drkit_drill_last_verdict{{drill="{NAME}",kind="switchover",verdict="pass"}} 1.0' in metrics
-    assert f'drkit_drill_cleanup_owed{{drill="{NAME}",kind="switchover"}} 0.0' in metrics
+    flow = drilled.settings.flows[0]
+    drill = f'{{drill="{NAME}",kind="switchover",source="{flow.source}",target="{flow.target}"'
+    assert f'drkit_drill_last_verdict{drill},verdict="pass"}} 1.0' in metrics
+    assert f"drkit_drill_cleanup_owed{drill}}} 0.0" in metrics
     [passed] = [
-        line
-        for line in metrics
-        if line.startswith(f'drkit_drill_last_pass_timestamp_seconds{{drill="{NAME}"')
+        line for line in metrics if line.startswith(f"drkit_drill_last_pass_timestamp_seconds{drill}")
     ]
     [row] = drkit(file, "drill", "history").data
     assert float(passed.split()[-1]) == row["began_ms"] / 1000
