@@ -18,7 +18,7 @@ PACKAGE: Final = Path(__file__).parent.parent / "drkit"
 FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     (
         "model", "endpoint", "errors", "clock", "masking", "next_command", "observe", "control_key",
-        "time_limit", "private_file", "counted", "visible", "allocator", "min_max_mean", "living_keys",
+        "time_limit", "private_file", "atomic_file", "counted", "visible", "allocator", "min_max_mean", "living_keys",
         "cron",
     ),
     ("offsets", "wire", "topology"),

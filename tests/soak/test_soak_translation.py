@@ -31,7 +31,7 @@ _AT_ONCE = 200
 def test_two_thousand_groups_within_a_minute(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
 ) -> None:
-    """P28: every position of 2,000 groups in 24 partitions is compared with its records in a minute."""
+    """Every position of 2,000 groups in 24 partitions is compared with its records in a minute."""
     world = world_factory(source, target)
     topic = world.name("orders")
     world.create(world.source, topic, PARTITIONS, {"retention.ms": "-1"})

@@ -22,10 +22,10 @@ from tests.support.failover.world import World
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with 4 MiB."""
+    """A file system with 64 MiB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    words = ["/bin/mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    words = ["/bin/mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
     if subprocess.run(words, check=False, capture_output=True).returncode:
         pytest.skip("this user may not mount a file system")
     yield folder
@@ -35,7 +35,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def fill_up(file: Path) -> None:
     """Write a file until its disk is full."""
     with suppress(OSError), file.open("wb", buffering=0) as out:
-        while out.write(bytes(512)):
+        while out.write(bytes(4096)):
             pass
 
 

@@ -168,7 +168,7 @@ def test_each_due_time_has_exactly_one_entry(tmp_path: Path) -> None:
 
 
 def test_a_long_pause_is_one_entry_in_one_file(tmp_path: Path) -> None:
-    """P28: a year without a scheduler is recorded at once, so that SIGTERM is heard."""
+    """A year without a scheduler is recorded at once, so that SIGTERM is heard."""
     settings, history = settings_of(tmp_path, drill("hourly")), DrillHistory(tmp_path)
     now = NOON
     scheduler = DrillScheduler(
