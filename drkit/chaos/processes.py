@@ -186,7 +186,11 @@ class ProcessParent:
         if self._parent.stdin is not None:
             with suppress(BrokenPipeError):  # it has ended, and a command is in the buffer
                 self._parent.stdin.close()
-        self._parent.wait(_END_SECONDS)
+        try:
+            self._parent.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:  # it has not loaded everything yet
+            self._parent.kill()
+            self._parent.wait()
         self._socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
