@@ -183,6 +183,8 @@ def test_a_long_pause_is_one_entry_in_one_file(tmp_path: Path) -> None:
     [_, missed] = history.entries("hourly")
     due_ms = round((NOON + timedelta(days=366)).timestamp() * 1000)
     assert (missed.verdict, missed.due_ms) == (MISSED, due_ms)
+    when = entry_row(missed, as_json=False)["when"]
+    assert when == "2026-11-28T13:00:00Z to 2027-11-29T12:00:00Z"
     assert scheduler.run_due() == []
     assert len(history.entries()) == 2
 
