@@ -30,7 +30,6 @@ _CALL_SECONDS: Final = 150.0
 _LONG_FOLDER: Final = 80
 _START_SECONDS: Final = 120.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
-_END_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 
@@ -183,14 +182,11 @@ class ProcessParent:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._parent.kill()  # its children die with it
+        self._parent.wait()
         if self._parent.stdin is not None:
-            with suppress(BrokenPipeError):  # it has ended, and a command is in the buffer
+            with suppress(BrokenPipeError):  # a command is in the buffer
                 self._parent.stdin.close()
-        try:
-            self._parent.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:  # it has not loaded everything yet
-            self._parent.kill()
-            self._parent.wait()
         self._socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
