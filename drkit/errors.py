@@ -5,32 +5,40 @@ Exit codes (the command-line contract): 1 failed, 2 usage or configuration, 3 re
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from drkit.catalogue import ERRORS, filled
 
 
 class DrkitError(Exception):
     """A failure, with everything that an operator needs.
 
-    :param what: one sentence, no trailing full stop
+    :param code: of :mod:`drkit.catalogue`, which has the sentence and the hint
     :param where: the file, cluster, topic or partition concerned
     :param evidence: what was seen (an error code, a number, an answer)
-    :param hint: the next thing to do, best a command
+    :param hint: the next thing to do, best a command; None: the hint of the catalogue
+    :param values: for the placeholders of the sentence and of the hint
     """
 
     exit_code: ClassVar[int] = 1
     heading: ClassVar[str] = "failed"
     """The word before the sentence of the error."""
 
-    def __init__(self, what: str, *, where: str = "", evidence: str = "", hint: str = "") -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(
+        self, code: str, /, *, where: str = "", evidence: str = "", hint: str | None = None, **values: object
+    ) -> None:
+        known = ERRORS[code]
+        self.code = code
+        self.what = filled(known.sentence, values)
         self.where = where
         self.evidence = evidence
-        self.hint = hint
+        self.hint = filled(known.hint, values) if hint is None else hint
+        super().__init__(self.what)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Spark passes errors between processes by pickle, which needs help with keyword-only fields.
-        return (_rebuild, (type(self), self.what, self.where, self.evidence, self.hint))
+        # Spark passes errors between processes by pickle: with their texts, not with the values in them.
+        return (restored, (type(self), self.__dict__))
 
     @property
     def in_short(self) -> str:
@@ -45,6 +53,7 @@ class DrkitError(Exception):
     def as_dict(self) -> dict[str, str | int]:
         """The error as plain data, for ``--json``."""
         return {
+            "code": self.code,
             "error": self.what,
             "where": self.where,
             "evidence": self.evidence,
@@ -53,8 +62,14 @@ class DrkitError(Exception):
         }
 
 
-def _rebuild(kind: type[DrkitError], what: str, where: str, evidence: str, hint: str) -> DrkitError:
-    return kind(what, where=where, evidence=evidence, hint=hint)
+def restored(kind: type[DrkitError], fields: Mapping[str, Any]) -> DrkitError:
+    """Return an error of another process.
+
+    :param fields: its attributes, at least those of :class:`DrkitError`
+    """
+    error = kind.__new__(kind, fields["what"])
+    error.__dict__.update(fields)
+    return error
 
 
 def error_text(error: BaseException) -> str:

@@ -19,7 +19,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     (
         "model", "endpoint", "errors", "clock", "masking", "next_command", "observe", "control_key",
         "time_limit", "private_file", "atomic_file", "counted", "visible", "allocator", "min_max_mean",
-        "living_keys", "cron",
+        "living_keys", "cron", "catalogue",
     ),
     ("offsets", "wire", "topology"),
     # The settings are above the topology: they refuse what filters and names say cannot be.

@@ -17,6 +17,7 @@ from drkit.config.tables.cluster import ClusterSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import Failed
 from drkit.masking import MASK, is_secret, scrubbed
+from tests.support.errors import made
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\ns3cret\ns3cret\n-----END RSA PRIVATE KEY-----"
 TEXTS = [
@@ -101,7 +102,7 @@ def test_events_are_scrubbed_at_any_depth(log_format: observe.LogFormat, capsys:
 
 
 def test_an_error_with_a_quoted_secret_stays_json(capsys: pytest.CaptureFixture[str]):
-    emit_error(Failed("no", evidence='{"clientSecret": "s3cret"}'), as_json=True)
+    emit_error(made(Failed, "no", evidence='{"clientSecret": "s3cret"}'), as_json=True)
     shown = capsys.readouterr().err
     assert "s3cret" not in shown
     assert json.loads(shown)["error"] == "no"

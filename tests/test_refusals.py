@@ -1,20 +1,27 @@
-"""Every refusal in drkit's source says what was seen and what to do."""
+"""Every error has a code of the catalogue and its values, and says what was seen and what to do."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+import re
+from string import Formatter
 
 import pytest
 
+from drkit.catalogue import ERRORS, filled
+from drkit.catalogue.entry import Entry
 from drkit.config import changes
 from drkit.failover.journal import journal
 from tests.support.laws import source_of
 
 ROOT = Path(__file__).parents[1]
 NEEDED = {
+    "DrkitError": set[str](),
+    "Failed": set[str](),
+    "ClusterUnreachable": set[str](),
     "Refused": {"evidence", "hint"},
     "ConfigError": {"where", "hint"},
     "Usage": {"where", "hint"},
@@ -22,49 +29,74 @@ NEEDED = {
     "NotAuthenticated": {"where", "evidence", "hint"},
     "LeaseTaken": {"where", "evidence", "hint"},
 }
-"""Keywords of each kind and of those derived from it. A refused name gets its ``where`` from the
-caller who knows the flow; what is wrong in a configuration is often all the evidence there is."""
+"""Keywords of each kind and of those derived from it, where the catalogue has no hint. A refused name gets
+its ``where`` from the caller who knows the flow; what is wrong in a configuration is often all the evidence
+there is."""
+EXIT_CODES = {"Refused": 3, "LeaseTaken": 3, "ConfigError": 2, "Usage": 2}
 NO_PLACE = {"drkit/local/jars.py", "drkit/demo/stage.py", "drkit/local/cluster.py"}
 """Local clusters and the demonstration: they have neither a flow nor a setting."""
 SAY_TOO_LITTLE = {"UsageError", "BadParameter", "ClickException", "BadOptionUsage", "Abort"}
 """Click's own errors name neither the line in the file nor what to do: they are for click alone."""
-SOURCES = sorted((ROOT / "drkit").rglob("*.py"))
+OWN = {"where", "evidence", "hint", "kafka_code"}
+"""Keywords that are no values of the catalogue."""
+SOURCES = sorted(p for p in (ROOT / "drkit").rglob("*.py") if "catalogue" not in p.parts)
 
 
-def poor(text: str) -> list[str]:
-    """Refusals of a text that say too little, each with its line."""
-    return poor_in(ast.parse(text), NEEDED)
+def faults_of(tree: ast.Module, kinds: Mapping[str, str]) -> list[str]:
+    """What is wrong with the errors that a module makes, each with its line.
 
-
-def poor_in(tree: ast.Module, kinds: dict[str, set[str]]) -> list[str]:
-    """Refusals that say too little, each with its line.
-
-    :param kinds: name of the class in this module → the keywords that it needs
+    :param kinds: name of a class in this module → the name in :data:`NEEDED` that it derives from
     """
     found = []
-    for node, may_be_empty in _calls(tree, frozenset()):
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
         name = _name(node.func)
-        if name in kinds:
-            said = {k.arg for k in node.keywords if not _is_empty(k.value, may_be_empty)}
-            if missing := kinds[name] - said:
-                found.append(f"line {node.lineno}: {name} without {', '.join(sorted(missing))}")
-        elif name in SAY_TOO_LITTLE:
+        if name in SAY_TOO_LITTLE:
             found.append(f"line {node.lineno}: {name}: ConfigError says where, and what to do")
+        elif name in kinds and node.args:
+            found += [f"line {node.lineno}: {name}{fault}" for fault in _faults(node, kinds[name])]
     return found
 
 
-def _calls(node: ast.AST, may_be_empty: frozenset[str]) -> Iterator[tuple[ast.Call, frozenset[str]]]:
-    """All calls, with the parameters around them that may be an empty text."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        given = node.args
-        behind = given.args[len(given.args) - len(given.defaults) :]
-        defaults = [*given.defaults, *given.kw_defaults]
-        pairs = zip([*behind, *given.kwonlyargs], defaults, strict=True)
-        may_be_empty |= {a.arg for a, d in pairs if isinstance(d, ast.Constant) and d.value == ""}
-    if isinstance(node, ast.Call):
-        yield node, may_be_empty
-    for child in ast.iter_child_nodes(node):
-        yield from _calls(child, may_be_empty)
+def _faults(call: ast.Call, kind: str) -> Iterator[str]:
+    given = {k.arg: k.value for k in call.keywords}
+    said = {
+        name for name, value in given.items() if not (isinstance(value, ast.Constant) and not value.value)
+    }
+    codes = [n.value for n in _codes(call.args[0])]
+    known = [ERRORS[code] for code in codes if code in ERRORS]
+    if unknown := [code for code in codes if code not in ERRORS]:
+        yield f": the catalogue has no {unknown}"
+    if not codes or (known and all(entry.hint for entry in known)):
+        said.add("hint")  # a code that is passed on: its entry has the hint
+    if missing := NEEDED[kind] - said:
+        yield f" without {', '.join(sorted(missing))}"
+    for entry in known:
+        if entry.exit_code != EXIT_CODES.get(kind, 1):
+            yield f" has another exit code than {entry.sentence!r}"
+        wanted = placeholders(entry.sentence) | (set() if "hint" in given else placeholders(entry.hint))
+        if None not in given and (lacking := wanted - set(given)):
+            yield f" without the values {sorted(lacking)} of {entry.sentence!r}"
+    if len(known) == 1 and (
+        extra := set(given) - OWN - placeholders(known[0].sentence + known[0].hint) - {None}
+    ):
+        yield f" with values that the catalogue does not use: {sorted(map(str, extra))}"
+
+
+def _codes(node: ast.expr) -> Iterator[ast.Constant]:
+    """The codes that an argument can be; none for a variable."""
+    if isinstance(node, ast.Constant):
+        yield node
+    elif isinstance(node, ast.IfExp):
+        yield from _codes(node.body)
+        yield from _codes(node.orelse)
+    elif isinstance(node, ast.JoinedStr | ast.BinOp):
+        yield ast.Constant("a sentence")
+
+
+def placeholders(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
 
 
 def _name(function: ast.expr) -> str:
@@ -72,37 +104,36 @@ def _name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
-def _is_empty(value: ast.expr, may_be_empty: frozenset[str]) -> bool:
-    if isinstance(value, ast.Name):
-        return value.id in may_be_empty
-    return isinstance(value, ast.Constant) and not value.value
-
-
 @cache
-def derived() -> dict[tuple[str, str], set[str]]:
-    """Classes derived from the kinds above: (module, name) → the keywords that they need."""
+def derived() -> dict[tuple[str, str], str]:
+    """Classes derived from the kinds above: (module, name) → the kind."""
     found = {}
     for path in SOURCES:
         for node in source_of(path).nodes:
-            if isinstance(node, ast.ClassDef):
+            if isinstance(node, ast.ClassDef) and not _has_own_init(node):
                 for base in map(_name, node.bases):
                     if base in NEEDED:
-                        found[_module(path), node.name] = NEEDED[base]
+                        found[_module(path), node.name] = node.name if node.name in NEEDED else base
     return found
 
 
-def kinds_of(path: Path) -> dict[str, set[str]]:
+def _has_own_init(node: ast.ClassDef) -> bool:
+    own = [f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
+    return any("code" not in {a.arg for a in f.args.posonlyargs} for f in own)
+
+
+def kinds_of(path: Path) -> dict[str, str]:
     """What the kinds are called in a file: those derived only where they are defined or imported."""
-    here = dict(NEEDED)
+    here = {name: name for name in NEEDED}
     imported = {
         (node.module, alias.name)
         for node in source_of(path).nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    for (module, name), needed in derived().items():
+    for (module, name), kind in derived().items():
         if module == _module(path) or (module, name) in imported:
-            here[name] = needed
+            here[name] = kind
     return here
 
 
@@ -111,24 +142,57 @@ def _module(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
-def test_every_refusal_says_what_was_seen_and_what_to_do(path: Path):
+def test_every_error_has_a_code_and_says_what_to_do(path: Path):
     if path.relative_to(ROOT).as_posix() not in NO_PLACE:
-        assert not poor_in(source_of(path).tree, kinds_of(path))
+        assert not faults_of(source_of(path).tree, kinds_of(path))
+
+
+def test_every_code_is_raised():
+    texts = {n.value for p in SOURCES for n in source_of(p).nodes if isinstance(n, ast.Constant)}
+    assert not set(ERRORS) - texts, "the catalogue has codes that nothing raises"
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_an_entry_is_one_sentence_with_a_page_that_exists(code: str):
+    entry: Entry = ERRORS[code]
+    assert re.fullmatch(r"[a-z][a-z0-9_]+", code)
+    assert not entry.sentence.endswith("."), "no full stop: the evidence follows"
+    assert not entry.page or (ROOT / "runbooks" / f"{entry.page}.md").is_file()
+
+
+def test_a_value_is_quoted_for_a_shell():
+    assert filled("drkit status --flow {flow!q}", {"flow": "a->b"}) == "drkit status --flow 'a->b'"
+    with pytest.raises(KeyError):
+        filled("{missing}", {})
 
 
 def test_derived_kinds_are_seen():
     names = {name for _, name in derived()}
     assert {"RunLocked", "OlderTerm"} <= names
-    assert kinds_of(Path(str(journal.__file__)))["RunLocked"] == NEEDED["Refused"]
+    assert kinds_of(Path(str(journal.__file__)))["RunLocked"] == "Refused"
     assert "RunLocked" not in kinds_of(Path(str(changes.__file__))), "it neither defines nor imports it"
 
 
-def test_a_poor_refusal_is_seen():
-    assert poor("raise Refused('no', where='x', evidence='1')") == ["line 1: Refused without hint"]
-    assert poor("raise ConfigError('no', where='x', hint='')") == ["line 1: ConfigError without hint"]
-    assert poor("raise errors.Refused('no', hint='set y')") == ["line 1: Refused without evidence"]
-    assert poor("raise click.UsageError('no')")
-    assert not poor("raise Refused('no', where='x', evidence='1', hint='set y')")
-    passed_on = "def f(x, hint=''):\n    raise ConfigError('no', where=x, hint=hint{})\n"
-    assert poor(passed_on.format("")) == ["line 2: ConfigError without hint"]
-    assert not poor(passed_on.format(" or 'set y'"))
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("Refused('rpo_exceeded', where='x', evidence='1')", "without hint"),
+        ("ConfigError('config_problem', where='x', hint='', problem='p')", "without hint"),
+        ("Refused('no_quorum', hint='set y')", "without evidence"),
+        ("Refused('a sentence of its own', evidence='1', hint='h')", "the catalogue has no"),
+        ("Failed(f'cannot {x}')", "the catalogue has no"),
+        ("Failed('no_quorum')", "another exit code"),
+        ("ConfigError('config_problem', where='x', hint='h')", "without the values ['problem']"),
+        ("Failed('jobs_cancelled', number=1)", "does not use: ['number']"),
+        ("click.UsageError('no')", "ConfigError says where"),
+    ],
+)
+def test_a_poor_error_is_seen(text: str, fault: str):
+    found = faults_of(ast.parse(f"raise {text}"), {name: name for name in NEEDED})
+    assert len(found) == 1
+    assert fault in found[0]
+
+
+def test_a_good_error_passes():
+    text = "raise Refused('no_quorum', where='x', evidence='1')"
+    assert not faults_of(ast.parse(text), {name: name for name in NEEDED})

@@ -123,7 +123,7 @@ def _type(
     finally:
         run.stage.orchestrator = outer
     if child.result is None:
-        raise Failed("a command has not ended", where=" ".join(words))
+        raise Failed("command_not_ended", where=" ".join(words))
     return child.result
 
 
@@ -154,10 +154,11 @@ def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None
     )
     if result.code not in expect:
         raise Failed(
-            f"the command ended with {result.code}",
+            "chaos_command_failed",
             where=f"drkit {' '.join(result.words)}",
             evidence=str(result.error or result.err[-500:]),
-            hint=f"expected: {list(expect)}",
+            error_code=result.code,
+            expect=list(expect),
         )
 
 
@@ -197,7 +198,7 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
 
         stage.wait_for(is_verdict, until, seconds)
     else:
-        raise Usage(f"nothing to wait for is called '{until}'", where="chaos", hint="drkit explain chaos")
+        raise Usage("chaos_until_unknown", where="chaos", until=until)
     return until
 
 

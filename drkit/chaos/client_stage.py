@@ -118,7 +118,7 @@ class ClientStage(ABC):
             self.cluster(cluster), self.WHERE, lambda raw: Groups(raw).alter({group: wanted}), what="commit"
         )
         if answers[group].value != dict.fromkeys(offsets, 0):
-            raise Failed("a commit was refused", where=f"group {group}", evidence=str(answers[group]))
+            raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(answers[group]))
 
     def committed(self, cluster: str, group: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group."""
@@ -137,7 +137,7 @@ class ClientStage(ABC):
         )
         described = answers[group].value
         if described is None:
-            raise Failed("the coordinator of a group does not answer", where=f"group {group} on {cluster}")
+            raise Failed("chaos_no_coordinator", where=f"group {group} on {cluster}")
         return bool(described.members)
 
     def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
@@ -153,7 +153,9 @@ class ClientStage(ABC):
             except DrkitError as error:
                 last = error.in_short
             if monotonic() > deadline:
-                raise Failed(f"waited {seconds:.0f} s in vain for {what}", where=self.WHERE, evidence=last)
+                raise Failed(
+                    "chaos_waited_in_vain", where=self.WHERE, evidence=last, seconds=seconds, what=what
+                )
             time.sleep(_LOOK_SECONDS)
 
     def wait_acked(self, records: int, by: str = "", seconds: float = _STEADY_SECONDS) -> None:

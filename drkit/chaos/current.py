@@ -104,11 +104,7 @@ def current_run() -> ScenarioRun:
     if _Current.is_interrupted:
         raise KeyboardInterrupt
     if _Current.run is None:
-        raise Failed(
-            "no scenario is under way",
-            where="chaos",
-            hint="its steady-state hypothesis needs the probe drkit.chaos.probes.holds, which begins it",
-        )
+        raise Failed("no_scenario_running", where="chaos")
     return _Current.run
 
 

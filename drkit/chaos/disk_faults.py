@@ -64,7 +64,7 @@ def limit_orchestrator(stage: ScenarioStage, _target: str) -> Applied:
     """Let files that an orchestrator writes grow to a few bytes only, as on a full disk."""
     child = stage.orchestrator
     if child is None:
-        raise Failed("no orchestrator is at work", where="chaos")
+        raise Failed("no_orchestrator_running", where="chaos")
     _, hard = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (_EXPORT_BYTES, hard))
     return f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes", lambda: None
@@ -91,7 +91,7 @@ def alter_export(stage: ScenarioStage, _target: str) -> Applied:
     """Change one byte of an exported file."""
     files = [f for f in sorted(stage.export_folder.rglob("*")) if f.is_file() and f.name != "manifest.json"]
     if not files:
-        raise Failed("there is no exported file", where=str(stage.export_folder))
+        raise Failed("no_exported_file", where=str(stage.export_folder))
     data = files[0].read_bytes()
     middle = len(data) // 2
     files[0].write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])

@@ -70,9 +70,7 @@ class Faults:
         fault = _FAULTS.get(verb)
         if fault is None or target not in fault.targets:
             known = f"faults: {', '.join(fault_names())}"
-            raise Usage(
-                f"there is no fault '{name}'", where="chaos", evidence=known, hint="drkit explain chaos"
-            )
+            raise Usage("fault_unknown", where="chaos", evidence=known, name=name)
         evidence, heal = fault.apply(self.stage, target, **options)
         if heal is not None:
             self.active[name] = heal
@@ -82,8 +80,7 @@ class Faults:
         heal = self.active.pop(name, None)
         if heal is None:
             in_force = ", ".join(self.active) or "none"
-            what, hint = f"the fault '{name}' is not in force", "a fault of an instant has no end"
-            raise Usage(what, where="chaos", evidence=f"in force: {in_force}", hint=hint)
+            raise Usage("fault_not_in_force", where="chaos", evidence=f"in force: {in_force}", name=name)
         heal()
         self.stage.recorder.record(FaultEnded(name))
 
@@ -111,7 +108,7 @@ def _kill(stage: ScenarioStage, target: str) -> Applied:
     if target == "orchestrator":
         child = stage.orchestrator
         if child is None:
-            raise Failed("no orchestrator is at work", where="chaos")
+            raise Failed("no_orchestrator_running", where="chaos")
         return f"process {child.pid}: code {child.kill().code}", None
     if target == "replicator":
         [(flow, child)] = stage.replicators.items()
@@ -121,7 +118,7 @@ def _kill(stage: ScenarioStage, target: str) -> Applied:
     for each in cluster.brokers if broker is None else [cluster.broker(broker)]:
         each.kill()
         if each.running:
-            raise Failed("a broker is still running", where=each.name)
+            raise Failed("broker_still_running", where=each.name)
     return f"{target}: no process is left", cluster.restart
 
 
@@ -139,7 +136,7 @@ def _freeze(stage: ScenarioStage, target: str) -> Applied:
     [child] = stage.replicators.values()
     child.signal(signal.SIGSTOP)
     if not wait_stopped(child.pid, monotonic() + _VERIFY_SECONDS):
-        raise Failed("the replicator is not stopped", where=f"process {child.pid}")
+        raise Failed("replicator_not_stopped", where=f"process {child.pid}")
     return f"process {child.pid} is stopped", lambda: child.signal(signal.SIGCONT)
 
 
@@ -177,7 +174,7 @@ def _cut(stage: ScenarioStage, target: str) -> Applied:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
     except OSError as error:
         return f"{address}: {error}", link.restore
-    raise Failed("the link still takes connections", where=address)
+    raise Failed("link_still_connects", where=address)
 
 
 def _stall(stage: ScenarioStage, target: str) -> Applied:
@@ -204,7 +201,7 @@ def _link_fault(stage: ScenarioStage, target: str, effect: str, apply: Callable[
     passed = link.passed(Direction.TO_CLIENT)
     stage.wait_for(lambda: link.connections > 0, f"a connection on {target}", _VERIFY_SECONDS)
     if link.passed(Direction.TO_CLIENT) != passed:
-        raise Failed("bytes still pass the link", where=target)
+        raise Failed("link_still_passes", where=target)
     return f"bytes of {link.connections} connections are {effect}", link.restore
 
 
@@ -262,7 +259,7 @@ def _write(stage: ScenarioStage, target: str) -> Applied:
     producer.produce(ORDERS, f"{target} record", partition=0, on_delivery=lambda e, _: failed.append(e))
     producer.flush(_VERIFY_SECONDS)
     if failed != [None]:
-        raise Failed("the foreign record was not accepted", where=ORDERS, evidence=str(failed))
+        raise Failed("foreign_record_not_accepted", where=ORDERS, evidence=str(failed))
     return f"a {target} record is in {ORDERS}-0 on the standby", None
 
 

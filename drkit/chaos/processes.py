@@ -83,7 +83,7 @@ class Child:
             line = self._lines.readline()
         except TimeoutError as error:
             raise Failed(
-                "a command wrote no journal entry in time",
+                "no_journal_entry_in_time",
                 where=f"process {self.pid}: {self._words}",
                 evidence=f"{_CALL_SECONDS:.0f} s",
             ) from error
@@ -154,7 +154,7 @@ class Child:
 
     def _ended(self) -> CommandResult:
         if self.result is None:
-            raise Failed("a child process has not ended", where=f"process {self.pid}")
+            raise Failed("child_not_ended", where=f"process {self.pid}")
         return self.result
 
 
@@ -225,13 +225,13 @@ class ProcessParent:
 
     def _fork(self, words: tuple[str, ...], **command: Any) -> Child:
         if self._parent.stdin is None:
-            raise Failed("the parent of the scenario's processes has no standard input")
+            raise Failed("no_parent_pipe")
         try:
             self._parent.stdin.write(json.dumps(command).encode() + b"\n")
             self._parent.stdin.flush()
             return Child(words, self._accepted())
         except (OSError, TimeoutError) as error:
-            raise Failed("a process of the scenario does not start", evidence=repr(error)) from error
+            raise Failed("child_not_started", evidence=repr(error)) from error
 
     def _accepted(self) -> socket.socket:
         """Return the connection of the next child, which comes while the parent lives. Raises OSError."""

@@ -71,17 +71,15 @@ def load_scenario(name: str) -> Scenario:
         names = {each.stem: "" for each in FOLDER.glob("*.yaml")}
         if not path.is_file():
             raise Usage(
-                f"there is no scenario '{name}'",
-                where="drkit chaos run",
-                hint=f"{suggestion(name, names)}; all scenarios: drkit chaos list",
+                "scenario_unknown", where="drkit chaos run", name=name, suggestion=suggestion(name, names)
             )
     yaml = _extra("yaml")
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Usage("cannot read the scenario", where=str(path), hint=error.strerror or str(error)) from error
+        raise Usage("scenario_unreadable", where=str(path), hint=error.strerror or str(error)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise _wrong(path, "the file is not YAML", " ".join(str(error).split())) from error
+        raise _wrong(path, "scenario_not_yaml", " ".join(str(error).split())) from error
     return _checked(path, data)
 
 
@@ -90,16 +88,11 @@ def _extra(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ConfigError(
-            "chaos scenarios need packages that are not installed",
-            where="drkit chaos",
-            evidence=str(error),
-            hint="pip install 'drkit[chaos]'; from a clone: pip install '.[chaos]'",
-        ) from error
+        raise ConfigError("chaos_not_installed", where="drkit chaos", evidence=str(error)) from error
 
 
-def _wrong(path: Path, what: str, evidence: str) -> ConfigError:
-    return ConfigError(what, where=str(path), evidence=evidence, hint=_HINT)
+def _wrong(path: Path, code: str, evidence: str) -> ConfigError:
+    return ConfigError(code, where=str(path), evidence=evidence, hint=_HINT)
 
 
 def _checked(path: Path, data: Any) -> Scenario:
@@ -108,7 +101,7 @@ def _checked(path: Path, data: Any) -> Scenario:
     try:
         library.ensure_experiment_is_valid(data)
     except (problems.ChaosException, AttributeError, TypeError, KeyError) as error:
-        raise _wrong(path, "the file is not an experiment of Chaos Toolkit", str(error)) from error
+        raise _wrong(path, "scenario_not_an_experiment", str(error)) from error
     extension: Mapping[str, Any] = next(
         (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION), {}
     )

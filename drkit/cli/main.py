@@ -186,7 +186,7 @@ def _answer_usage(error: click.ClickException, *, as_json: bool) -> int:
 def _usage(error: click.ClickException) -> Usage:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "drkit"
-    return Usage(error.format_message().rstrip("."), where=path, hint=f"{path} --help")
+    return Usage("usage_wrong", where=path, problem=error.format_message().rstrip("."), path=path)
 
 
 def _unexpected(error: Exception, asked: Session) -> DrkitError:
@@ -196,7 +196,7 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
         return refused_by_the_system(error)
     if type(error).__module__ == "kafka.errors":
         return Failed(
-            "a cluster stopped answering",
+            "cluster_stopped_answering",
             evidence=f"{type(error).__name__}: {error}",
             hint="drkit config check --connect says which; then the same again",
         )
@@ -210,4 +210,6 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
         ) as log:
             log.write(text)
         hint = f"the traceback is in {log.name}"
-    return Failed(f"unexpected {type(error).__name__}: {error}", hint=f"{hint}; please report it")
+    return Failed(
+        "unexpected_error", hint=f"{hint}; please report it", kind=type(error).__name__, error=error
+    )

@@ -21,9 +21,7 @@ def ask(question: str, *, command: str) -> None:
     :raises click.Abort: interrupted at the question, after a line that says that nothing was changed
     """
     if not _put(lambda: agrees(question), command, "add --yes"):
-        raise Usage(
-            "the answer was not yes: nothing was changed", where=command, hint="answer y, or add --yes"
-        )
+        raise Usage("not_confirmed", where=command)
 
 
 def answered(question: str, choices: Sequence[str], *, command: str) -> str:
@@ -55,8 +53,9 @@ def _put(question: Callable[[], _T], command: str, instead: str, without: str = 
 
 def _unanswered(command: str, instead: str, without: str) -> Usage:
     return Usage(
-        f"no terminal to ask on: {without}",
+        "no_terminal",
         where=command,
         evidence="the question needs an answer, and standard input has none",
         hint=instead,
+        without=without,
     )

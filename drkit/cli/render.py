@@ -11,6 +11,7 @@ from typing import Any, Final, TextIO
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from drkit.catalogue import ERRORS
 from drkit.cli.layout import cell, pairs, table
 from drkit.cli.session import session
 from drkit.errors import DrkitError
@@ -71,7 +72,9 @@ def emit_error(error: DrkitError, *, as_json: bool) -> None:
         return
     console = _console(sys.stderr)
     console.print(Text.assemble((f"{error.heading}: ", "bold red"), visible(scrubbed(error.what))))
-    for name, text in (("where", error.where), ("evidence", error.evidence), ("what to do", error.hint)):
+    rows = [("where", error.where), ("evidence", error.evidence), ("what to do", error.hint)]
+    rows += [("help", f"drkit explain {error.code}")] if ERRORS[error.code].page else []
+    for name, text in rows:
         for number, line in enumerate(visible_lines(scrubbed(text)).split("\n") if text else ()):
             console.print(
                 Text.assemble((f"  {name if number == 0 else '':<11}", "dim"), line), soft_wrap=True

@@ -33,8 +33,7 @@ def is_of_the_system(error: OSError) -> bool:
 def refused_by_the_system(error: OSError) -> DrkitError:
     """The DrkitError for a refusal of the operating system: a full disk, a folder that cannot be created."""
     return Failed(
-        "the operating system refused it",
+        "system_refused",
         where=str(error.filename or "standard output"),
         evidence=error.strerror or str(error),
-        hint="name another path, or clear the reason, then run the command again",
     )

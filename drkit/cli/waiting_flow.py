@@ -115,7 +115,9 @@ def _meant(settings: Settings, looked: Looked, several: str) -> list[FlowSetting
 
 def _which(found: Sequence[FlowSettings], several: str) -> ConfigError:
     return ConfigError(
-        f"{len(found)} flows {several}: which one?",
+        "several_flows_match",
         where="--flow",
         hint=", ".join(f"--flow '{f.name}'" for f in found),
+        count=len(found),
+        several=several,
     )

@@ -80,12 +80,7 @@ class EndpointWatch:
         try:
             self.endpoint = self._read(None)
         except (OSError, ValueError) as error:
-            raise ConfigError(
-                "the client does not know where to go",
-                where=str(self._path),
-                evidence=str(error),
-                hint="write the endpoint file with: drkit repoint apply --to CLUSTER",
-            ) from error
+            raise ConfigError("no_endpoint", where=str(self._path), evidence=str(error)) from error
 
     def newer(self, *, at_once: bool = False) -> Endpoint | None:
         """The endpoint that replaces the current one, or None. Any thread may call this.

@@ -93,12 +93,7 @@ def _document(file: Path, env: Mapping[str, str]) -> Document:
         try:
             return translate(parse(_text(file)), file, env)
         except MalformedEscape as error:
-            raise ConfigError(
-                "the configuration is not a valid properties file",
-                where=str(file),
-                evidence=str(error),
-                hint="write \\uXXXX with four hexadecimal digits, and a backslash itself as \\\\",
-            ) from error
+            raise ConfigError("config_not_properties", where=str(file), evidence=str(error)) from error
     text = _text(file)
     filled = interpolate(_parse(file, text), file.parent, env)
     origins = {}
@@ -168,27 +163,20 @@ def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
         return file
     if named:
         source = "--config" if path else CONFIG_VARIABLE
-        raise ConfigError(
-            "the configuration file does not exist",
-            where=str(file),
-            evidence=f"named by {source}",
-            hint=f"correct {source}; drkit config init FILE writes one to begin with",
-        )
+        raise ConfigError("config_missing", where=str(file), evidence=f"named by {source}", source=source)
     raise ConfigError(
-        "no configuration",
+        "config_not_given",
         where=str(file.absolute()),
         evidence=f"no --config, no {CONFIG_VARIABLE}, no ./{DEFAULT_FILE}",
-        hint="name a file with --config FILE, or begin with drkit config init; without one: drkit demo",
     )
 
 
 def _empty(file: Path) -> ConfigError:
     return ConfigError(
-        "the configuration is empty",
+        "config_empty",
         where=str(file),
         evidence="it needs two clusters ([clusters.ALIAS] with bootstrap_servers) and a flow ([[flows]] with"
         " source and target)",
-        hint="drkit config init FILE writes one to begin with",
     )
 
 
@@ -196,24 +184,14 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(
-            "the configuration is not valid TOML",
-            where=str(file),
-            evidence=str(error),
-            hint="correct that line; the file of a MirrorMaker 2 must be called *.properties",
-        ) from error
+        raise ConfigError("config_not_toml", where=str(file), evidence=str(error)) from error
 
 
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            "the configuration cannot be read",
-            where=str(file),
-            evidence=str(error),
-            hint="let this user read the file, and save it as UTF-8",
-        ) from error
+        raise ConfigError("config_unreadable", where=str(file), evidence=str(error)) from error
 
 
 def _refuse(file: Path, problems: Iterable[Problem]) -> None:
@@ -224,11 +202,14 @@ def _refuse(file: Path, problems: Iterable[Problem]) -> None:
 def _problems(file: Path, problems: Sequence[Problem]) -> ConfigError:
     if len(problems) == 1:
         at, what, hint = problems[0]
-        return ConfigError(what, where=f"{file}: {at}" if at else str(file), hint=hint or _AGAIN)
+        return ConfigError(
+            "config_problem", where=f"{file}: {at}" if at else str(file), hint=hint or _AGAIN, problem=what
+        )
     lines = [f"{p.at}: {p.what}" + (f" ({p.hint})" if p.hint else "") for p in problems]
     return ConfigError(
-        f"the configuration has {len(problems)} problems",
+        "config_problems",
         where=str(file),
         evidence="\n".join(lines),
         hint=_AGAIN.replace("it;", "each;"),
+        count=len(problems),
     )

@@ -55,7 +55,7 @@ class Accounting:
         while seen < count:
             message = self._consumer.poll(_POLL_SECONDS)
             if message is None and monotonic() > deadline:
-                raise Failed("the group does not get its payments", evidence=f"{seen} of {count} came")
+                raise Failed("demo_payments_missing", evidence=f"{seen} of {count} came")
             if message is not None and message.error() is None:
                 found[message.partition() or 0].append((message.key(), message.value()))
                 seen += 1

@@ -108,7 +108,7 @@ class Replicate:
         stage.watch(_STEADY_SECONDS, f"keeping up with {stage.rate:,} orders per second")
         latency = observer.latency(since, time.monotonic())
         if latency is None:
-            raise Failed("no order reached the standby while drkit kept up", evidence=f"{_STEADY_SECONDS} s")
+            raise Failed("demo_no_order_copied", evidence=f"{_STEADY_SECONDS} s")
         stage.measured |= {
             "first_record_seconds": round(first, 1),
             "caught_up_seconds": round(caught_up, 1),
@@ -192,9 +192,7 @@ class VerifyAct:
         answer: dict[str, Any] = stage.ask("verify")
         if answer.get("verdict") != "equal":
             raise Failed(
-                "the copy is not equal to its source",
-                where="drkit verify",
-                evidence=json.dumps(answer.get("differences")),
+                "demo_copy_differs", where="drkit verify", evidence=json.dumps(answer.get("differences"))
             )
         stage.measured["verify"] = {
             key: answer[key]
@@ -223,7 +221,7 @@ class BothSides:
         }
         if primary.fingerprints != standby.fingerprints or primary.records != stage.shop.records:
             raise Failed(
-                "a consumer sees other records on the standby than on the primary",
+                "demo_records_differ",
                 evidence=f"primary {primary.records}, standby {standby.records},"
                 f" lost {missing}, twice {standby.twice}",
             )

@@ -95,5 +95,5 @@ def _drilled(stage: Stage, folder: Path) -> DrillReport:
         or (report := read_report(files[0].read_bytes())).verdict != PASS
     ):
         evidence = log.read_text(encoding="utf-8")[-1500:]
-        raise Failed("the drill did not pass", where="drkit drill run", evidence=evidence)
+        raise Failed("demo_drill_failed", where="drkit drill run", evidence=evidence)
     return report

@@ -56,7 +56,7 @@ class FailOver:
         report: dict[str, Any] = stage.ask("failover", "--flow", "primary->standby", "--all", "--yes")
         seconds = time.monotonic() - begun
         if report.get("state") != "done":
-            raise Failed("the failover was not done", where="drkit failover", evidence=str(report)[:1500])
+            raise Failed("demo_failover_failed", where="drkit failover", evidence=str(report)[:1500])
         stage.screen.table([_row(step) for step in report["steps"]])
         stage.screen.fact(report["loss"]["statement"])
         places = report["loss"]["partitions"]
@@ -93,7 +93,7 @@ class GoOn:
             more = group.more(_QUIET_SECONDS)
         if more or joined(stage.read_on_primary, rest) != everything:
             raise Failed(
-                "the group did not get exactly the rest on the standby",
+                "demo_group_not_exact",
                 evidence=f"{left} payments were left; what came is not these{', and more' if more else ''}",
             )
         stage.measured |= {"group_before": FIRST, "group_after": left}

@@ -67,7 +67,7 @@ class ReadTheRest:
             more = group.more(_QUIET_SECONDS)
         if more or joined(stage.read_on_primary, rest) != everything:
             raise Failed(
-                "the group did not get exactly the rest on the standby",
+                "demo_group_not_exact",
                 evidence=f"{left} payments were left; what came is not these{', and more' if more else ''}",
             )
         stage.measured |= {"group_before": FIRST, "group_after": left}

@@ -55,7 +55,7 @@ class ReplayTail:
         begun = time.monotonic()
         report: dict[str, Any] = stage.ask("reprotect", *options)
         if report.get("state") != "done":
-            raise Failed("the return was not done", where="drkit reprotect", evidence=str(report)[:1500])
+            raise Failed("demo_failback_failed", where="drkit reprotect", evidence=str(report)[:1500])
         seconds = time.monotonic() - begun
         stage.measured["return_seconds"] = round(seconds, 1)
         stage.screen.fact(f"exported, emptied, replayed in {seconds:.1f} s")
@@ -89,7 +89,7 @@ class HomeAgain:
         )
         if lost or repeated or here != there:
             raise Failed(
-                "the balance of the return is not even",
+                "demo_failback_uneven",
                 evidence=f"{stage.on_either_side.total()} on either side before, {here.total()} on the"
                 f" primary, {there.total()} on the standby, lost {lost}, repeated {repeated}",
             )

@@ -72,4 +72,4 @@ class ReplicatorProcess:
     def failed(self) -> Failed:
         """The error if it has ended by itself."""
         text = self.log.read_text(errors="replace")[-_EVIDENCE_CHARS:] if self.log.exists() else ""
-        return Failed("drkit replicate ended by itself", where=" ".join(self._command[1:]), evidence=text)
+        return Failed("demo_replicate_ended", where=" ".join(self._command[1:]), evidence=text)

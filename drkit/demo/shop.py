@@ -88,7 +88,7 @@ class Shop:
         self._threads = []
         self._flush()
         if self._failure is not None:
-            raise Failed("the demo's shop could not write to the primary") from self._failure
+            raise Failed("demo_shop_not_written") from self._failure
 
     def move(self, bootstrap: str) -> None:
         """Write to another cluster from now on; the shop is closed."""
@@ -172,4 +172,4 @@ class Shop:
 
     def _flush(self) -> None:
         if self._producer.flush(_FLUSH_SECONDS):
-            raise Failed("the primary does not take the demo's orders", where=self._bootstrap)
+            raise Failed("demo_orders_refused", where=self._bootstrap)

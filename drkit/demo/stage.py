@@ -126,11 +126,7 @@ class Stage:
     def _start_pair(self) -> dict[str, str]:
         pair = LocalPair(default_folder())
         if pair.status()["state"] != "down":
-            raise Refused(
-                "a local pair runs already",
-                where=str(pair.folder),
-                hint="drkit local down, then drkit demo --keep again; or plain drkit demo",
-            )
+            raise Refused("demo_pair_runs", where=str(pair.folder))
         up = pair.up(self.keep_config, progress=self.screen.say)
         return {b["cluster"]: b["bootstrap"] for b in up["brokers"]}
 
@@ -140,7 +136,7 @@ class Stage:
         :raises Failed: with `keep`: the pair is to be played with
         """
         if self._primary is None:
-            raise Failed("the primary of a kept pair is not killed", where="drkit demo --keep")
+            raise Failed("demo_kept_primary", where="drkit demo --keep")
         self._primary.kill()
 
     def restart_primary(self) -> None:
@@ -196,11 +192,7 @@ class Stage:
             command, capture_output=True, text=True, check=False, env=environment(self.folder)
         )
         if not done.stdout.strip():
-            raise Failed(
-                "a command of the demo gave no answer",
-                where=" ".join(command[1:]),
-                evidence=done.stderr[-1500:],
-            )
+            raise Failed("demo_no_answer", where=" ".join(command[1:]), evidence=done.stderr[-1500:])
         return json.loads(done.stdout)
 
     # -- the others ---------------------------------------------------------------------------------
@@ -261,9 +253,7 @@ class Stage:
         log = self.replicator.log
         text = log.read_text(errors="replace")[-1500:] if log.exists() else ""
         return Failed(
-            f"the demo waited {seconds:.0f} s in vain: {note}",
-            evidence=f"{self._scene('').line()}\n{text}",
-            hint="a busy machine? try again; the same happens again: please report it",
+            "demo_waited_in_vain", evidence=f"{self._scene('').line()}\n{text}", seconds=seconds, note=note
         )
 
 

@@ -72,7 +72,7 @@ class ComeHome:
         )
         if lost or repeated or here.fingerprints != there.fingerprints or here.records != shop.records:
             raise Failed(
-                "the balance of both switchovers is not even",
+                "demo_switchover_uneven",
                 evidence=f"{shop.records} acknowledged, {here.records} on the primary, {there.records} on the"
                 f" standby, lost {lost}, repeated {repeated}",
             )
@@ -86,7 +86,7 @@ def switched(stage: Stage, flow: str) -> None:
     options = ("--flow", flow, "--all", "--planned", "--yes", "--clients-cut", CUT)
     report: dict[str, Any] = stage.ask("failover", *options)
     if report.get("state") != "done":
-        raise Failed("the switchover was not done", where=flow, evidence=str(report)[:1500])
+        raise Failed("demo_switchover_failed", where=flow, evidence=str(report)[:1500])
     seconds = report["seconds"]["until_verified"]
     key = "switchover_seconds" if flow == _FORTH else "switchback_seconds"
     stage.measured |= {key: round(seconds, 1), f"{key}_with_start": round(time.monotonic() - begun, 1)}

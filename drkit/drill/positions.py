@@ -103,10 +103,7 @@ def collect_positions(
             rows: _Rows = s.loop.run(survey.run, groups, clock() + wait_seconds, clock, wall)
         except RawError as error:
             raise ClusterUnreachable(
-                "a cluster stopped answering during the drill",
-                where=flow.name,
-                evidence=repr(error),
-                hint="check both clusters: drkit config check --connect",
+                "cluster_stopped_answering_drill", where=flow.name, evidence=repr(error)
             ) from error
     evidence = tuple(row for _, row in sorted(rows.items(), key=lambda item: item[0]))
     return PositionsCollected(evidence, survey.groups, survey.requests, survey.limit.bytes, clock() - began)

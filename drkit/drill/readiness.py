@@ -84,8 +84,8 @@ def refuse_unprotected(settings: Settings, flow: FlowSettings) -> None:
     if pair is None or pair.state is not PairState.PROTECTED:
         parts = () if pair is None else pair.parts
         raise Refused(
-            "production is not PROTECTED",
+            "not_protected",
             where=flow.name,
             evidence=f"{parts[0].state}: {parts[0].why}" if parts else "unknown",
-            hint=f"drkit status --flow '{flow.name}' says why",
+            flow=flow.name,
         )

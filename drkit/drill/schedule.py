@@ -170,10 +170,9 @@ def _kubernetes_schedule(drill: DrillSettings, cron: Cron) -> str:
     minute, hour, day, month, weekday = cron.fields
     if cron.needs_both_days and _EACH not in {day, weekday}:
         raise Refused(
-            "Kubernetes reads this cron expression otherwise",
+            "cron_differs_in_kubernetes",
             where=f"drill {drill.name}",
             evidence=f"{drill.cron}: in cron both fields of days must fit, in Kubernetes one of them",
-            hint="write the days as lists, with the other field as '*'; or run drkit drill schedule",
         )
     days = weekday if weekday == _EACH else ",".join(map(str, cron.weekdays))
     return f"{minute} {hour} {day} {month} {days}"

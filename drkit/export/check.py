@@ -86,12 +86,7 @@ def read_manifest(path: str, sha256: str | None = None) -> Manifest:
             data = file.read(MOST_BYTES + 1)
         found = Manifest.parse(data)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise ConfigError(
-            "there is no manifest of an export",
-            where=path,
-            evidence=error_text(error),
-            hint="name manifest.json in the folder of an export; without one an export is incomplete",
-        ) from error
+        raise ConfigError("export_manifest_missing", where=path, evidence=error_text(error)) from error
     except OSError as error:
         raise _no_reading(path, error) from error
     except Malformed as error:
@@ -153,21 +148,12 @@ def altered(path: str, evidence: str) -> ExportAltered:
 
     Whether the old primary still has its records is unknown here; who knows it says so instead.
     """
-    return ExportAltered(
-        "the export is not what was written",
-        where=path,
-        evidence=evidence,
-        hint=f"destroy nothing that only it holds; {PUT_BACK}: drkit divergence verify MANIFEST; or, while"
-        " the old primary has the records, export again: drkit divergence export --to DIR; where it was"
-        " emptied, or has lost them, the export is the only copy: without another one give them up by name,"
-        " drkit status says how",
-    )
+    return ExportAltered("export_altered", where=path, evidence=evidence)
 
 
 def _no_reading(path: str, error: OSError) -> DrkitError:
     return Failed(
-        "the export cannot be read",
+        "export_unreadable",
         where=path,
         evidence=error_text(error) + (f": {error.filename}" if error.filename else ""),
-        hint="check the path, its permissions and the disk",
     )

@@ -46,19 +46,15 @@ def run_of(request: ExportRequest, progress: Progress) -> ExportRun:
     try:
         run_name(request.run_id)
     except Malformed as error:
-        raise ConfigError(
-            "the run's id cannot be the name of a folder",
-            where=request.run_id,
-            evidence=str(error),
-            hint="name the run with letters, digits and dashes",
-        ) from error
+        raise ConfigError("run_id_no_folder_name", where=request.run_id, evidence=str(error)) from error
     try:
         how = ExportFormat(request.format)
     except ValueError:
         raise ConfigError(
-            f"no format of exports is called '{request.format}'",
+            "export_format_unknown",
             where="--format",
-            hint=f"write one of {', '.join(ExportFormat)}",
+            format=request.format,
+            exportformat=", ".join(ExportFormat),
         ) from None
     folder = joined(absolute(request.to), request.run_id)
     return ExportRun(folder, storage_at(folder), how, progress)
@@ -82,23 +78,13 @@ def kept(run: ExportRun, tails: Sequence[TailRange]) -> Exported | None:
         if MANIFEST not in there:
             odd = [path for path in there if path != _DRAFT and not path.startswith(f"{RECORDS}/")]
             if odd:
-                raise Refused(
-                    "the folder of the export holds something else",
-                    where=run.folder,
-                    evidence=", ".join(odd[:5]),
-                    hint="name another folder",
-                )
+                raise Refused("export_folder_in_use", where=run.folder, evidence=", ".join(odd[:5]))
             run.progress(f"an interrupted export is replaced: {run.folder}")
             run.storage.remove()
             return None
     found = read_manifest(run.manifest)
     if found.ranges != tuple(tails):
-        raise Refused(
-            "an export of other offsets is there, and exports are never written over",
-            where=run.manifest,
-            evidence=_difference(found.ranges, tails),
-            hint="name another folder; delete the old one when you need it no more",
-        )
+        raise Refused("export_exists", where=run.manifest, evidence=_difference(found.ranges, tails))
     run.progress(f"a complete export is there and is kept: {run.manifest}")
     check_files(run.manifest, found.sha256)
     return Exported(run.manifest, found.sha256, found, is_reused=True)

@@ -90,10 +90,9 @@ def _refuse_elsewhere(place: str, master: str | None) -> None:
     if local_path(place) is None or choose_master(master, 1).is_local:
         return
     raise Refused(
-        "a folder of this machine is none of Spark's executors",
+        "export_folder_not_shared",
         where=place,
         evidence=f"the executors of {master} would each use a folder of their own machine",
-        hint="name a place that all of them reach, such as s3://…, or leave --master out",
     )
 
 
@@ -152,7 +151,7 @@ def _write(
     texts = [ranges_text(share) for share in shares(pieces, slots * PER_SLOT)]
     # Only what a task needs may be pickled with it.
     answers = run_watched(
-        SparkJobs(workshop, "drkit export", "the export broke off", run.folder),
+        SparkJobs(workshop, "drkit export", "export_broke_off", run.folder),
         texts,
         lambda share: write_share(place, share, source, skip, PART_BYTES),
         lambda ended: run.progress(f"{ended} of {len(texts)} shares written"),
@@ -171,7 +170,7 @@ def _read_back(run: ExportRun, workshop: SharedSpark, partitions: Iterable[Parti
     texts = [parts_text(share) for share in shares(parts, workshop.context.defaultParallelism * PER_SLOT)]
     run.progress(f"reading back {counted(len(parts), 'part')}")
     answers = run_watched(
-        SparkJobs(workshop, "drkit export read back", "reading the export back broke off", run.folder),
+        SparkJobs(workshop, "drkit export read back", "export_read_back_broke_off", run.folder),
         texts,
         lambda share: read_share(place, share),
         lambda ended: run.progress(f"{ended} of {len(texts)} shares read back"),

@@ -36,18 +36,14 @@ def local_path(place: str) -> Path | None:
     :raises ConfigError: nothing, or a ``file:`` of another machine
     """
     if not place:
-        raise ConfigError(
-            "a folder is needed", where="--to", hint="name one, or a URL such as s3://bucket/folder"
-        )
+        raise ConfigError("export_folder_missing", where="--to")
     if not _URL.match(place):
         return Path(place).absolute()
     url = urlsplit(place)
     if url.scheme.lower() != _FILE:
         return None
     if url.netloc not in {"", "localhost"} or not url.path.startswith("/"):
-        raise ConfigError(
-            "a file URL needs a full path", where=place, hint="write file:///folder, or /folder"
-        )
+        raise ConfigError("export_url_not_absolute", where=place)
     return Path(unquote(url.path))
 
 
@@ -74,8 +70,4 @@ def refuse_secrets(place: str) -> None:
     url = urlsplit(place)
     has_password = ":" in url.netloc.rpartition("@")[0]
     if has_password or any(is_secret(key) for key, _ in parse_qsl(url.query, keep_blank_values=True)):
-        raise ConfigError(
-            "the place of an export has a password or a key in it",
-            where=f"{url.scheme}://…",
-            hint="leave it out: pyarrow finds credentials in the environment of the driver and the executors",
-        )
+        raise ConfigError("export_url_has_secret", where=f"{url.scheme}://…")

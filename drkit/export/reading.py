@@ -56,7 +56,7 @@ class TailReader:
         try:
             self._loop.run(metadata, self._cluster, [])
         except RawError as error:
-            raise Failed("a cluster does not say who it is", where=self._cluster.alias) from error
+            raise Failed("no_cluster_id", where=self._cluster.alias) from error
         return self._cluster.cluster_id or ""
 
     def read(self, wanted: TailRange, skip: frozenset[int]) -> Iterator[Item]:
@@ -114,10 +114,9 @@ class TailReader:
             topic = (await metadata(self._cluster, [wanted.topic]))[wanted.topic]
             if topic.error == codes.NONE and topic.topic_id != wanted.topic_id:
                 raise Refused(
-                    "the topic was recreated under the same name: the range is of another log",
+                    "export_topic_recreated",
                     where=self._where(wanted),
                     evidence=f"topic id {topic.topic_id}, {wanted.topic_id} was to be exported",
-                    hint="look at it again: drkit divergence",
                 )
             if topic.error == codes.NONE:
                 self._topics[wanted.topic] = topic
@@ -132,12 +131,7 @@ class TailReader:
         :raises Refused: the range can never be read whole
         """
         if code in codes.NOT_AUTHORIZED:
-            raise NotAuthorized(
-                "drkit may not read a topic that is to be exported",
-                where=self._where(wanted),
-                evidence=error_name(code),
-                hint="allow READ on it, see docs/how-to/acls.md",
-            )
+            raise NotAuthorized("export_not_authorized", where=self._where(wanted), evidence=error_name(code))
         if code not in {codes.NONE, codes.OFFSET_OUT_OF_RANGE}:
             return []
         leader, at = await self._leader(wanted), TopicPartition(wanted.topic, wanted.partition)
@@ -149,10 +143,9 @@ class TailReader:
             return [Hole(position, min(start.offset, wanted.end), HoleKind.REMOVED)]
         if end.offset < wanted.end:
             raise Refused(
-                "a partition ends before the range that is to be exported",
+                "export_range_short",
                 where=self._where(wanted),
                 evidence=f"its last stable offset is {end.offset}, offset {position} comes next",
-                hint="a transaction may be open, or a broker lost records: look again with drkit divergence",
             )
         return await self._nothing_left(wanted, position)
 
@@ -171,10 +164,9 @@ class TailReader:
 
     def _give_up(self, wanted: TailRange, position: int, trouble: str) -> NoReturn:
         raise Failed(
-            "a partition cannot be exported: its leader does not answer",
+            "export_leader_silent",
             where=self._where(wanted),
             evidence=f"no progress at offset {position} for {self._patience:.0f} s: {trouble}",
-            hint="check the cluster, then export again",
         )
 
     def _where(self, wanted: TailRange) -> str:
@@ -183,8 +175,7 @@ class TailReader:
 
 def _unreadable(wanted: TailRange, error: CorruptBatch) -> Failed:
     return Failed(
-        "a record batch cannot be read, so the range cannot be exported whole",
+        "export_batch_damaged",
         where=f"{wanted.topic}-{wanted.partition}",
         evidence=f"offset {error.offset}: {error.reason}",
-        hint="read the partition with `kafka-dump-log --deep-iteration` on its leader",
     )

@@ -77,9 +77,6 @@ def remote_folder(place: str) -> RemoteFolder:
         system, path = fs.FileSystem.from_uri(place)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ConfigError(
-            "an export cannot be written there",
-            where=place,
-            evidence=str(error).splitlines()[0][:200],
-            hint="name a folder, or a URL that pyarrow knows: s3://, gs://, abfs://, hdfs://",
+            "export_url_refused", where=place, evidence=str(error).splitlines()[0][:200]
         ) from error
     return RemoteFolder(system, path)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from drkit import errors
 from drkit.config import ClusterSettings
-from drkit.errors import DrkitError, Failed, error_text
+from drkit.errors import DrkitError, Failed, error_text, restored
 from drkit.export.check import reading
 from drkit.export.manifest import ExportFormat, ExportPart, TailRange
 from drkit.export.parts import read_part, write_parts
@@ -102,7 +102,7 @@ def written(answers: Sequence[str]) -> tuple[list[WrittenRange], int]:
         raw = json.loads(answer)
         if (error := raw.get(_ERROR)) is not None:
             kind: type[DrkitError] = getattr(errors, error.pop("kind"), Failed)
-            raise kind(error.pop("what"), **error)
+            raise restored(kind, error)
         peak = max(peak, raw["peak"])
         for wanted, parts in raw["found"]:
             (tail,) = _ranges([wanted])
@@ -116,20 +116,14 @@ def writing(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Failed(
-            "the export cannot be written",
-            where=place,
-            evidence=error_text(error),
-            hint="choose a place with enough room that drkit may write to; nothing there counts as an export",
-        ) from error
+        raise Failed("export_not_written", where=place, evidence=error_text(error)) from error
 
 
 def _answered(work: Callable[[], list[Any]]) -> str:
     try:
         answer = {"found": work(), "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
     except DrkitError as error:
-        text = {"what": error.what, "where": error.where, "evidence": error.evidence, "hint": error.hint}
-        answer = {_ERROR: {"kind": type(error).__name__, **text}}
+        answer = {_ERROR: {"kind": type(error).__name__, **vars(error)}}
     return json.dumps(answer, separators=(",", ":"))
 
 

@@ -158,12 +158,7 @@ class Failback:
         now = self._next_stage()
         flow = self._flow_of(now.stage)
         if now.is_under_way:
-            raise Refused(
-                "a run of this stage is under way: a dry run shows one that would begin",
-                where=flow.name,
-                evidence=f"stage {now.stage}",
-                hint=f"{COMMAND} continues it",
-            )
+            raise Refused("dry_run_of_held_run", where=flow.name, evidence=f"stage {now.stage}")
         self._refuse_unreplayed(now)
         with FailoverService(self._settings, flow, self._operator.progress()) as service:
             if now.stage is HomeStage.SWITCH:
@@ -273,11 +268,14 @@ class Failback:
         back = self._ways.back
         only = "".join(f" --topic {topic}" for topic in self._topics)
         return Failed(
-            f"{back.target} is not in step yet: clients stay on {back.source}",
+            "not_in_step",
             where=back.name,
             evidence=state,
-            hint=f"drkit status --flow '{back.name}'; run it again: {COMMAND} --flow"
-            f" '{self._ways.there.name}'{only}",
+            target=back.target,
+            source=back.source,
+            back=back.name,
+            there=self._ways.there.name,
+            only=only,
         )
 
 

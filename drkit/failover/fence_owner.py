@@ -24,8 +24,10 @@ def refuse_owned(run: RunLog | None, flow: str) -> None:
     else:
         then = f", or {command} --abort, which lifts its fences"
     raise Refused(
-        f"a {run.table.name} that is under way owns the fence",
+        "fence_owned",
         where=f"run {run.run_id}",
         evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
-        hint=f"{command} --resume{then}",
+        table=run.table.name,
+        command=command,
+        then=then,
     )

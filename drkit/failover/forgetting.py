@@ -180,10 +180,10 @@ async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[s
     found = await metadata_of_all(cluster, names)
     if unclear := sorted(_unclear(found)):
         raise Failed(
-            f"whether {counted(len(unclear), 'topic')} exist is unknown",
+            "topics_unknown",
             where=cluster.alias,
             evidence=first_of(unclear),
-            hint="grant drkit's principal DESCRIBE on them, then type it again",
+            topics=counted(len(unclear), "topic"),
         )
     return found
 
@@ -198,10 +198,7 @@ def _unclear(found: dict[str, list[TopicMetadata]]) -> Iterator[str]:
 def _refuse_unknown(context: Context, unknown: list[str]) -> None:
     if unknown:
         raise Refused(
-            "only the promotion of a topic can be forgotten",
-            where=f"flow {context.flow.name}",
-            evidence=f"not promoted: {first_of(unknown)}",
-            hint="drkit status names the promoted topics",
+            "not_promoted", where=f"flow {context.flow.name}", evidence=f"not promoted: {first_of(unknown)}"
         )
 
 
@@ -209,7 +206,7 @@ def _refuse_run(service: FailoverService) -> None:
     run = service.under_way
     if run is not None:
         raise Refused(
-            "a run is under way that may be about these topics",
+            "forget_run_under_way",
             where=f"run {run.run_id}",
             evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
             hint=f"{run.table.command} --resume" + f", or {run.table.command} --abort" * run.abortable,
@@ -219,21 +216,23 @@ def _refuse_run(service: FailoverService) -> None:
 def _refused_kept(context: Context, kept: list[str]) -> Refused:
     flow = context.flow
     return Refused(
-        f"{counted(len(kept), 'topic')} can still come home",
+        "can_still_fail_back",
         where=f"flow {flow.name}",
         evidence=first_of(kept),
-        hint=f"{flow.source} may have the only copy of its records: save them with drkit divergence export"
-        f" --flow '{flow.name}' --to DIR; if nothing of it is wanted there, delete the topic on"
-        f" {flow.source} yourself, then type it again; what {flow.target} has as it was promoted comes home:"
-        f" {RETURN.command} --flow '{flow.name}' --topic TOPIC",
+        topics=counted(len(kept), "topic"),
+        source=flow.source,
+        flow=flow.name,
+        target=flow.target,
+        command=RETURN.command,
     )
 
 
 def _refuse_unreplayed(context: Context, names: Collection[str]) -> None:
     if left := unreplayed(context.state.records, names):
         raise Refused(
-            "an export alone has records that were to be appended",
+            "forget_unreplayed",
             where=f"flow {context.flow.name}",
             evidence=left[0].in_words,
-            hint=f"{left[0].command}; or give them up: {left[0].to_give_up}",
+            command=left[0].command,
+            to_give_up=left[0].to_give_up,
         )

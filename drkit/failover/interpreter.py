@@ -149,11 +149,10 @@ class Interpreter:
         self._steps_back += 1
         if self._steps_back > _MOST_STEPS_BACK:
             raise Refused(
-                "what the failover rests on does not stay true",
+                "unstable_preconditions",
                 where=f"{row.step} of {self._context.flow.name}",
                 evidence=f"{self._steps_back} times a fence or a freeze had to be renewed; is"
                 f" {self._context.flow.source} coming and going?",
-                hint="stop it or let it run, then: drkit failover --resume; or drkit failover --abort",
             )
 
     def _refuse_aborted_elsewhere(self) -> None:
@@ -178,7 +177,7 @@ class Interpreter:
                 work(row)
             except RawError as error:
                 raise Failed(
-                    _UNANSWERED,
+                    "cluster_stopped_answering",
                     where=f"{row.step} of {self._context.flow.name}",
                     evidence=repr(error),
                     hint=f"see drkit status, then: {self._table.command} --resume",
@@ -281,10 +280,11 @@ def refuse_late_abort(run: RunLog) -> None:
     """
     if not run.abortable:
         raise Refused(
-            f"there is no way back after {run.table.last_abort}",
+            "point_of_no_return",
             where=f"run {run.run_id}",
             evidence=f"{run.last_step} has begun: clients may have written to the new primary"
             if run.table is FAILOVER
             else f"{run.last_step} has begun: every topic is copied by the other direction",
             hint=f"finish it: {run.table.command} --resume; to move back, protect the new primary first",
+            last_abort=run.table.last_abort,
         )

@@ -218,21 +218,17 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     known = {*sizes, *(a.name for a in acls), *(pending.topics if pending is not None else ())}
     if unknown := sorted(set(topics) - known):
         raise ConfigError(
-            f"drkit has put up no fence for {unknown[0]}",
+            "no_fence_of_drkit",
             where=f"--topic, flow {context.flow.name}",
             evidence=f"it knows of {len(known)} fenced topics",
-            hint="drkit fence show names them",
+            unknown=unknown[0],
         )
     wanted = sorted(topics or known)
     promoted = promoted_of(context.state.records)
     both = [t for t in wanted if t in promoted]
     if both and not reason:
         raise Refused(
-            "the new primary owns these topics: lifted, both clusters would take writes",
-            where=context.flow.source,
-            evidence=f"promoted: {', '.join(both[:_SHOWN])}",
-            hint="keep them fenced; or, if no client writes there any more: drkit fence lift"
-            ' --accept-divergence "REASON"',
+            "lift_opens_both", where=context.flow.source, evidence=f"promoted: {', '.join(both[:_SHOWN])}"
         )
     return wanted
 

@@ -82,10 +82,10 @@ class Runs:
             name = state_topic(flow.source)
             if loop.run(metadata, target, [name])[name].error:
                 raise Refused(
-                    "nothing was ever copied to this cluster",
+                    "never_copied",
                     where=f"flow {flow.name}",
                     evidence=f"there is no {name} on {flow.target}",
-                    hint=f"copy first: drkit replicate --flow '{flow.name}'",
+                    flow=flow.name,
                 )
             self._state = StateTopic(target_settings, flow.source)
             self._state.load()
@@ -273,10 +273,5 @@ def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
     ]
     if late:
         raise Refused(
-            "it is too late to decide otherwise: topics of the return have begun",
-            where=f"run {run.run_id}",
-            evidence=first_of(late),
-            hint=f"{RETURN.command} --abort, then a return of the topics that had not begun may decide"
-            f" otherwise; or {RETURN.command} --resume without these; what is discarded can be replayed"
-            " later: drkit replay --from MANIFEST",
+            "decided_too_late", where=f"run {run.run_id}", evidence=first_of(late), command=RETURN.command
         )

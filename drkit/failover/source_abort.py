@@ -76,10 +76,7 @@ def abort_at_source(
                     _abort(topic, source, record, statement)
         except StoodStill:
             raise Failed(
-                "this process was suspended in the middle of the abort",
-                where=topic.where,
-                evidence="what it knew of the record may be old",
-                hint="repeat it: drkit failover --abort",
+                "suspended_in_abort", where=topic.where, evidence="what it knew of the record may be old"
             ) from None
     runs, topics = [r.run_id for r in found], sorted({t for r in found for t in r.topics})
     observe.event("aborted_at_source", level="warning", flow=flow.name, runs=runs, topics=topics,
@@ -100,29 +97,20 @@ def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> li
     :raises Refused: there are none, or a part of the record cannot be read
     """
     if log.unreadable:
-        raise Refused(
-            "the record of the fence on the source cannot be trusted",
-            where=topic.where,
-            evidence=first_of(log.unreadable),
-            hint="find out who writes there besides drkit; with the target: drkit failover --abort",
-        )
+        raise Refused("source_record_untrusted", where=topic.where, evidence=first_of(log.unreadable))
     if log.open:
         return log.open
     opened = [r for r in log.records.values() if r.mark is FenceMark.OPENED and r.topics]
     if opened:
         raise Refused(
-            f"there is no way back after {FAILOVER.point_of_no_return}",
+            "point_of_no_return",
             where=f"run {opened[-1].run_id}, {topic.where}",
             evidence="of other runs the source has no fence on record; this one has opened the target:"
             f" {target_error.in_short}",
             hint="bring the target back; what to do without it: runbooks/failover-target-away.md",
+            last_abort=FAILOVER.point_of_no_return,
         )
-    raise Refused(
-        "the target does not answer, and the source has no fence of a planned run on record",
-        where=topic.where,
-        evidence=target_error.in_short,
-        hint="bring the target back, then: drkit failover --abort",
-    )
+    raise Refused("no_planned_fence", where=topic.where, evidence=target_error.in_short)
 
 
 def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
@@ -133,11 +121,9 @@ def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
     opening = [r for r in found if r.mark is FenceMark.OPENING]
     if opening:
         raise Refused(
-            "the run was about to open its target: whether it did cannot be known without the target",
+            "open_unknown",
             where=f"run {opening[-1].run_id}, {topic.where}",
             evidence="if it did, clients may write there, and lifting the fence would open both sides",
-            hint="bring the target back, then: drkit failover --resume, or --abort; if the target"
-            f" is lost and stays away from all clients: {_STATEMENT}",
         )
 
 
@@ -154,12 +140,11 @@ def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecor
             if run.run_id in known or run.term <= term or not _opened(run, found):
                 continue
             raise Refused(
-                "a later failover of these topics has opened the target",
+                "later_failover",
                 where=f"run {run.run_id}, {path}",
                 evidence=f"term {run.term}, {run.state} at {run.last_step}; the record on the source is of"
                 f" term {term}",
-                hint=f"bring the target back, then: drkit status --flow '{flow.name}'; if it is lost:"
-                f" {_STATEMENT}",
+                flow=flow.name,
             )
 
 
@@ -180,10 +165,9 @@ def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, stat
         if not record.is_aborted:
             _refuse_opening([record], topic)
             raise Refused(
-                "the run has opened its target meanwhile",
+                "opened_meanwhile",
                 where=f"run {record.run_id}, {topic.where}",
                 evidence=f"its record is marked {record.mark}",
-                hint="see drkit status; to move back, protect the new primary first: drkit reprotect",
             )
     if record.own_sizes:
         lift_sizes(source, record.own_sizes)

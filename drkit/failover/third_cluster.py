@@ -87,10 +87,9 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
     promoted = _promoted(settings, there)
     if not promoted:
         raise Refused(
-            "no failover has promoted what was to be protected",
+            "third_not_promoted",
             where=f"flow {there.name}",
             evidence=f"no topic of {there.target} has the role of a primary",
-            hint="drkit status says who is active and what protects it",
         )
     flow = next((f for f in settings.flows if (f.source, f.target) == (there.target, to)), None)
     if flow is None:
@@ -129,7 +128,7 @@ def _refuse_pair(there: FlowSettings, to: str) -> None:
     role = "the old primary" if to == there.source else "the new primary"
     home = typed("drkit", "reprotect", "--flow", there.name)
     raise Refused(
-        "that is no third cluster: it is one of the two between which clients moved",
+        "no_third_cluster",
         where=f"--to {to}",
         evidence=f"it is {role} of {there.name}",
         hint=f"without --to the old primary becomes the standby: {home}",
@@ -138,7 +137,7 @@ def _refuse_pair(there: FlowSettings, to: str) -> None:
 
 def _no_flow(settings: Settings, there: FlowSettings, to: str, promoted: list[str]) -> NoFlow:
     error = NoFlow(
-        "no flow leads from the new primary to that cluster",
+        "no_flow_to_third",
         where=f"{there.target}->{to}",
         evidence=f"the configuration has {first_of(f.name for f in settings.flows)}",
         hint="add the [[flows]] table that was printed, then the same again; or return to the old primary: "
@@ -184,7 +183,7 @@ def _refuse_old_primary(settings: Settings, there: FlowSettings, flow: FlowSetti
     if known is not None and third in {known.source, known.target}:
         side = there.source if third == known.source else there.target
         raise Refused(
-            "that is no third cluster: it is one of the two between which clients moved",
+            "no_third_cluster",
             where=f"[clusters.{flow.target}]",
             evidence=f"its cluster id {third} is that of {side}",
             hint="correct bootstrap_servers, then: drkit config check --connect",
@@ -201,10 +200,4 @@ def _refuse_left_out(flow: FlowSettings, promoted: list[str], rows: Mapping[str,
     wrong = [f"{t}: {row['reason']}" for t, row in left.items() if row["action"] == "leave out"]
     if wrong:
         look = typed("drkit", "replicate", "--flow", flow.name, "--dry-run")
-        raise Refused(
-            "the third cluster would not get all that was promoted",
-            where=flow.name,
-            evidence=first_of(wrong),
-            hint="correct topics and topics_exclude of the flow; where the cluster has topics of these names"
-            f" with records of its own, delete or rename them there; all of it: {look}",
-        )
+        raise Refused("third_incomplete", where=flow.name, evidence=first_of(wrong), look=look)

@@ -30,11 +30,7 @@ def unexpected(error: BaseException, where: str, command: str = FAILOVER.command
     last = extract_tb(error.__traceback__)[-1:]
     at = "".join(f", in {frame.name} of {_module(frame.filename)}, line {frame.lineno}" for frame in last)
     return Failed(
-        "a step met something that drkit does not foresee",
-        where=where,
-        evidence=f"{type(error).__name__}: {error}{at}",
-        hint=f"the run keeps what it has done; repeat the step: {command} --resume; or roll it back: "
-        f"{command} --abort; and report this with the output of drkit --version",
+        "step_unexpected", where=where, evidence=f"{type(error).__name__}: {error}{at}", command=command
     )
 
 
@@ -45,12 +41,7 @@ def _module(path: str) -> str:
 
 def silent_target(flow: FlowSettings, error: BaseException) -> ClusterUnreachable:
     """Return the error that a flow's target does not answer."""
-    return ClusterUnreachable(
-        "the target does not answer",
-        where=flow.target,
-        evidence=repr(error),
-        hint="check it: drkit config check --connect",
-    )
+    return ClusterUnreachable("target_unreachable_in_step", where=flow.target, evidence=repr(error))
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.reverse import state_of
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.journal.entries import RunLog
-from drkit.failover.old_primary.late_fence import CLIENTS_CUT
 from drkit.failover.returning.waiting import returned, waiting
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import GenerationRecord
@@ -73,10 +72,11 @@ def ways_of(settings: Settings, there: FlowSettings, topics: Collection[str] = (
         if (flow.source, flow.target) == (there.target, there.source):
             return Ways(there, flow, frozenset(topics))
     raise ConfigError(
-        f"no flow copies from {there.target} to {there.source}",
+        "no_reverse_flow",
         where="[[flows]]",
         evidence=f"there is {first_of(f.name for f in settings.flows)}",
-        hint=f'add it: [[flows]] source = "{there.target}", target = "{there.source}"',
+        target=there.target,
+        source=there.source,
     )
 
 
@@ -115,10 +115,11 @@ def refuse_unknown(settings: Settings, ways: Ways) -> None:
         known = state.all(GenerationRecord).keys() if state is not None else set()
     if unknown := sorted(ways.topics - known):
         raise Usage(
-            f"the flow has no copy of the topic '{unknown[0]}'",
+            "topic_unknown",
             where=f"--topic, flow {ways.there.name}",
             evidence=f"it has copied {counted(len(known), 'topic')} of {ways.there.source}",
             hint="drkit status shows the topics",
+            topic=unknown[0],
         )
 
 
@@ -170,12 +171,12 @@ def uncut(ways: Ways, topics: Collection[str], switchover: str = "switchover hom
     """
     left, home = ways.back.source, ways.back.target
     return Refused(
-        f"the fence of the {switchover} would refuse drkit, too, and nothing else would keep clients off",
+        "switchover_fence_refuses_drkit",
         where=f"{left}: {first_of(sorted(topics))}",
         evidence=f"{SIZE} = 0 on {left} would have to be lifted before {ways.there.name} copies to it:"
         f" clients would be on {home}, and nothing would protect it",
-        hint="cut clients off by other means (listener, DNS, network), then say how:"
-        f" {CLIENTS_CUT}; or let an ACL fence {left}: drkit explain reprotect-fence-refuses-drkit",
+        switchover=switchover,
+        left=left,
     )
 
 
@@ -184,10 +185,9 @@ def nothing_to_do(ways: Ways) -> Refused:
     there = ways.there
     which = f"none of {first_of(sorted(ways.topics))}" if ways.topics else "no topic"
     return Refused(
-        "there is nothing to fail back",
+        "nothing_to_fail_back",
         where=f"flow {there.name}",
         evidence=f"{which} is active on {there.target} because of a failover of this flow",
-        hint="drkit status says who is active and what protects it",
     )
 
 
@@ -215,7 +215,7 @@ def _open_run(settings: Settings, name: str) -> RunLog | None:
 
 def _failing_over(there: FlowSettings, run: RunLog) -> Refused:
     return Refused(
-        "a failover is under way",
+        "failover_under_way",
         where=f"flow {there.name}",
         evidence=f"run {run.run_id}: {run.state}",
         hint=f"{FAILOVER.command} --resume" + (f", or {FAILOVER.command} --abort" * run.abortable),

@@ -56,18 +56,20 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
     found = describe_topics(target, [name]).get(name)
     if known is not None and (found is None or found.topic_id != known.topic_id):
         raise Refused(
-            "the offset map was deleted: what was copied is unknown",
+            "map_deleted",
             where=f"{name} on {target.alias}",
             evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
-            hint=f"to copy from the start, delete the copied topics, {name} and {state.name} on the target",
+            name=name,
+            state=state.name,
         )
     found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
     if len(found.partitions) != flow.buckets:
         raise Failed(
-            "the offset map was made with another number of buckets",
+            "map_buckets_differ",
             where=f"{name} on {target.alias}",
             evidence=f"{len(found.partitions)} partitions, buckets = {flow.buckets}",
-            hint=f"set buckets = {len(found.partitions)} in the flow {flow.name}",
+            count=len(found.partitions),
+            flow=flow.name,
         )
     if known is None:
         state.put(OffsetMapRecord(found.topic_id))

@@ -28,10 +28,9 @@ class FrozenTopics:
         current = record.current if record is not None else self._ids.current
         if current != self._ids.current:
             raise Failed(
-                "a failover or a return has replaced the producer of this flow",
+                "producer_replaced",
                 where=self._flow,
                 evidence=f"producer id {self._ids.current.id} is now {current.id}",
-                hint="nothing: the flow starts again with the new one",
             )
         before, self._frozen = self._frozen, _decided(state)
         return before != self._frozen

@@ -90,17 +90,21 @@ def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
     where = f"topic {topic}, flow {flow.name}"
     if role.planned:
         return Refused(
-            f"the topic was promoted by the switchover {role.run_id}, and its return has not begun",
+            "promoted_by_switchover",
             where=where,
             evidence=f"{flow.source} has been its primary since term {role.term}",
-            hint=f"{to_reprotect(flow.target, flow.source)} makes {flow.target} its standby",
+            role=role.run_id,
+            to_reprotect=to_reprotect(flow.target, flow.source),
+            target=flow.target,
         )
     return Refused(
-        f"the topic was promoted by the failover {role.run_id}, and its return has not begun",
+        "promoted_by_failover",
         where=where,
         evidence=f"records that only {flow.target} has would stand in front of new ones, and groups that lag"
         " would skip records",
-        hint=f"{to_reprotect(flow.target, flow.source)} saves these, then makes {flow.target} its standby",
+        role=role.run_id,
+        to_reprotect=to_reprotect(flow.target, flow.source),
+        target=flow.target,
     )
 
 
@@ -120,11 +124,12 @@ def refuse_replaced(flow: FlowSettings, state: FlowState, source_id: str) -> Non
     if promoted or state.get(PendingFence) is not None or state.get(PendingLift) is not None:
         reprotect = to_reprotect(flow.source, flow.target)
         raise Refused(
-            "the source's name leads to another cluster than the one that a failover has left",
+            "source_replaced",
             where=f"{flow.name}: {flow.source}",
             evidence=f"its cluster id is {source_id}, the flow copied {known.source}",
-            hint=f"correct bootstrap_servers of {flow.source}; if this cluster takes the place of the old"
-            f" primary: {reprotect} {typed('--new-primary', source_id)}",
+            source=flow.source,
+            reprotect=reprotect,
+            source_id=typed("--new-primary", source_id),
         )
 
 

@@ -231,10 +231,9 @@ class OppositeFlows:
             if monotonic() > deadline:
                 names = [other.state.name for other in self._others.values()]
                 raise NotAcknowledged(
-                    "a running flow in the other direction does not leave out what this one would write",
+                    "reverse_flow_not_acknowledged",
                     where=f"{self._flow.name}: {', '.join(names)} on {self._source.alias}",
                     evidence=f"no acknowledgement in {patience_seconds:.0f} s for producer ids {list(ids)}",
-                    hint=_HINT,
                 )
 
     def close(self) -> None:
@@ -288,10 +287,9 @@ class _Opposite:
     def undecided(self) -> Failed:
         """The error that its state cannot be read to the end."""
         return Failed(
-            "the state of the flow in the other direction cannot be read to its end",
+            "reverse_state_unreadable",
             where=f"{self.state.name} on {self._source.alias}",
             evidence=f"stuck at offset {self.state.position}: an open transaction",
-            hint="list and abort hanging transactions on the source",
         )
 
     def close(self) -> None:

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple, Self, TypeVar, cast
 from drkit.control_key import NO_KEY
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Fields, Malformed
-from drkit.flow_state.dropped import HOW_TO_ADOPT
 from drkit.flow_state.records import StateRecord, decoded, kind_of
 
 R = TypeVar("R", bound=StateRecord)
@@ -165,17 +164,14 @@ class FlowState:
         more = f"; and {len(keys) - 1} more" if len(keys) > 1 else ""
         if unsigned := [key for key in keys if key in self.refused]:
             return Damaged(
-                "the flow's state has no valid MAC of the control key",
+                "state_unsigned",
                 where=self._where,
                 evidence=f"key {unsigned[0]}, {self.refused[unsigned[0]]}{more}",
-                hint=HOW_TO_ADOPT,
             )
         return Damaged(
-            "the flow's state holds a record that is not drkit's, under the key of one that it needs",
+            "state_foreign_record",
             where=self._where,
             evidence=f"key {keys[0]}, {self.unreadable.get(keys[0], 'it changed just now')}{more}",
-            hint=f"{_WHO_WRITES}; write the record that was there under this key again; or, to copy from the"
-            " start, delete the copied topics and the flow's state topic on the target",
         )
 
     def copy(self) -> FlowState:

@@ -215,10 +215,9 @@ class StateTopic:
         failed = next((error for error in reported if error is not None), None)
         if len(reported) < len(written) or failed is not None:
             raise Failed(
-                "the flow's state cannot be written",
+                "state_not_writable",
                 where=f"{self.name} on {self._target.alias}",
                 evidence=str(failed) if failed is not None else f"no answer in {_WRITE_SECONDS:.0f} s",
-                hint="check in-sync replicas of the target and drkit's permission to write there",
             )
 
     def emit(self, kind: str, topic: str, partition: int = -1, **fields: object) -> None:
@@ -255,8 +254,8 @@ class StateTopic:
 
     def _hidden(self) -> DrkitError:
         return Failed(
-            "the flow's state cannot be read to its end",
+            "state_unreadable",
             where=f"{self.name} on {self._target.alias}",
             evidence=f"an open transaction hides what follows offset {self._position}",
-            hint=f"list and abort hanging transactions on {self._target.alias}",
+            target=self._target.alias,
         )

@@ -71,11 +71,10 @@ class UnnamedFlows:
     def _claimed(self, topic: str, state: str, upstream: str, promotion: RoleRecord | None) -> Refused:
         promoted = f", promoted by the failover {promotion.run_id}" if promotion is not None else ""
         return Refused(
-            "a flow in the other direction that opposite_flows does not name copies into this topic",
+            "opposite_flow_unnamed",
             where=f"topic {topic}, flow {self._flow.name}: {state} on {self._source}",
             evidence=f"by that state topic it is the copy of {upstream} on {self._flow.target}{promoted}",
-            hint=f"if that flow is yours: opposite_flows = {_listed((), state)} leaves out what it wrote;"
-            " if there is no such flow: opposite_flows = [] copies everything",
+            listed=_listed((), state),
         )
 
 

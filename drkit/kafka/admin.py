@@ -104,7 +104,9 @@ class Cluster:
 
     def _silent(self, what: str, where: str) -> ClusterUnreachable:
         evidence = f"no answer in {CALL_SECONDS:.0f} s"
-        return ClusterUnreachable(f"cannot {what}", where=self._at(where), evidence=evidence, hint=_REACH)
+        return ClusterUnreachable(
+            "cluster_request_failed", where=self._at(where), evidence=evidence, hint=_REACH, what=what
+        )
 
     def call(self, what: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """A blocking or future-making call whose own KafkaException is translated too."""
@@ -117,10 +119,11 @@ class Cluster:
     def error(self, error: KafkaError, what: str, where: str = "") -> DrkitError:
         """A Kafka error as one of drkit's."""
         return _KINDS.get(error.code(), Failed)(
-            f"cannot {what}",
+            "cluster_request_failed",
             where=self._at(where),
             evidence=f"{error.name()} ({error.code()}): {error.str()}",
             hint=_HINTS.get(error.code(), ""),
+            what=what,
         )
 
     def _at(self, where: str) -> str:
@@ -134,8 +137,9 @@ def refuse_same_cluster(source: Cluster, target: Cluster) -> None:
     """
     if source.cluster_id == target.cluster_id:
         raise Refused(
-            f"{source.alias} and {target.alias} are the same cluster",
+            "clusters_identical",
             where=f"{source.settings.bootstrap_servers} and {target.settings.bootstrap_servers}",
             evidence=f"both have the cluster id {source.cluster_id}",
-            hint="correct bootstrap_servers of one of them, then: drkit config check --connect",
+            source=source.alias,
+            target=target.alias,
         )

@@ -126,10 +126,9 @@ def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
             _load_pem(context, f"{tls.key_pem}\n{tls.certificate_pem}", tls.key_password)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(
-            "a certificate or key does not load",
+            "certificate_unusable",
             where=where,
             evidence=" ".join([str(error), *filter(None, (tls.ca_file, tls.certificate_file))]),
-            hint="check that the files exist, are PEM, and that ssl.key.password is right",
         ) from error
     return context
 
@@ -195,9 +194,7 @@ def _raw_security(settings: ClusterSettings, security: Security) -> dict[str, An
         found["ssl_context"] = tls_context(security.tls, where)
     if sasl := security.sasl:
         if sasl.mechanism == "GSSAPI" and find_spec("gssapi") is None:
-            raise ConfigError(
-                "Kerberos needs the package gssapi", where=where, hint="pip install 'drkit[kerberos]'"
-            )
+            raise ConfigError("kerberos_missing", where=where)
         found |= {
             "sasl_mechanism": sasl.mechanism,
             "sasl_plain_username": sasl.username,
@@ -214,7 +211,8 @@ def _whole(settings: ClusterSettings, key: str) -> int:
         return int(settings.client[key])
     except ValueError:
         raise ConfigError(
-            f"{key}: '{settings.client[key]}' is not a whole number",
+            "client_property_not_a_number",
             where=f"clusters.{settings.alias}.client",
-            hint=f"set {key} to a number without unit, or leave it out",
+            key=key,
+            client=settings.client[key],
         ) from None

@@ -181,10 +181,10 @@ def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
 def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticated:
     """The error for a user, password or token that a broker did not take."""
     return NotAuthenticated(
-        f"cluster {settings.alias} refused the credentials",
+        "credentials_refused",
         where=_address(said) or settings.bootstrap_servers,
         evidence=_plain(said),
-        hint=f"check user, password and mechanism in clusters.{settings.alias}.client",
+        settings=settings.alias,
     )
 
 
@@ -206,12 +206,13 @@ def _explained(
     refused = worst.kind in _NOT_AUTHENTICATED
     kind: type[DrkitError] = NotAuthenticated if refused else ClusterUnreachable
     return kind(
-        f"cannot use cluster {settings.alias}: {worst.kind.value}"
-        if worst.kind is not ProbeKind.KAFKA
-        else f"cluster {settings.alias} did not answer in {timeout_seconds:.0f} s",
+        "cluster_silent" if worst.kind is ProbeKind.KAFKA else "cluster_unusable",
         where=worst.server,
         evidence="\n".join(lines),
         hint=HINTS.get(worst.kind, "check that advertised.listeners can be reached from here"),
+        alias=settings.alias,
+        reason=worst.kind.value,
+        seconds=timeout_seconds,
     )
 
 
@@ -222,9 +223,7 @@ def _unusable(alias: str, error: KafkaError) -> ConfigError:
     hint = near or "client takes Kafka's property names, as in client.properties"
     if "GSSAPI" in text:
         hint = "confluent-kafka's wheel has no Kerberos: install librdkafka and build it with --no-binary"
-    return ConfigError(
-        f"client properties cannot be used: {text}", where=f"clusters.{alias}.client", hint=hint
-    )
+    return ConfigError("client_properties_refused", where=f"clusters.{alias}.client", hint=hint, text=text)
 
 
 def _address(event: str) -> str:

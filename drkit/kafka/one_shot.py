@@ -52,9 +52,10 @@ def ask_once(
             answer: T = cluster.loop.run(ask)
         except RawError as error:
             raise ClusterUnreachable(
-                f"cannot {what}",
+                "cluster_request_failed",
                 where=settings.alias,
                 evidence=repr(error),
                 hint="check the cluster with: drkit config check --connect",
+                what=what,
             ) from error
     return answer

@@ -43,6 +43,6 @@ def appeared(cluster: Cluster, name: str) -> Topic:
     try:
         found = patient(lambda: describe_topics(cluster, [name]).get(name))
     except RetryError as error:
-        raise Failed("a new topic does not appear", where=f"{name} on {cluster.alias}") from error
+        raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}") from error
     assert found is not None  # noqa: S101  retried until it is not
     return found

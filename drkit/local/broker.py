@@ -68,13 +68,13 @@ class LocalBroker:
     def start(self) -> None:
         """Launch the process, without waiting until it is ready."""
         if self.running:
-            raise Failed("this broker runs already", where=self.name)
+            raise Failed("broker_running", where=self.name)
         self._log_starts = {file: file.stat().st_size for file in (self.console, self.log) if file.exists()}
         with self.console.open("ab") as console:
             self._process = Launched(self._command, console)
         self._frozen = False
         if not self._process.told_pid():
-            raise Failed("a broker could not be launched", where=str(self.console), evidence=self.evidence())
+            raise Failed("broker_not_launched", where=str(self.console), evidence=self.evidence())
 
     def detach(self) -> None:
         """Keep the broker running when this process ends; otherwise it ends with this process in any case."""
@@ -166,10 +166,10 @@ class LocalBroker:
             self.check_alive()
             if time.monotonic() > deadline:
                 raise Failed(
-                    "a broker is not ready in time",
+                    "broker_not_ready",
                     where=self.name,
                     evidence=f"it sees {self.view()}; {self.evidence()}",
-                    hint=f"its logs: {self.folder}",
+                    folder=self.folder,
                 )
             time.sleep(_POLL_SECONDS)
 

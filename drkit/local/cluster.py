@@ -85,7 +85,7 @@ class LocalCluster:
 
     def _refuse_given_up(self) -> None:
         if self._given_up.is_set():
-            raise Failed("the start was given up", where=f"cluster {self.spec.name}")
+            raise Failed("start_given_up", where=f"cluster {self.spec.name}")
 
     def _start_once(self, runtime: Runtime) -> None:
         self._refuse_given_up()
@@ -182,9 +182,7 @@ class LocalCluster:
         :raises ConfigError: the role is not in ``ClusterSpec.linked``
         """
         if role not in self._links:
-            raise ConfigError(
-                "no link in front of this role", where=f"cluster {self.spec.name}", evidence=role
-            )
+            raise ConfigError("no_link", where=f"cluster {self.spec.name}", evidence=role)
         return self._links[role]
 
     def bootstrap(self, role: str = "CLIENT") -> str:
@@ -194,10 +192,10 @@ class LocalCluster:
         """
         if role not in self.spec.listeners:
             raise ConfigError(
-                "no such listener",
+                "listener_unknown",
                 where=f"cluster {self.spec.name}",
                 evidence=role,
-                hint=f"there are: {', '.join(self.spec.listeners)}",
+                listeners=", ".join(self.spec.listeners),
             )
         return ",".join(f"{node.host}:{node.advertise[role]}" for node in self._nodes)
 
@@ -232,7 +230,7 @@ class LocalCluster:
         :raises Failed: keytool refuses, or the cluster has no TLS
         """
         if self._certificate is None:
-            raise Failed("a cluster without TLS has no certificates", where=f"cluster {self.spec.name}")
+            raise Failed("no_certificates", where=f"cluster {self.spec.name}")
         made = make_client_certificate(self._java, self._certificate, user, kind, valid_days)
         return {
             "ssl.keystore.type": kind,

@@ -34,14 +34,14 @@ def locked(file: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[N
 
 
 @contextmanager
-def locked_alone(file: Path, what: str, hint: str) -> Iterator[None]:
+def locked_alone(file: Path, code: str) -> Iterator[None]:
     """Hold the lock of this file, made if it is missing, or refuse at once. Its folder exists.
 
-    :raises Refused: another process holds it; `what` and `hint` are its words
+    :raises Refused: another process holds it; with this code
     """
     with file.open("w") as lock:
         if not _try(lock):
-            raise Refused(what, where=str(file.parent), evidence=f"its lock {file} is held", hint=hint)
+            raise Refused(code, where=str(file.parent), evidence=f"its lock {file} is held")
         yield
 
 

@@ -175,23 +175,13 @@ class JarCache:
 
 
 def _fetch_failed(evidence: str) -> _FetchFailed:
-    return _FetchFailed(
-        "Kafka's jars could not be fetched",
-        where=f"Maven Central, Kafka {KAFKA_VERSION}",
-        evidence=evidence,
-        hint="check the network, or name a mirror in an Ivy settings file with DRKIT_IVY_SETTINGS=FILE",
-    )
+    return _FetchFailed("jars_not_fetched", where=f"Maven Central, Kafka {KAFKA_VERSION}", evidence=evidence)
 
 
 def _refuse_other_content(known: Mapping[str, str], fresh: Mapping[str, str]) -> None:
     other = sorted(name for name, digest in known.items() if fresh.get(name, digest) != digest)
     if other:
-        raise Failed(
-            "a jar fetched again is not the jar fetched first",
-            where=", ".join(other),
-            evidence="its SHA-256 differs from the manifest",
-            hint="find out which is right; then remove the cache folder (DRKIT_CACHE) and try again",
-        )
+        raise Failed("jar_changed", where=", ".join(other), evidence="its SHA-256 differs from the manifest")
 
 
 def _set_name(modules: Sequence[Module]) -> str:
@@ -220,9 +210,7 @@ def _ivy_jar() -> Path:
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
             return jar
-    raise ConfigError(
-        "pyspark is not installed, and its Ivy fetches Kafka's jars", hint="pip install pyspark"
-    )
+    raise ConfigError("pyspark_missing_for_jars")
 
 
 def _read_manifest(folder: Path) -> dict[str, str]:

@@ -26,18 +26,11 @@ def find_java(env: Mapping[str, str] = os.environ) -> Path:
     """
     home, found = env.get("JAVA_HOME", ""), java_on_path(env)
     if found is None:
-        raise ConfigError(
-            "local clusters need Java, and none was found",
-            where=f"JAVA_HOME={home}" if home else "PATH",
-            hint=_INSTALL,
-        )
+        raise ConfigError("no_java", where=f"JAVA_HOME={home}" if home else "PATH")
     version = _major_version(str(found), found.stat().st_mtime_ns)
     if version < OLDEST_JAVA:
         raise ConfigError(
-            "this Java is too old for Kafka's brokers",
-            where=str(found),
-            evidence=f"Java {version}, Kafka 4 needs {OLDEST_JAVA}",
-            hint=_INSTALL,
+            "java_too_old", where=str(found), evidence=f"Java {version}, Kafka 4 needs {OLDEST_JAVA}"
         )
     return found
 
@@ -72,10 +65,10 @@ def _major_version(java: str, _changed: int) -> int:
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigError("Java does not start", where=java, evidence=str(error), hint=_INSTALL) from error
+        raise ConfigError("java_does_not_start", where=java, evidence=str(error)) from error
     said = done.stderr + done.stdout
     # Java 8 says "1.8.0_x", every later one says "17.0.15" or "24".
     match = re.search(r'version "(?:1\.)?(\d+)', said)
     if match is None:
-        raise ConfigError("this Java tells no version", where=java, evidence=said[:200], hint=_INSTALL)
+        raise ConfigError("java_without_version", where=java, evidence=said[:200])
     return int(match.group(1))

@@ -118,7 +118,7 @@ class LocalPair:
             for record in self._of(cluster):
                 record.process.signal(signal.SIGKILL)
                 if not record.process.wait_ended(time.monotonic() + _STOP_SECONDS):
-                    raise Failed("a broker does not end", where=f"{cluster} broker {record.node_id}")
+                    raise Failed("broker_does_not_end", where=f"{cluster} broker {record.node_id}")
         return self.status()
 
     def start(self, cluster: str, progress: Progress = lambda _line: None) -> dict[str, Any]:
@@ -159,10 +159,9 @@ class LocalPair:
         ended = [record for record in records if not record.process.alive]
         if ended:
             raise Refused(
-                "a part of the local pair has ended",
+                "local_pair_incomplete",
                 where=str(self.folder),
                 evidence=", ".join(f"{record.cluster} broker {record.node_id}" for record in ended),
-                hint="drkit local down, then up again",
             )
         return self.status()
 
@@ -170,10 +169,7 @@ class LocalPair:
         found = [record for record in self._records() if record.cluster == cluster]
         if not found:
             raise Refused(
-                "there is no local pair in this folder",
-                where=str(self.folder),
-                evidence=f"no broker of {cluster} is recorded there",
-                hint="drkit local up",
+                "no_local_pair", where=str(self.folder), evidence=f"no broker of {cluster} is recorded there"
             )
         return found
 
@@ -189,12 +185,7 @@ class LocalPair:
         found = [name for name in NAMES if (self.folder / name).exists()]
         others = [name for name in found if not records and not (self.folder / name / _OWN).exists()]
         if others:
-            raise Refused(
-                "drkit local up did not make these folders, and nothing in them is deleted",
-                where=str(self.folder),
-                evidence=", ".join(others),
-                hint="name another folder with --folder, or remove them yourself",
-            )
+            raise Refused("folders_not_ours", where=str(self.folder), evidence=", ".join(others))
 
     @property
     def _mark(self) -> str:
@@ -202,11 +193,7 @@ class LocalPair:
 
     def _refuse_foreign(self, config: Path) -> None:
         if config.exists() and not config.read_text().startswith(self._mark):
-            raise ConfigError(
-                "there is a configuration that this `drkit local up` did not write",
-                where=str(config),
-                hint="write another one with --write FILE, then use it with --config FILE",
-            )
+            raise ConfigError("config_not_ours", where=str(config))
 
     @property
     def _file(self) -> Path:
@@ -222,12 +209,7 @@ class LocalPair:
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise Failed(
-                "the state of the local pair cannot be read",
-                where=str(self._file),
-                evidence=str(error),
-                hint="end its brokers by hand (java ... kafka.Kafka), then remove the file",
-            ) from error
+            raise Failed("local_state_unreadable", where=str(self._file), evidence=str(error)) from error
         return dict(state)
 
     def _records(self) -> list[BrokerRecord]:
@@ -276,4 +258,4 @@ def _stop(records: list[BrokerRecord]) -> None:
         if not record.process.wait_ended(deadline):
             record.process.signal(signal.SIGKILL)
             if not record.process.wait_ended(time.monotonic() + _STOP_SECONDS):
-                raise Failed("a broker does not end", where=f"{record.cluster} broker {record.node_id}")
+                raise Failed("broker_does_not_end", where=f"{record.cluster} broker {record.node_id}")

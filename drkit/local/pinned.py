@@ -38,10 +38,7 @@ def refuse_unpinned(found: Mapping[str, str], pins: Mapping[str, str], *, all_of
     if other or unknown:
         evidence = "its SHA-256 is another than in" if other else "it is not in"
         raise Failed(
-            "a fetched jar is not the one that drkit was tested with",
-            where=", ".join(other or unknown),
-            evidence=f"{evidence} drkit/local/{NAME}",
-            hint="do not use it; see whether DRKIT_IVY_SETTINGS names a repository that can be trusted",
+            "jar_not_pinned", where=", ".join(other or unknown), evidence=f"{evidence} drkit/local/{NAME}"
         )
 
 

@@ -66,5 +66,5 @@ def _train(runtime: Runtime, archive: Path) -> None:
         finally:
             broker.kill()
     if not fresh.exists():
-        raise Failed("no class archive was written", where=str(archive))
+        raise Failed("no_class_archive", where=str(archive))
     fresh.rename(archive)

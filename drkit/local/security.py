@@ -89,6 +89,6 @@ def _keytool(java: Path, *arguments: str) -> None:
             [str(keytool), *arguments], capture_output=True, text=True, timeout=_KEYTOOL_SECONDS, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise Failed("keytool does not run", where=str(keytool), evidence=str(error)) from error
+        raise Failed("keytool_missing", where=str(keytool), evidence=str(error)) from error
     if done.returncode != 0:
-        raise Failed("no certificate could be made", where=str(keytool), evidence=done.stdout + done.stderr)
+        raise Failed("certificate_not_made", where=str(keytool), evidence=done.stdout + done.stderr)

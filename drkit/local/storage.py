@@ -68,7 +68,7 @@ def _format(java: Sequence[str], properties: Path, cluster_id: str, scram: Seque
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise Failed("formatting a broker's storage does not end", where=str(properties)) from error
+        raise Failed("format_does_not_end", where=str(properties)) from error
     if done.returncode != 0:
         said = (done.stderr + done.stdout)[-1500:]
-        raise Failed("a broker's storage could not be formatted", where=str(properties), evidence=said)
+        raise Failed("format_failed", where=str(properties), evidence=said)

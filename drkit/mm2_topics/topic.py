@@ -148,10 +148,10 @@ class Mm2Topic:
             self._producer.purge()
             self._producer = self._open()
             raise Failed(
-                f"{self._what} cannot be written",
+                "mm2_topic_not_writable",
                 where=f"{self.name} on {self._cluster.alias}",
                 evidence=str(failed[0]) if failed else f"no answer in {_SECONDS:.0f} s",
-                hint="check in-sync replicas of the cluster and drkit's permission to write there",
+                what=self._what,
             )
 
     def close(self) -> None:

@@ -54,11 +54,10 @@ async def read_on(
         if bucket.next_offset == before and (end is None or bucket.next_offset < end):
             if monotonic() > deadline:
                 raise Failed(
-                    "the offset map cannot be read to its end",
+                    "map_unreadable",
                     where=f"{name}-{bucket.bucket} on {cluster.alias}",
                     evidence=f"stuck at offset {before}, Kafka error code {answer.error_code}"
                     " (0: an open transaction)",
-                    hint="list and abort hanging transactions on the target, then start again",
                 )
             await cluster.loop.sleep(_PAUSE_SECONDS)
 

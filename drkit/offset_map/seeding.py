@@ -84,9 +84,7 @@ def write_seeds(
     some = list(seeds)
     ids = state.get(ProducerIdsRecord)
     if ids is None:
-        raise Failed(
-            "the flow has no producer id", where=state.name, evidence="no record of one", hint=_NEW_ID
-        )
+        raise Failed("flow_without_producer_id", where=state.name, evidence="no record of one")
     to, map_id = History(*ids.current), map_id_of(state.records)
 
     async def write(cluster: RawCluster) -> None:
@@ -211,11 +209,9 @@ def _records(
         raise _not_new(at, to, f"the partition's leader knows it, with epoch {known}")
     if look.end != seed.downstream:
         raise Refused(
-            "a copy does not end where its seed says",
+            "seed_end_differs",
             where=str(at),
             evidence=f"it ends at {look.end}, the seed at {seed.downstream}",
-            hint="find out who writes there, and stop it; only a new return compares and saves what it wrote:"
-            " drkit reprotect --abort, then begin again",
         )
     author = Author(new_nonce() >> 1, reign, look.leader_epoch)
     return [*parts(seed.segments, seed.downstream), seed.turn(to, state.history, author)]
@@ -237,9 +233,4 @@ def _has_begun(state: PartitionMap, seed: Seed, to: History) -> bool:
 
 
 def _not_new(at: TopicPartition, to: History, evidence: str) -> Refused:
-    return Refused(
-        f"the live producer id {to.producer_id} is not new for the flow",
-        where=str(at),
-        evidence=evidence,
-        hint=_NEW_ID,
-    )
+    return Refused("producer_id_not_new", where=str(at), evidence=evidence, producer_id=to.producer_id)

@@ -36,19 +36,11 @@ async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
     found = (await metadata(cluster, [name]))[name]
     if found.error in codes.NO_SUCH_TOPIC:
         raise Failed(
-            "the offset map topic does not exist",
-            where=f"{name} on {cluster.alias}",
-            evidence=f"Kafka error code {found.error}",
-            hint="was it deleted? drkit replicate recreates it and copies from the start",
+            "map_missing", where=f"{name} on {cluster.alias}", evidence=f"Kafka error code {found.error}"
         )
     return found
 
 
 def made_anew(name: str, expected: str, found: UUID) -> Failed:
     """The error for a map that is another topic of the same name."""
-    return Failed(
-        "the offset map was deleted and made again",
-        where=name,
-        evidence=f"it had the id {expected}, now {found}",
-        hint="start again: drkit says what is left to do",
-    )
+    return Failed("map_recreated", where=name, evidence=f"it had the id {expected}, now {found}")

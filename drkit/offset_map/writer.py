@@ -147,8 +147,8 @@ class MapWriter:
                 await self._send(batch)
             await self._transactions.end(commit=True)
         except TransactionFailed as error:
-            if error.code in codes.FENCED:
-                raise self._taken(error.code) from error
+            if error.kafka_code in codes.FENCED:
+                raise self._taken(error.kafka_code) from error
             raise
         self._transactional_id = None
 
@@ -195,7 +195,7 @@ class MapWriter:
         self._unknown = data, count
         for _ in range(_RETRIES):
             if self._expired():
-                raise MapTaken("the time in which this task may write is over", where=self._where)
+                raise MapTaken("write_time_over", where=self._where)
             try:
                 topic: TopicMetadata = await self._topic(code != -1)
                 append = Append(self._name, topic.topic_id, self._bucket.bucket, data)
@@ -215,7 +215,7 @@ class MapWriter:
                 break
             await cluster.loop.sleep(_PAUSE_SECONDS)
         raise Failed(
-            "the offset map does not accept records",
+            "map_refuses",
             where=self._where,
             evidence=f"Kafka error code {code}"
             + (
@@ -223,12 +223,10 @@ class MapWriter:
                 if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER
                 else f" after {_RETRIES} tries"
             ),
-            hint="check brokers and in-sync replicas of the target cluster",
         )
 
     def _taken(self, code: int) -> MapTaken:
-        what = "another task has taken this part of the flow"
-        return MapTaken(what, where=self._where, evidence=f"Kafka error code {code}")
+        return MapTaken("map_taken", where=self._where, evidence=f"Kafka error code {code}")
 
     @property
     def _where(self) -> str:

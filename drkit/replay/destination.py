@@ -107,32 +107,28 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
         where = f"{name} of {export.flow}"
         if generation is None or generation.source_id != tail.topic_id:
             raise Refused(
-                "the export is of another topic of this name",
+                "replay_other_topic",
                 where=where,
                 evidence=f"exported: {tail.topic_id}, copied: {generation and generation.source_id}",
-                hint=_OTHER,
             )
         if role is None or not role.is_promoted:
             raise Refused(
-                "the new primary is not the primary of this topic any more",
+                "replay_other_primary",
                 where=f"{generation.target} on {cluster.alias}",
                 evidence=f"its role is {role.role if role else 'passive'}",
-                hint="replay to the side that takes writes, before a return ends; see drkit status",
             )
         if role.term > tail.term:
             raise Refused(
-                "the export is of an earlier failover of this topic",
+                "replay_earlier_failover",
                 where=f"{generation.target} on {cluster.alias}",
                 evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term}",
-                hint=f"what was replayed before that cannot be told from what was not; {_QUARANTINE}",
             )
         if role.term != tail.term and export.cluster_id in formerly(state):
             raise Refused(
-                "the export is of another failover than the one that promoted this topic",
+                "replay_other_failover",
                 where=f"{generation.target} on {cluster.alias}",
                 evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term};"
                 f" {export.cluster_id} is not the source any more",
-                hint=_QUARANTINE,
             )
         wanted[name] = generation, role
     targets = [generation.target for generation, _ in wanted.values()]
@@ -186,17 +182,15 @@ def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -
     known = state.get(ClustersRecord)
     if known is not None and known.target != cluster.cluster_id:
         raise Refused(
-            "another cluster answers under the new primary's name",
+            "replay_other_target",
             where=cluster.alias,
             evidence=f"its id is {cluster.cluster_id}, that of the flow's target {known.target}",
-            hint="correct bootstrap_servers of the cluster",
         )
     if known is None or export.cluster_id not in {known.source, *formerly(state)}:
         raise Refused(
-            "the export is of another cluster than the flow's source",
+            "replay_other_source",
             where=f"export {export.run_id} of {export.flow}",
             evidence=f"its id is {export.cluster_id}, that of the source {known and known.source}",
-            hint=_OTHER,
         )
 
 
@@ -204,10 +198,9 @@ def _same(cluster: Cluster, topics: Mapping[str, Topic], generation: GenerationR
     found = topics.get(generation.target)
     if found is None or found.topic_id != generation.target_id:
         raise Refused(
-            "the topic to replay into was deleted or recreated",
+            "replay_topic_recreated",
             where=f"{generation.target} on {cluster.alias}",
             evidence=f"it had the id {generation.target_id}, now {found.topic_id if found else 'none'}",
-            hint=f"drkit does not append to another topic of the same name; {_QUARANTINE}",
         )
     return found
 
@@ -220,19 +213,17 @@ def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms)
     at = TopicPartition(to.topic.name, tail.source.partition)
     if at.partition not in to.topic.partitions:
         raise Refused(
-            "the new primary has fewer partitions than the old one",
+            "replay_fewer_partitions",
             where=f"{at} on {alias}",
             evidence=f"{len(to.topic.partitions)} partitions, records are of partition {at.partition}",
-            hint="keys must not move: add the partitions, then run the same command again",
         )
     # A partition that is younger than the failover has nothing but what clients wrote since.
     cut = (to.role.ends or {at.partition: None}).get(at.partition, 0)
     if cut is None:
         raise Refused(
-            "where clients began to write on the new primary is not on record",
+            "replay_start_unrecorded",
             where=f"{at} on {alias}",
             evidence=f"run {to.role.run_id} has recorded no end of the copy",
-            hint=f"without it nothing can be compared; {_QUARANTINE}",
         )
     if to.compacted:
         _refuse_lost_tombstones(to, at, alias, wall())
@@ -253,7 +244,7 @@ def _refuse_lost_tombstones(to: Promoted, at: TopicPartition, alias: str, now: i
     if may_lack_tombstones(values, to.role.at_ms, now, to.held):
         kept = setting(to.configs, DELETE_RETENTION_MS, "unknown")
         raise Refused(
-            "keys that clients have deleted since the failover could come back",
+            "deleted_keys_return",
             where=f"{at} on {alias}",
             evidence=f"the topic keeps deletions for {kept} ms,"
             f" the failover was {now - to.role.at_ms:,} ms ago",

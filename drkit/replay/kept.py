@@ -74,14 +74,14 @@ def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> N
     alike = sum(bool(f & TailFlag.ALIKE) for f in flags) if same is not Same.NONE else 0
     if replayed:
         raise NotKept(
-            "records of the tail were replayed before: the method keep would have them twice",
+            "keep_replayed_before",
             where=where,
             evidence=f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted",
             hint=_REBUILD.format(more=""),
         ).of(tail)
     if alike:
         raise NotKept(
-            "the new primary has records with the content of some of the tail, and keep leaves none out",
+            "keep_content_known",
             where=where,
             evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
             hint=_OTHERS + _REBUILD.format(more=f" {_SAME}"),
@@ -102,24 +102,23 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
         overlaps = found.source_id == tail.topic_id and found.first < tail.end and tail.first < found.end
         if is_kept and found.is_open and overlaps and not (is_same_run and origin.is_kept):
             raise Refused(
-                "a return that keeps this tail is appending it",
+                "keep_under_way",
                 where=where,
                 evidence=f"run {found.run_id} has appended {found.appended:,} of {found.records:,} records",
-                hint="let that return end, or roll it back: drkit reprotect --abort",
             )
         if not origin.is_kept:
             continue
         if is_same_run and not is_kept and not found.is_done:
             raise NotKept(
-                "the replay of this tail was begun in another way",
+                "keep_begun_otherwise",
                 where=where,
                 evidence=f"drkit replay has begun with export {found.run_id}",
-                hint=f"{_TO_ITS_END}{_REBUILD.format(more='')}",
+                format=_REBUILD.format(more=""),
             ).of(tail, _TO_ITS_END)
         appended = overlaps and (found.appended or (is_same_run and found.rolled_back_ms is None))
         if appended and not (is_same_run and is_kept and found.rolled_back_ms is None):
             raise NotKept(
-                "records of the tail were replayed before: the method keep would have them twice",
+                "keep_replayed_before",
                 where=where,
                 evidence=f"{found.appended:,} records with export {found.run_id}",
                 hint=_REBUILD.format(more=""),

@@ -77,13 +77,7 @@ class ReplayLog:
 
     def damaged(self, evidence: str) -> Refused:
         """The error for a record that does not count."""
-        return Refused(
-            "the record of what was replayed is damaged",
-            where=self.where,
-            evidence=evidence,
-            hint="find out who writes there besides drkit, and deny it. With the topic deleted a replay"
-            " begins again; what it has appended it finds by the header drkit.replayed-from",
-        )
+        return Refused("replay_record_damaged", where=self.where, evidence=evidence)
 
     def batch(self, written: Iterable[tuple[bytes, bytes | None]]) -> tuple[bytearray, int]:
         """Records of the topic as one batch without producer fields, and how many they are."""

@@ -143,10 +143,9 @@ class ReplayPlan(NamedTuple):
             return Same.CONTENT
         records = sum(p.counts.records for p in self.partitions)
         raise Refused(
-            "the new primary has records with the content of some of the tail: sent again, or others?",
+            "replay_content_known",
             where=str(self.export.flow),
             evidence=f"{self.alike:,} of {records:,} records; key, value and headers are equal",
-            hint="--same content leaves these out, for payloads that are unique; --same none sends all",
         )
 
 

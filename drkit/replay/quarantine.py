@@ -55,10 +55,9 @@ class Quarantine:
         for name in found.values():
             if len(name) > _LONGEST_NAME:
                 raise Refused(
-                    "the name of a topic in quarantine would be too long",
+                    "quarantine_name_long",
                     where=self._alias,
                     evidence=f"{name} has {len(name)} characters, Kafka takes {_LONGEST_NAME}",
-                    hint="keep the export instead: it holds the records",
                 )
         return found
 
@@ -82,11 +81,9 @@ class Quarantine:
 
     def _not_own(self, name: str, whose: str) -> Refused:
         return Refused(
-            "a topic of this name is there, and is not drkit's",
+            "quarantine_topic_foreign",
             where=f"{name} on {self._alias}",
             evidence=f"on record for it: {whose}; this is run {self._export.run_id}",
-            hint="find out who created it; move its records to another topic, and free the name; or keep the"
-            " export instead, in a return by --disposition TOPIC=discard",
         )
 
     def _refuse_alike(self, missing: Collection[str]) -> None:
@@ -95,10 +92,7 @@ class Quarantine:
         for other in topic_names(self._log.cluster) if wanted else ():
             if name := wanted.get(other.replace(".", "_")):
                 raise Refused(
-                    "Kafka takes no topic whose name differs from another's in . and _ only",
-                    where=f"{name} on {self._alias}",
-                    evidence=f"{other} is there",
-                    hint="keep the export instead of a quarantine: it holds the records",
+                    "quarantine_name_clash", where=f"{name} on {self._alias}", evidence=f"{other} is there"
                 )
 
     def _is_own(self, known: QuarantineRecord, topic: Topic) -> bool:

@@ -20,32 +20,20 @@ class ReplayTaken(Refused):
 
 def taken(at: TopicPartition, alias: str, evidence: str) -> ReplayTaken:
     """The error of a replay that another process has fenced."""
-    return ReplayTaken(
-        "another process replays into this partition",
-        where=f"{at} on {alias}",
-        evidence=evidence,
-        hint=f"let it end; if no other replay runs, {AGAIN}",
-    )
+    return ReplayTaken("replay_taken", where=f"{at} on {alias}", evidence=evidence)
 
 
 def no_topic(topic: str, alias: str, evidence: str) -> Refused:
     """The error for a topic that is not what it was when it was promoted."""
-    return Refused(
-        "the topic to replay into was deleted or recreated",
-        where=f"{topic} on {alias}",
-        evidence=evidence,
-        hint="drkit does not append to another topic of the same name; keep the records in quarantine:"
-        " drkit replay --from MANIFEST --to-quarantine",
-    )
+    return Refused("replay_topic_recreated", where=f"{topic} on {alias}", evidence=evidence)
 
 
 def too_large(at: TopicPartition, alias: str, offset: int, size: int, limit: int) -> Refused:
     """The error for a record that the topic does not take."""
     return Refused(
-        "a record is larger than the topic takes",
+        "record_too_large",
         where=f"{at} on {alias}",
         evidence=f"offset {offset}: {size:,} bytes with drkit's header, the limit is {limit:,}",
-        hint="raise max.message.bytes of the topic, then run the same command again",
     )
 
 
@@ -57,13 +45,7 @@ def wrong_time(at: TopicPartition, alias: str, record: Record, now: int) -> Refu
 
 
 def _of_an_age(where: str, evidence: str) -> Refused:
-    return Refused(
-        "the topic does not take records of this age",
-        where=where,
-        evidence=evidence,
-        hint="raise message.timestamp.before.max.ms of the topic, or message.timestamp.after.max.ms for times"
-        " ahead of the clock: a replay keeps the original times",
-    )
+    return Refused("record_too_old", where=where, evidence=evidence)
 
 
 def refused_append(at: TopicPartition, alias: str, code: int, message: str | None) -> DrkitError:
@@ -81,30 +63,20 @@ def refused_append(at: TopicPartition, alias: str, code: int, message: str | Non
 def _not_taken(where: str, code: int, evidence: str) -> DrkitError:
     """The error for a batch that does not fit the topic's settings."""
     if code in _TOO_LARGE:
-        return Refused(
-            "the topic takes no batch of this size",
-            where=where,
-            evidence=evidence,
-            hint="see max.message.bytes of the topic: a fence sets it to 0; then run the same command again",
-        )
+        return Refused("batch_too_large", where=where, evidence=evidence)
     if code == codes.INVALID_TIMESTAMP:
         return _of_an_age(where, evidence)
     if code == codes.INVALID_RECORD:
-        return Refused(
-            "the topic does not take a record",
-            where=where,
-            evidence=evidence,
-            hint="a compacted topic takes no record without a key; keep such records in quarantine:"
-            " drkit replay --from MANIFEST --to-quarantine",
-        )
-    return Failed("a batch was refused", where=where, evidence=evidence, hint=AGAIN)
+        return Refused("record_refused", where=where, evidence=evidence)
+    return Failed("batch_refused", where=where, evidence=evidence)
 
 
 def not_authorized(verb: str, at: TopicPartition, alias: str, code: int) -> NotAuthorized:
     """The error for a partition that drkit may not read or write."""
     return NotAuthorized(
-        f"no permission to {verb} a topic on {alias}",
+        "not_authorized_to_replay",
         where=f"{at} on {alias}",
         evidence=error_name(code),
-        hint="grant drkit's principal READ and WRITE on the topic; see docs/how-to/replay.md",
+        verb=verb,
+        alias=alias,
     )

@@ -55,7 +55,7 @@ def roll_back_kept(
             answer: Any = cluster.loop.run(note)
         except RawError as error:
             raise ClusterUnreachable(
-                "the new primary stopped answering",
+                "new_primary_stopped_answering",
                 where=target.alias,
                 evidence=repr(error),
                 hint="check the cluster with: drkit config check --connect; then run the command again",

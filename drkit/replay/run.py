@@ -133,10 +133,10 @@ class Replayer:
             return said
         if said not in {None, begun[0].same}:
             raise Refused(
-                "the replay was begun with another --same",
+                "replay_same_differs",
                 where=f"{begun[0].at} on {self._target.alias}",
                 evidence=f"it was begun with --same {begun[0].same}",
-                hint=f"continue it with --same {begun[0].same}, or without --same",
+                same=begun[0].same,
             )
         return begun[0].same
 
@@ -145,10 +145,9 @@ class Replayer:
         for found in book.progress.values():
             if found.run_id == export.run_id and found.manifest != export.sha256:
                 raise Refused(
-                    "another export with the id of this one was replayed before",
+                    "replay_id_reused",
                     where=self._log.where,
                     evidence=f"its manifest had the SHA-256 {found.manifest}, this one has {export.sha256}",
-                    hint="find out which of them is right: an export is never changed after it was written",
                 )
 
     def _replayed_before(self, book: ReplayBook) -> tuple[str, ...]:
@@ -247,7 +246,7 @@ class Replayer:
             return self._side.cluster.loop.run(ask)
         except RawError as error:
             raise ClusterUnreachable(
-                "the new primary stopped answering",
+                "new_primary_stopped_answering",
                 where=self._target.alias,
                 evidence=repr(error),
                 hint=f"check the cluster with: drkit config check --connect; then {AGAIN}",

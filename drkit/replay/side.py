@@ -75,10 +75,7 @@ class ActiveSide:
                 self.forget(at.topic)
                 if monotonic() > deadline:
                     raise ClusterUnreachable(
-                        "a partition does not answer",
-                        where=f"{at} on {self.alias}",
-                        evidence=str(error) or repr(error),
-                        hint=f"check the cluster; then {AGAIN}",
+                        "partition_silent", where=f"{at} on {self.alias}", evidence=str(error) or repr(error)
                     ) from error
             await self.cluster.loop.sleep(_PAUSE_SECONDS)
 
@@ -149,11 +146,9 @@ class ActiveSide:
         while (stable := await self.end(at, topic_id, committed=True)) < end:
             if monotonic() > deadline:
                 raise Refused(
-                    "a transaction is open in the partition to replay into",
+                    "replay_open_transaction",
                     where=f"{at} on {self.alias}",
                     evidence=f"its last stable offset is {stable}, its end {end}, for {seconds:.0f} s",
-                    hint="what it wrote cannot be compared: let it end, or abort it"
-                    f" (kafka-transactions.sh abort); then {AGAIN}",
                 )
             await self.cluster.loop.sleep(_PAUSE_SECONDS)
         return end
@@ -241,15 +236,13 @@ def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
 
 def _unreadable(at: TopicPartition, alias: str, position: int) -> Failed:
     evidence = f"no batch at offset {position}"
-    return Failed("a partition cannot be read", where=f"{at} on {alias}", evidence=evidence, hint=AGAIN)
+    return Failed("partition_unreadable", where=f"{at} on {alias}", evidence=evidence, hint=AGAIN)
 
 
 def removed(at: TopicPartition, alias: str, wanted: int, start: int) -> Refused:
     """The error for a range of the new primary whose beginning is gone."""
     return Refused(
-        "what the new primary took first since the failover is removed: the tail cannot be compared",
+        "replay_not_comparable",
         where=f"{at} on {alias}",
         evidence=f"offset {wanted} is needed, the log starts at {start}",
-        hint="send all of the tail with --same none (not on a compacted topic); or keep it in quarantine:"
-        " drkit replay --from MANIFEST --to-quarantine",
     )

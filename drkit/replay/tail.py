@@ -62,10 +62,9 @@ class Export(NamedTuple):
         known = {tail.source.topic for tail in self.tails}
         if unknown := sorted(topics - known):
             raise Refused(
-                "the export has no records of a topic",
+                "export_without_topic",
                 where=f"export {self.run_id} of {self.flow}",
                 evidence=f"{', '.join(unknown)}; it has {', '.join(sorted(known)) or 'none of any topic'}",
-                hint="name topics of the export, as the old primary calls them",
             )
         return self._replace(tails=tuple(t for t in self.tails if t.source.topic in topics))
 

@@ -48,10 +48,9 @@ def give_up(
     found = [e for e in there if e.record.manifest == manifest and (not topics or e.topic in topics)]
     if not found:
         raise Refused(
-            "nothing of this export waits for a replay",
+            "nothing_to_replay",
             where=state.name,
             evidence=f"{manifest}; what waits: {first_of(_names(there)) or 'nothing'}",
-            hint="name the manifest and the topics as drkit status does",
         )
     _end(state, found, UnreplayedEnd.GIVEN_UP, by, wall, reason)
     return found

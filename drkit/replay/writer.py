@@ -26,7 +26,7 @@ from drkit.replay.log import ReplayLog
 from drkit.replay.plan import PartitionPlan, begun_by
 from drkit.replay.producers import TailProducers
 from drkit.replay.progress import ReplayProgress, packed, part_keys
-from drkit.replay.refusals import AGAIN, refused_append, taken
+from drkit.replay.refusals import refused_append, taken
 from drkit.replay.side import ActiveSide, NotYet
 from drkit.wire import Record, stamp
 
@@ -106,7 +106,7 @@ class PartitionReplay:
                 await self._begin_epoch()
                 return self._result()
             except (RawError, NotYet, TransactionFailed) as error:
-                if isinstance(error, TransactionFailed) and error.code in codes.FENCED:
+                if isinstance(error, TransactionFailed) and error.kafka_code in codes.FENCED:
                     raise taken(self._plan.to.at, self._side.alias, error.evidence) from error
                 tries = 1 if self._reached() > reached else tries + 1
                 reached = self._reached()
@@ -127,10 +127,9 @@ class PartitionReplay:
 
     def _given_up(self, error: BaseException) -> Failed:
         return Failed(
-            "the replay of a partition does not get on",
+            "replay_stalled",
             where=f"{self._plan.to.at} on {self._side.alias}",
             evidence=f"{_TRIES} tries in a row; the last one: {getattr(error, 'evidence', '') or error!r}",
-            hint=f"check the cluster; then {AGAIN}",
         )
 
     async def _abort(self) -> None:

@@ -29,7 +29,7 @@ _LONGEST_PAUSE_SECONDS: Final = 48.0
 _COUNT_SECONDS: Final = 0.5
 _RESTART_SECONDS: Final = 15.0
 """From the loss of a task to the first look of its next attempt, on a busy cluster."""
-_DIED: Final = "the copy job died"
+_DIED: Final = "copy_job_died"
 
 
 class EpochLoop:
@@ -124,7 +124,7 @@ class EpochLoop:
         if self._error is None and self._workshop.has_ended:
             return self._jobs.gone()
         if self._error is None:
-            return Failed("the epochs ended by themselves", where=self._flow.name)
+            return Failed("epochs_ended", where=self._flow.name)
         if isinstance(self._error, DrkitError):
             return self._error
         return cause_of(self._error, _DIED, self._flow.name)

@@ -116,10 +116,12 @@ class FlowThread:
             return  # a signal to the process group ends Spark's JVM too; copying is safe to cut anywhere
         last = traceback.extract_tb(error.__traceback__)[-1]
         self._error = Failed(
-            f"unexpected {type(error).__name__}: {scrubbed(str(error)).partition(chr(10))[0]}",
+            "unexpected_error",
             where=self.name,
             evidence=f"{last.filename}, line {last.lineno}, in {last.name}",
             hint="start drkit replicate again: it continues where it ended; and please report it",
+            kind=type(error).__name__,
+            error=scrubbed(str(error)).partition(chr(10))[0],
         )
         observe.error(self._error, flow=self.name, gives_up=True)
 

@@ -98,10 +98,11 @@ class InternalTopics:
         if found is not None and found.topic_id == expected:
             return
         raise Refused(
-            f"{what} was deleted while the flow ran",
+            "internal_topic_deleted",
             where=f"{name} on {self._target.alias}",
             evidence=f"it had the id {expected}, now {found.topic_id if found else 'it is missing'}",
             hint=_anew(self._map, self._state.name),
+            what=what,
         )
 
     def _refuse_lost_state(self) -> None:
@@ -114,7 +115,7 @@ class InternalTopics:
         if not records:
             return  # made a moment ago by a run that was killed before it could say so
         raise Refused(
-            "the flow's state was deleted: what was copied, and with which producers, is unknown",
+            "state_deleted",
             where=f"{self._state.name} on {self._target.alias}",
             evidence=f"it knows no offset map, but {self._map} is there, written to {records} times",
             hint=_anew(self._map, self._state.name),

@@ -35,10 +35,7 @@ _LEFT: Final = frozenset({GuardVerdict.NOT_STORED, GuardVerdict.NOT_TOLD})
 def nothing_to_copy(flow: FlowSettings) -> ConfigError:
     """The error for a copy with an end that would copy nothing."""
     return ConfigError(
-        "there is nothing to copy: no topic of the source matches",
-        where=f"flow {flow.name}",
-        evidence=f"topics = {list(flow.topics)}",
-        hint="see what there is: drkit replicate --dry-run",
+        "no_topic_matches", where=f"flow {flow.name}", evidence=f"topics = {list(flow.topics)}"
     )
 
 

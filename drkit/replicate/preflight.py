@@ -163,10 +163,12 @@ def _lacking(both: _Both, needs: Sides) -> list[Lack]:
 def _refusal(lacking: Sequence[Lack], without: Sequence[str]) -> NotAuthorized:
     hints = [*_commands(lacking), *(f"or, to do without: {setting}" for setting in without)]
     return NotAuthorized(
-        f"drkit's principal lacks {len(lacking)} permission{'s' if len(lacking) > 1 else ''}",
+        "permissions_missing",
         where=", ".join(dict.fromkeys(f"{x.alias} as {x.principal}" for x in lacking)),
         evidence="\n".join(_lines(lacking)),
         hint="\n".join(hints),
+        count=len(lacking),
+        value="s" if len(lacking) > 1 else "",
     )
 
 

@@ -92,7 +92,8 @@ class Reload:
         settings = combined(self._settings, found)
         # The file fits together; without what waits for a restart it may not.
         for where, what, hint in settings.disagreements():
-            raise ConfigError(what, where=where, evidence="until drkit replicate is started again", hint=hint)
+            evidence = "until drkit replicate is started again"
+            raise ConfigError("settings_disagree", where=where, evidence=evidence, hint=hint, problem=what)
         self._settings = settings
         for job in self._jobs:
             if job.flow.name in found.live:

@@ -32,7 +32,7 @@ _RETRY_SECONDS: Final = 1.0
 _GOODBYE_SECONDS: Final = 1.0
 _STARTING: Final = "Spark is starting"
 _WARMING: Final = "Spark's workers start and connect"
-_DIED: Final = "the job that warms Spark's workers died"
+_DIED: Final = "warm_job_died"
 _WARM_AGAIN_SECONDS: Final = 30.0
 """Spark ends a worker that was idle for a minute."""
 _WARM_RETRY_SECONDS: Final = 5.0

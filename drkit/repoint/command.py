@@ -34,10 +34,7 @@ class Command:
         """See :class:`Adapter`: a command cannot be queried, so only a missing program is reported."""
         if shutil.which(self._command[0]) is None:
             raise Failed(
-                "there is no such program, or it may not be executed",
-                where=self._command[0],
-                evidence=f"PATH = {os.environ.get('PATH', '')}",
-                hint="name it with its full path, and let drkit's user execute it",
+                "program_missing", where=self._command[0], evidence=f"PATH = {os.environ.get('PATH', '')}"
             )
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
@@ -48,10 +45,10 @@ class Command:
             raise older(self.name, endpoint, ended.output or f"it ended with {ended.code}")
         if ended.code:
             raise TryAgain(
-                f"the command ended with {ended.code}",
+                "repoint_command_failed",
                 where=self._command[0],
                 evidence=ended.output or "it said nothing",
-                hint="run it by hand with the endpoint on its input",
+                error_code=ended.code,
             )
         return RepointEffect.CHANGED
 

@@ -65,10 +65,7 @@ class ConfigMap:
                 return found
         except ValueError:
             pass
-        raise Failed(
-            "this is not a Kubernetes API server", where=self._access.server, evidence=answer.text,
-            hint="correct the server in the kubeconfig",
-        )  # fmt: skip
+        raise Failed("not_kubernetes", where=self._access.server, evidence=answer.text)  # fmt: skip
 
     def _write(self, found: _Found | None, endpoint: Endpoint) -> None:
         metadata: dict[str, Any] = {"annotations": {_TERM: str(endpoint.term)}}
@@ -83,7 +80,7 @@ class ConfigMap:
             answer = self._call("PATCH", self._path(self._map), content, _MERGE)
             verb = "patch"
         if answer.status == _CONFLICT:
-            raise TryAgain("another client changed the ConfigMap", where=self.name, evidence=answer.text)
+            raise TryAgain("configmap_conflict", where=self.name, evidence=answer.text)
         if not answer.is_done:
             raise self._refused(answer, "written", verb)
 
@@ -95,10 +92,7 @@ class ConfigMap:
             return parse_endpoint(text)
         except ValueError as error:
             raise Failed(
-                "the ConfigMap holds something else",
-                where=f"{self.name}, key {self._key}",
-                evidence=str(error),
-                hint="nothing was changed: name another key in [failover] repoint",
+                "configmap_foreign", where=f"{self.name}, key {self._key}", evidence=str(error)
             ) from error
 
     def _path(self, name: str | None = None) -> str:
@@ -120,12 +114,13 @@ class ConfigMap:
             _NOT_FOUND: f"create the namespace {self._namespace}, or name another one",
         }
         return kinds.get(answer.status, Failed)(
-            f"the ConfigMap cannot be {done}",
+            "configmap_refused",
             where=f"{self._access.server} {self.name}",
             evidence=_status(answer),
             hint=hints.get(
                 answer.status, f"see: kubectl -n {self._namespace} get configmap {self._map} -o yaml"
             ),
+            done=done,
         )
 
 

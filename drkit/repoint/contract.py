@@ -69,8 +69,5 @@ def judge(current: Endpoint | None, endpoint: Endpoint, where: str) -> RepointEf
 def older(where: str, endpoint: Endpoint, evidence: str) -> OlderTerm:
     """The error for an endpoint whose term is over."""
     return OlderTerm(
-        f"clients are not sent back to {endpoint.cluster} of term {endpoint.term}",
-        where=where,
-        evidence=evidence,
-        hint="a later run moved them; drkit repoint show tells where they are, a failback moves them again",
+        "older_term", where=where, evidence=evidence, cluster=endpoint.cluster, term=endpoint.term
     )

@@ -43,28 +43,22 @@ class EndpointFile:
             text = self._read()
         except FileNotFoundError as error:
             if not self._path.parent.is_dir():
-                raise self._failed("there is no folder for the endpoint file", error) from error
+                raise self._failed("endpoint_folder_missing", error) from error
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise self._failed("the endpoint file cannot be read", error) from error
+            raise self._failed("endpoint_file_unreadable", error) from error
         try:
             return parse_endpoint(text)
         except ValueError as error:
-            raise Failed(
-                "the endpoint file holds something else",
-                where=str(self._path),
-                evidence=str(error),
-                hint="nothing was changed: move that file away, or correct path in [failover] repoint",
-            ) from error
+            raise Failed("endpoint_file_foreign", where=str(self._path), evidence=str(error)) from error
 
     def _read(self) -> str:
         """Its text. A pipe or a device is not read: it may never end."""
         if not stat.S_ISREG(self._path.stat().st_mode):
             raise Failed(
-                "the endpoint file is no file",
+                "endpoint_file_irregular",
                 where=str(self._path),
                 evidence="a folder, pipe or device has its name",
-                hint="correct path in [failover] repoint",
             )
         with self._path.open("rb") as content:
             return content.read(_LARGEST).decode()
@@ -80,21 +74,19 @@ class EndpointFile:
                 return effect
         except BlockingIOError as error:
             raise TryAgain(
-                "another process writes the endpoint file",
+                "endpoint_file_locked",
                 where=str(file),
                 evidence=f"it holds a lock on {_lock_of(file)}",
-                hint=f"find it with: {typed('fuser', '-v', str(_lock_of(file)))}",
+                lock_of=typed("fuser", "-v", str(_lock_of(file))),
             ) from error
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-            raise self._failed("the endpoint file cannot be written", error) from error
+            raise self._failed("endpoint_file_unwritable", error) from error
         except OSError as error:
-            raise TryAgain(
-                "the endpoint file cannot be written", where=str(self._path), evidence=str(error)
-            ) from error
+            raise TryAgain("endpoint_file_unwritable", where=str(self._path), evidence=str(error)) from error
 
-    def _failed(self, what: str, error: Exception) -> Failed:
+    def _failed(self, code: str, error: Exception) -> Failed:
         hint = "create the folder, and let drkit's user write into it"
-        return Failed(what, where=str(self._path), evidence=str(error), hint=hint)
+        return Failed(code, where=str(self._path), evidence=str(error), hint=hint)
 
 
 def _lock_of(file: Path) -> Path:

@@ -74,25 +74,17 @@ class HttpCaller:
         except TimeoutError as error:
             line.cut()
             evidence = f"not complete in {self._seconds:g} s: timed out"
-            raise TryAgain("no answer", where=where, evidence=evidence) from error
+            raise TryAgain("no_answer", where=where, evidence=evidence) from error
         except urllib3.exceptions.SSLError as error:
-            raise Failed(
-                "the server's certificate is not trusted, or it speaks another TLS",
-                where=where,
-                evidence=str(error),
-                hint="name its authority in PEM with ca_file, or in the kubeconfig",
-            ) from error
+            raise Failed("certificate_untrusted", where=where, evidence=str(error)) from error
         except (urllib3.exceptions.LocationValueError, ValueError) as error:
             # Their texts repeat the address or the header, which may be secrets.
             evidence = "not an address, or a header that HTTP does not allow"
-            raise Failed(
-                "there can be no such request", where=where, evidence=evidence,
-                hint="correct url and headers",
-            ) from error  # fmt: skip
+            raise Failed("request_malformed", where=where, evidence=evidence) from error  # fmt: skip
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise TryAgain("no answer", where=where, evidence=_plain(error)) from error
+            raise TryAgain("no_answer", where=where, evidence=_plain(error)) from error
         if found.status in _PASSES:
-            raise TryAgain("the server cannot do it now", where=where, evidence=found.text)
+            raise TryAgain("server_unable", where=where, evidence=found.text)
         return found
 
     def _answer(

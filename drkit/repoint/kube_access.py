@@ -57,10 +57,9 @@ def find_access(
     file = Path(named) if named else Path(env.get("HOME", "/"), ".kube", "config")
     if not file.is_file():
         raise ConfigError(
-            "no way to the Kubernetes API server",
+            "no_kubernetes",
             where=_WHERE,
             evidence=f"no kubeconfig is named, drkit runs in no pod, and {file} does not exist",
-            hint='name one: { kind = "configmap", name = "...", kubeconfig = "/path" }',
         )
     return from_kubeconfig(file)
 
@@ -142,4 +141,4 @@ def _text(file: Path) -> str:
 
 
 def _unusable(file: Path, evidence: str, hint: str) -> ConfigError:
-    return ConfigError("the kubeconfig cannot be used", where=str(file), evidence=evidence, hint=hint)
+    return ConfigError("kubeconfig_unusable", where=str(file), evidence=evidence, hint=hint)

@@ -50,22 +50,17 @@ def run_program(
         )
     except (OSError, ValueError) as error:
         said = error.strerror or str(error) if isinstance(error, OSError) else "it holds a NUL character"
-        raise Failed(
-            "the command cannot be started",
-            where=_shown(command),
-            evidence=said,
-            hint="name it with its full path, and let drkit's user execute it",
-        ) from error
+        raise Failed("program_not_started", where=_shown(command), evidence=said) from error
     talk = _Talk(process, document)
     try:
         code = process.wait(timeout_seconds)
     except subprocess.TimeoutExpired as error:
         _kill(process)
         raise TryAgain(
-            f"the command has not ended in {timeout_seconds:g} s and was killed",
+            "program_timeout",
             where=_shown(command),
             evidence=talk.heard(_LAST_WORDS_SECONDS) or "it said nothing",
-            hint="let it end sooner, or raise timeout_seconds",
+            timeout_seconds=timeout_seconds,
         ) from error
     except BaseException:
         _kill(process)

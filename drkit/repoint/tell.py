@@ -122,15 +122,14 @@ def _bounded(way: Way, work: Callable[[], T]) -> T:
         error = running.exception(seconds)
     except TimeoutError as late:
         raise Failed(
-            f"no end after {seconds:g} s", where=name, evidence="drkit waits no longer; it may still end",
-            hint="look whether its file system or network hangs",
-        ) from late  # fmt: skip
+            "repoint_timeout", where=name, evidence="drkit waits no longer; it may still end", seconds=seconds
+        ) from late
     if error is None:
         return running.result()
     if isinstance(error, DrkitError):
         raise error
     # Its text may hold what is secret.
-    raise Failed("it cannot be carried out", where=name, evidence=type(error).__name__) from error
+    raise Failed("repoint_impossible", where=name, evidence=type(error).__name__) from error
 
 
 def _outcome_of(

@@ -65,19 +65,9 @@ class Webhook:
         if answer.status == _CONFLICT:
             raise older(self.name, endpoint, answer.text)
         if answer.status in _NOT_AUTHORIZED:
-            raise NotAuthorized(
-                "the webhook does not take drkit's word",
-                where=place_of(self._url),
-                evidence=answer.text,
-                hint="compare secret and headers with what the receiver expects",
-            )
+            raise NotAuthorized("webhook_unauthorized", where=place_of(self._url), evidence=answer.text)
         if not answer.is_done:
-            raise Failed(
-                "the webhook did not take the endpoint",
-                where=place_of(self._url),
-                evidence=answer.text,
-                hint="correct url: it is used as given, redirects are not followed",
-            )
+            raise Failed("webhook_refused", where=place_of(self._url), evidence=answer.text)
         return RepointEffect.UNCHANGED if answer.status == _ALREADY else RepointEffect.CHANGED
 
     def _signed(self, body: bytes) -> dict[str, str]:

@@ -13,7 +13,7 @@ from drkit.spark.session import SharedSpark
 
 def round_jobs(workshop: SharedSpark, flow: FlowSettings) -> SparkJobs:
     """The jobs of a flow's rounds."""
-    return SparkJobs(workshop, f"drkit checkpoints {flow.name}", "the checkpoint job died", flow.name)
+    return SparkJobs(workshop, f"drkit checkpoints {flow.name}", "checkpoint_job_died", flow.name)
 
 
 def run_round(

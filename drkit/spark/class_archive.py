@@ -31,7 +31,7 @@ def spark_home() -> Path:
         return Path(home)
     found = find_spec("pyspark")
     if found is None or found.origin is None:
-        raise Failed("pyspark is not installed", hint="install drkit again: it depends on pyspark")
+        raise Failed("pyspark_missing")
     return Path(found.origin).parent
 
 

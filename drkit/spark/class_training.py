@@ -52,13 +52,13 @@ def _train(archive: Path) -> None:
         gateway = workshop.context._gateway  # noqa: SLF001  the only way to its process
         process = getattr(gateway, "proc", None)
         if process is None:
-            raise Failed("drkit did not start Spark's JVM, and does not end it", where=str(archive))
+            raise Failed("jvm_not_ours", where=str(archive))
         command = _command_of(process.pid)
         _use(workshop)
     process.stdin.close()  # the JVM ends when its standard input does, and writes the archive then
     process.wait(_SECONDS)
     if not fresh.exists():
-        raise Failed("no class archive was written", where=str(archive))
+        raise Failed("no_class_archive", where=str(archive))
     fresh.rename(archive)
     if command is not None:
         command_place(archive).write_text(json.dumps(command), encoding="utf-8")
@@ -81,7 +81,7 @@ def _command_of(pid: int) -> list[str] | None:
 
 def _use(workshop: SharedSpark) -> None:
     """Run jobs of the kind that a flow runs, one after another."""
-    jobs = SparkJobs(workshop, "class archive", "the training job died", "class archive")
+    jobs = SparkJobs(workshop, "class archive", "class_training_died", "class archive")
     for _ in range(_EPOCHS):
         jobs.run(["lease"], str)
 

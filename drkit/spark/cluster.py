@@ -132,17 +132,9 @@ def _no_slots(context: SparkContext, url: str) -> Failed | Refused:
     conf = context.getConf()
     driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
     if context._jsc.sc().isStopped():  # noqa: SLF001  no public way
-        return Failed(
-            "Spark's master has ended this application: its executors end as soon as they start",
-            where=url,
-            evidence=f"the driver's address is {driver}",
-            hint="the log of an executor on the master's web page says why; can workers reach that address?"
-            " --conf spark.driver.host=… names another",
-        )
+        return Failed("spark_application_ended", where=url, evidence=f"the driver's address is {driver}")
     return Refused(
-        "Spark has no free slot",
+        "spark_no_slot",
         where=url,
         evidence=f"no executor has registered at {driver} within {_FIRST_SLOT_SECONDS:.0f} s",
-        hint="the master's web page shows its workers, their free cores and memory; can workers reach that"
-        " address? --conf spark.driver.host=… names another",
     )

@@ -79,18 +79,14 @@ def given_conf(pairs: Iterable[str], file: Path | None) -> dict[str, str]:
         key, equals, value = pair.partition("=")
         if not equals or not key.startswith("spark."):
             hint = "write --conf KEY=VALUE with a KEY of Spark's, such as spark.cores.max=4"
-            raise ConfigError(f"'{key}' is no setting of Spark", where="--conf", hint=hint)
+            raise ConfigError("spark_setting_unknown", where="--conf", hint=hint, key=key)
         if _holds_secret(key):
-            raise ConfigError(
-                f"'{key}' is a secret, and every user of this machine sees the arguments of a process",
-                where="--conf",
-                hint="write it into a file that only drkit reads, and name that with --spark-properties",
-            )
+            raise ConfigError("spark_setting_secret", where="--conf", key=key)
         found[key.strip()] = value.strip()
     for key in found:
         if key in OWNED:
             where = f"{key}={found[key]}"
-            raise ConfigError(f"'{key}' is set by drkit: {OWNED[key]}", where=where, hint="leave it out")
+            raise ConfigError("spark_setting_owned", where=where, key=key, owned=OWNED[key])
     return found
 
 
@@ -111,11 +107,7 @@ def refuse_clear_text(master: Master, conf: Mapping[str, str], secrets: Iterable
     names = sorted(secrets)
     if names and not is_encrypted(master, conf):
         raise Refused(
-            "passwords and keys would travel to Spark's executors in clear text",
-            where=master.url,
-            evidence=f"{', '.join(names)}; no {_SECRET} is given",
-            hint=f"put the cluster's {_SECRET} into a file and name it with --spark-properties,"
-            " see docs/how-to/spark-cluster.md",
+            "spark_secrets_in_clear", where=master.url, evidence=f"{', '.join(names)}; no {_SECRET} is given"
         )
 
 
@@ -173,7 +165,7 @@ def workers_python(master: Master, route: MasterRoute | None, given: Mapping[str
     if master.is_local:
         if asked:
             hint = "leave it out, or name a cluster with --master"
-            raise ConfigError("tasks on this machine run drkit's own Python", where=_PYTHON, hint=hint)
+            raise ConfigError("spark_python_set", where=_PYTHON, hint=hint)
         return sys.executable
     if asked or os.environ.get("PYSPARK_PYTHON"):
         return asked or os.environ["PYSPARK_PYTHON"]
@@ -188,11 +180,7 @@ def refuse_unfit(master: Master, given: Mapping[str, str]) -> None:
     :raises ConfigError: Kubernetes without an image
     """
     if master.is_kubernetes and _IMAGE not in given:
-        raise ConfigError(
-            "Kubernetes needs an image for Spark's executors",
-            where=master.url,
-            hint=f"--conf {_IMAGE}=… with Spark, this Python and what drkit depends on",
-        )
+        raise ConfigError("spark_image_missing", where=master.url)
 
 
 def may_be_seen(conf: Mapping[str, str]) -> dict[str, str]:
@@ -209,15 +197,9 @@ def _of_file(file: Path) -> dict[str, str]:
     try:
         entries = parse(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            "Spark's settings cannot be read",
-            where=str(file),
-            evidence=str(error),
-            hint="--spark-properties names a file in Java's properties format, as spark-defaults.conf",
-        ) from error
+        raise ConfigError("spark_settings_unreadable", where=str(file), evidence=str(error)) from error
     except MalformedEscape as error:
-        hint = "write a backslash twice"
-        raise ConfigError(str(error), where=str(file), hint=hint) from error
+        raise ConfigError("spark_file_malformed", where=str(file), problem=error) from error
     return {entry.key: entry.value for entry in entries if entry.key.startswith("spark.")}
 
 

@@ -43,7 +43,7 @@ class SparkJobs:
     """The jobs of one thread, one after another, which another thread can cancel.
 
     :param name: of the jobs, in Spark's own list
-    :param died: the sentence for a job that ends without an error of drkit's own
+    :param died: the code of the error for a job that ends without an error of drkit's own
     :param where: whose jobs they are
     """
 
@@ -68,7 +68,7 @@ class SparkJobs:
         self._idle.clear()
         try:
             if not self.wait():
-                raise Failed("the jobs were cancelled", where=self._where)
+                raise Failed("jobs_cancelled", where=self._where)
             context = self._workshop.context
             try:
                 context.setJobGroup(self._group, self._name, interruptOnCancel=True)
@@ -130,13 +130,13 @@ def spark_gone(where: str, error: BaseException | None = None) -> SparkGone:
     """The error for the end of Spark, with the error that showed it as evidence."""
     evidence = evidence_of(error) if error is not None else "its process is gone, or has stopped it"
     hint = "start drkit again: it continues where it ended"
-    return SparkGone("Spark has ended", where=where, evidence=evidence, hint=hint)
+    return SparkGone("spark_gone", where=where, evidence=evidence, hint=hint)
 
 
-def cause_of(error: BaseException, what: str, where: str) -> DrkitError:
+def cause_of(error: BaseException, code: str, where: str) -> DrkitError:
     """Why a job died, in one sentence instead of the stack traces of Python and Java.
 
-    :param what: the sentence where the job does not end with an error of drkit's own that is permanent
+    :param code: of the error, unless the job ended with a permanent error of drkit's own
     """
     if (unfit := unfit_worker(str(error))) is not None:
         return unfit
@@ -144,8 +144,8 @@ def cause_of(error: BaseException, what: str, where: str) -> DrkitError:
         module, name, said = raised[-1]
         if module == "drkit.errors." and name in _PERMANENT:
             kind: type[DrkitError] = getattr(errors, name)
-            return kind(said.strip(), where=where)
-    return Failed(what, where=where, evidence=evidence_of(error))
+            return kind("job_refused", where=where, reason=said.strip())
+    return Failed(code, where=where, evidence=evidence_of(error))
 
 
 def evidence_of(error: BaseException) -> str:

@@ -95,7 +95,7 @@ class SparkJvm:
         while not self._address.exists():
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
                 said = (self.folder / "spark.log").read_text(errors="replace").strip()
-                raise Failed("Spark's JVM did not come up", evidence=said[:500])
+                raise Failed("jvm_not_started", evidence=said[:500])
             time.sleep(_POLL_SECONDS)
         data = self._address.read_bytes()
         self._address.unlink()

@@ -90,10 +90,10 @@ def choose_master(url: str | None, tasks: int) -> Master:
     slots = (os.cpu_count() or 1) if asked == "*" else int(asked)
     if slots < tasks:
         raise Refused(
-            "not enough Spark slots: every copy task holds one for as long as it runs",
+            "spark_slots_missing",
             where=url,
             evidence=f"{counted(slots, 'slot')}, {counted(tasks, 'task')}",
-            hint=f"give Spark {tasks} cores, or lower `tasks` of the flows",
+            tasks=tasks,
         )
     return Master(f"local[{asked},{match['retries'] or TASK_RETRIES}]", slots)
 
@@ -113,12 +113,7 @@ def find_route(master: Master) -> MasterRoute | None:
             refused.append(f"{host}:{port}: {error.strerror or error}")
     if not refused:
         return None
-    raise Failed(
-        "Spark's master does not answer",
-        where=master.url,
-        evidence="; ".join(refused),
-        hint="check --master: the master's log and its web page name its URL; is the port open from here?",
-    )
+    raise Failed("spark_master_silent", where=master.url, evidence="; ".join(refused))
 
 
 def _of_a_cluster(url: str) -> Master:
@@ -128,10 +123,10 @@ def _of_a_cluster(url: str) -> Master:
         if known or found.addresses:
             return found
     raise ConfigError(
-        f"'{url}' is no master of Spark",
+        "spark_master_malformed",
         where="--master",
         evidence="a host and a port are needed" if found.is_standalone else "",
-        hint=f"write {_MASTERS}",
+        url=url,
     )
 
 

@@ -161,14 +161,11 @@ def _start(
     except KeyboardInterrupt:
         if callable(interrupt):
             interrupt(signal.SIGINT, None)
-        raise Failed("Spark's start was interrupted", where=plan.master.url) from None
+        raise Failed("spark_start_interrupted", where=plan.master.url) from None
     # pyspark raises plain RuntimeError and Py4J errors for a JVM that does not come up.
     except Exception as error:
         raise ConfigError(
-            "Spark does not start",
-            where=plan.master.url,
-            evidence=evidence_of(error),
-            hint="check --master and --conf; Spark needs Java 17 or 21",
+            "spark_does_not_start", where=plan.master.url, evidence=evidence_of(error)
         ) from error
     finally:
         if threading.current_thread() is threading.main_thread():
@@ -292,8 +289,5 @@ def _require_java() -> Path:
         return find_java()
     except ConfigError as error:
         raise ConfigError(
-            "Spark needs Java 17 or newer, and it was not found",
-            where=error.where,
-            evidence=error.evidence or error.what,
-            hint=error.hint,
+            "spark_java_missing", where=error.where, evidence=error.evidence or error.what, hint=error.hint
         ) from error

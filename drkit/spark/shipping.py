@@ -85,20 +85,25 @@ def unfit_worker(text: str) -> ConfigError | None:
     host = " executor ".join(_HOST.findall(text)[-1]) if _HOST.search(text) else SOME_WORKER
     if found := _UNFIT.findall(text):
         said = json.loads(found[-1])
-        return ConfigError(said["what"], where=said["where"], evidence=said["evidence"], hint=_INSTALL)
+        return ConfigError(
+            "worker_unfit",
+            where=said["where"],
+            evidence=said["evidence"],
+            hint=_INSTALL,
+            problem=said["what"],
+        )
     if found := _OTHER_PYTHON.findall(text):
         worker, driver = found[-1]
         hint = f"name a Python {driver} of the workers with --conf spark.pyspark.python=…, see {_DOCS}"
-        what = "a Spark worker runs another Python than drkit"
-        return ConfigError(what, where=host, evidence=f"Python {worker} there, {driver} here", hint=hint)
+        evidence = f"Python {worker} there, {driver} here"
+        return ConfigError("worker_other_python", where=host, evidence=evidence, hint=hint)
     if found := _NO_PYTHON.findall(text):
         hint = f"name the workers' Python with --conf spark.pyspark.python=…, see {_DOCS}"
-        what = "a Spark worker has no Python of this name"
-        return ConfigError(what, where=host, evidence=found[-1], hint=hint)
+        return ConfigError("worker_without_python", where=host, evidence=found[-1], hint=hint)
     if found := _NO_PYSPARK.findall(text):
         hint = f"set SPARK_HOME where the worker starts, or install pyspark there, see {_DOCS}"
-        what = "Python finds no pyspark on a Spark worker"
-        return ConfigError(what, where=host, evidence=f"No module named {found[-1]}", hint=hint)
+        evidence = f"No module named {found[-1]}"
+        return ConfigError("worker_without_pyspark", where=host, evidence=evidence, hint=hint)
     return None
 
 

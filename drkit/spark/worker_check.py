@@ -78,7 +78,7 @@ def check_workers(context: SparkContext, carry: Callable[[Task], Task], url: str
         ran = context.parallelize([str(n) for n in range(slots)], slots).map(carry(check)).collect()
         return len(set(ran)) >= len(executors(context))
     except BROKEN as error:
-        cause = cause_of(error, "Spark's workers cannot run a task", url)
+        cause = cause_of(error, "spark_workers_unusable", url)
         if cause.where == SOME_WORKER:
             cause.where = _failed_on(context) or SOME_WORKER
         raise cause from error

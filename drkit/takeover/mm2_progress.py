@@ -84,11 +84,11 @@ def refuse_living(
     while members := group_members(target.settings, [group])[group]:
         if monotonic() > deadline:
             raise Refused(
-                f"MirrorMaker 2 still copies {flow.name}",
+                "mm2_running",
                 where=f"group {group} on {target.alias}",
                 evidence=f"{counted(len(members), 'member')},"
                 f" at {', '.join(sorted({m.host for m in members}))}",
-                hint=f"stop its workers, then start again; {SETTING} takes over from a stopped one only",
+                flow=flow.name,
             )
         if pause(_PAUSE_SECONDS):
             return

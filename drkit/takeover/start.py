@@ -40,7 +40,6 @@ from drkit.offsets.map_record import Mode
 from drkit.offsets.segments import UNKNOWN
 from drkit.takeover import mm2_progress
 from drkit.takeover.look import Compared, compare
-from drkit.takeover.mm2_progress import SETTING
 from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
 
 _SHOWN: Final = 5
@@ -213,10 +212,10 @@ class Takeover:
             f"; {mm2_progress.offsets_topic(self._flow.source)} does not exist there"
         )  # fmt: skip
         return Refused(
-            f"{self._flow.name} cannot be taken over from MirrorMaker 2: nothing was changed in its topics",
+            "takeover_refused",
             where=self._target.alias,
             evidence="; ".join(reasons[:_SHOWN]) + more + missing,
-            hint=f"{_LEAVE}; without {SETTING} all is copied again after what is there",
+            flow=self._flow.name,
         )
 
 

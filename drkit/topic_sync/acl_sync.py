@@ -107,7 +107,7 @@ class AclSync:
         own, self._is_open = own_principals(self._target.settings, self._writer), is_open(self._target)
         if not own and self._is_open is not False:
             raise Refused(
-                "any ACL on an open cluster could refuse drkit itself, whose principal is not known",
+                "acl_on_open_cluster",
                 where=self._target.alias,
                 evidence="allow.everyone.if.no.acl.found: "
                 + ("not known" if self._is_open is None else "true"),
@@ -164,10 +164,9 @@ class AclSync:
         size = len(record.encode())
         if size > _LARGEST_RECORD:
             raise Refused(
-                "there are more ACLs than one record of the flow's state can hold",
+                "too_many_acls",
                 where=self._state.name,
                 evidence=f"{size} bytes, the limit is {_LARGEST_RECORD}",
-                hint="grant by prefixes instead of single topics, or set sync_topic_acls = false",
             )
         self._state.put(record)
 

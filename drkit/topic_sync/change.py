@@ -99,10 +99,9 @@ class TopicChanges:
         for target_name, found in configs.items():
             if is_fence(MAX_MESSAGE_BYTES, found[MAX_MESSAGE_BYTES]):
                 refused[target_name] = Refused(
-                    "the target topic is fenced",
+                    "target_topic_fenced",
                     where=f"{self._target.alias}: {target_name}",
                     evidence=f"{MAX_MESSAGE_BYTES} = {found[MAX_MESSAGE_BYTES].value}",
-                    hint=f"lift the fence: take {MAX_MESSAGE_BYTES} of the topic back to its default",
                 )
         for target_name, error in refused.items():
             done.left_out[due[target_name]] = self._events.left_out(due[target_name], error)

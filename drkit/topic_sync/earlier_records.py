@@ -21,7 +21,6 @@ from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.topic_sync.rules import Pair
 
-_WHAT: Final = "its copy on the target holds records that drkit did not copy"
 _TAKEOVER: Final = "takeover_from_mm2 = true continues where MirrorMaker 2 stopped"
 _APPEND: Final = 'on_target_not_empty = "append" copies everything after these records'
 _DELETE: Final = "delete the copy on the target to copy it from the start"
@@ -98,7 +97,7 @@ class EarlierRecords:
         records = sum(end - start for at, (start, end) in ranges.items() if at in times)
         first = datetime.fromtimestamp(max(0, min(times.values())) / 1000, UTC)
         return Refused(
-            _WHAT,
+            "foreign_records_in_copy",
             where=f"topic {pair.source.name}, flow {self._flow.name}: {pair.target_name} on"
             f" {self._target.alias}",
             evidence=f"up to {records} {'record' if records == 1 else 'records'} in {len(times)} of"

@@ -65,7 +65,9 @@ class Rivals:
         for topic, copy in copies.items():
             if (claim := self._claims.get(copy)) is not None:
                 where = f"topic {topic}, flow {self._flow.name}: {copy} on {self._target.alias}"
-                refused[topic] = Refused(claim.what, where=where, evidence=claim.evidence, hint=claim.hint)
+                refused[topic] = Refused(
+                    "topic_claimed", where=where, evidence=claim.evidence, hint=claim.hint, reason=claim.what
+                )
         self._cleared = set(copies) - set(refused)
         return refused
 
@@ -168,9 +170,9 @@ def refuse_shared(clusters: Mapping[str, Cluster], flows: Sequence[FlowSettings]
     ]
     for topic, one, other in shared(copied):
         raise Refused(
-            f"two flows would both write topic {topic}",
+            "topic_claimed_twice",
             where=f"flows from {one.source} and from {other.source} to the same cluster",
             evidence=f"it is the copy of {one.naming.upstream(topic)} of {one.source}"
             f" and of {other.naming.upstream(topic)} of {other.source}",
-            hint='choose disjoint topics, or set naming = "prefix"',
+            topic=topic,
         )

@@ -134,11 +134,11 @@ def replication_factor(flow: FlowSettings, source: Topic, target_brokers: int) -
     wanted = source.replication_factor if flow.replication_factor is None else flow.replication_factor
     if wanted != BROKER_DEFAULT and wanted > target_brokers:
         raise Refused(
-            f"the target cannot hold {wanted} replicas",
+            "replicas_impossible",
             where=f"topic {source.name}, flow {flow.name}",
             evidence=f"brokers on {flow.target}: {target_brokers}",
-            hint=f"set replication_factor = {target_brokers} in the flow (in MirrorMaker 2's file:"
-            " replication.factor), or add brokers",
+            wanted=wanted,
+            target_brokers=target_brokers,
         )
     return wanted
 
@@ -157,10 +157,12 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
         roles = state.readable(RoleRecord).values()
         is_planned = any(role.planned and role.run_id == found.run_id for role in roles)
         raise FlowPromoted(
-            f"{flow.target} was promoted: {flow.name} would copy from the old primary over the new one",
+            "target_promoted",
             where=flow.name,
             evidence=f"failover run {found.run_id}, term {found.term}",
             hint=_way_back(flow, is_planned=is_planned),
+            target=flow.target,
+            flow=flow.name,
         )
 
 

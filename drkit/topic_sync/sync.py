@@ -192,7 +192,7 @@ class TopicSync:
             return None
         if target is None or target.topic_id not in self._changes.limits:
             where = f"{self._target.alias}: {pair.target_name}"
-            missing = Failed("the target topic is not there yet", where=where)
+            missing = Failed("target_topic_missing", where=where)
             done.left_out[name] = self._events.left_out(name, missing)
             return None
         done.copied[name] = CopiedTopic(

@@ -57,34 +57,24 @@ def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | 
     """The errors of one name by itself."""
     if len(copy) > MAX_TOPIC_NAME:
         return Refused(
-            "the copy's name would be too long for Kafka",
+            "copy_name_long",
             evidence=f"{len(copy)} characters, {MAX_TOPIC_NAME} are allowed: {copy[:40]}…",
-            hint=f'set naming = "identity", give {source} a shorter alias, or {_EXCLUDE}',
+            source=source,
         )
     if not _LEGAL.fullmatch(copy) or copy in {".", ".."}:
         return Refused(
-            "the copy's name is no name for a topic",
-            evidence=f"'{copy}': Kafka takes letters, digits, '.', '_' and '-'",
-            hint="correct downstream() of the naming policy",
+            "copy_name_invalid", evidence=f"'{copy}': Kafka takes letters, digits, '.', '_' and '-'"
         )
     if not may_copy(copy, source):
-        return Refused(
-            "the copy would have the name of a topic in which Kafka, MirrorMaker 2 or drkit keep state",
-            evidence=f"it would be called {copy}",
-            hint=_EXCLUDE,
-        )
+        return Refused("copy_name_reserved", evidence=f"it would be called {copy}")
     if naming.comes_from(topic, source):
         return Refused(
-            f"the name says that it is a copy from {source}, but it is on {source} itself",
+            "copy_name_cycle",
             evidence=f"its copy {copy} would look like a topic that was copied twice",
-            hint=f"set another separator or another alias for {source}, rename the topic, or {_EXCLUDE}",
+            source=source,
         )
     if (back := naming.upstream(copy)) != topic:
-        return Refused(
-            "the copy's name does not lead back to the topic",
-            evidence=f"{copy} would be taken for the copy of {back}",
-            hint=f"correct upstream() of the naming policy, or {_EXCLUDE}",
-        )
+        return Refused("copy_name_one_way", evidence=f"{copy} would be taken for the copy of {back}")
     return None
 
 
@@ -102,8 +92,6 @@ def _colliding(copies: Mapping[str, str], on_target: set[str]) -> dict[str, Refu
         if others and copy not in on_target:
             where = "exists on the target" if others & on_target else "is to be created too"
             refused[topic] = Refused(
-                "the copy's name differs only in '.' and '_' from another topic's: brokers refuse that",
-                evidence=f"{copy}; {', '.join(sorted(others))} {where}",
-                hint=f"rename one of them, set another naming or separator, or {_EXCLUDE}",
+                "copy_name_clash", evidence=f"{copy}; {', '.join(sorted(others))} {where}"
             )
     return refused

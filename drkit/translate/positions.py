@@ -114,7 +114,7 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
             found: T = target_cluster.loop.run(question, asking)
         except RawError as error:
             raise ClusterUnreachable(
-                "a cluster stopped answering", where=flow.name, evidence=repr(error)
+                "cluster_stopped_answering", where=flow.name, evidence=repr(error)
             ) from error
     return found
 
@@ -126,10 +126,10 @@ def _known(target: ClusterSettings, flow: FlowSettings) -> CopiedTopics:
         found = known_of(state.records)
     if not found.topics:
         raise Failed(
-            "nothing is known of this flow on its target",
+            "flow_not_known",
             where=f"{state_topic(flow.source)} on {target.alias}",
             evidence="it names no copied topic",
-            hint=f"copy first: drkit replicate --flow '{flow.name}'",
+            flow=flow.name,
         )
     return found
 
@@ -198,11 +198,10 @@ class _Asking:
             raise failure(answer.error, f"read the offsets of the group {question.group}", at.alias)
         if not answer.value:
             raise ConfigError(
-                f"the group {question.group} has no committed offsets",
+                "group_without_offsets",
                 where=at.alias,
                 evidence="there is no such group, or it never committed, or its offsets have expired",
-                hint="name another --group, or one offset: drkit translate --topic T"
-                " --partition P --offset N",
+                group=question.group,
             )
         return {tp: c.offset for tp, c in answer.value.items()}
 
@@ -215,11 +214,10 @@ class _Asking:
         damaged = f"; {len(bad)} of its records are none, {bad[0]}" if bad else ""
         if not mine:
             raise ClusterUnreachable(
-                "the source does not answer, and no checkpoint has what the group committed there",
+                "source_silent_no_checkpoint",
                 where=f"group {group}, {self._flow.source}",
                 evidence=f"{len(found)} checkpoints in {topic} on {self._flow.target},"
                 f" none of this group{damaged}",
-                hint="if it has offsets on the target: add --reverse",
             )
         if damaged:
             observe.event("internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,

@@ -81,17 +81,16 @@ def _kept(folder: SparkFolder, asked: Iterable[str]) -> set[str]:
     sources, kept = folder.log.kafka_sources(), set(asked)
     if unknown := sorted(kept - sources):
         raise ConfigError(
-            f"the query has no Kafka source {', '.join(unknown)}",
+            "query_source_unknown",
             where=str(folder.path),
             evidence=f"its Kafka sources: {', '.join(sorted(sources)) or 'none'}",
-            hint="name one of these with --keep-source; sources of other kinds are kept anyway",
+            unknown=", ".join(unknown),
         )
     if not sources - kept:
         raise ConfigError(
-            "the query has no Kafka offsets to translate",
+            "query_without_offsets",
             where=str(folder.path),
             evidence="it reads no Kafka topic, or has not begun",
-            hint="use the checkpoint as it is",
         )
     return kept
 
@@ -113,11 +112,13 @@ def _inexact(folder: SparkFolder, refused: list[Position], total: int) -> Refuse
         ),
     }
     return Refused(
-        f"{len(refused)} of {total} offsets have no exact position on the other cluster; nothing was written",
+        "offsets_not_exact",
         where=str(folder.path),
         evidence="\n".join([*lines[:_SHOWN], *more]),
         hint="\n".join(h for h, fits in hints.items() if fits)
         or "see the reasons; to start over there, give the query another checkpointLocation",
+        count=len(refused),
+        total=total,
     )
 
 

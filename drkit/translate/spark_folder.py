@@ -55,11 +55,7 @@ def local_path(where: str) -> Path:
     if scheme["name"].lower() == "file":
         return Path(unquote(urlsplit(where).path)).resolve()
     raise Refused(
-        "only local checkpoint folders can be translated",
-        where=where,
-        evidence=f"it lies in another file system, {scheme['name']}",
-        hint="bring it here with that system's own program, as: hadoop fs -get URL DIR; translate DIR; then"
-        " put the result to a new URL with: hadoop fs -put DIR2 URL2",
+        "checkpoint_not_local", where=where, evidence=f"it lies in another file system, {scheme['name']}"
     )
 
 
@@ -70,11 +66,11 @@ def read_folder(path: Path) -> SparkFolder:
     :raises Refused: a log is not what Spark writes
     """
     if not path.is_dir():
-        raise ConfigError("there is no such folder", where=str(path), hint="name a checkpointLocation")
+        raise ConfigError("checkpoint_folder_missing", where=str(path))
     files = _listing(path)
     if not (path / OFFSETS).is_dir() and not (path / _METADATA).is_file():
         raise ConfigError(
-            "this is no checkpoint of Structured Streaming",
+            "no_checkpoint",
             where=str(path),
             evidence=f"it has no {OFFSETS} and no {_METADATA}",
             hint=_inner(path) or "name the checkpointLocation of one query",
@@ -84,10 +80,9 @@ def read_folder(path: Path) -> SparkFolder:
     log = QueryLog(offsets, committed, dict(_first_offsets(path / SOURCES)))
     if committed is not None and (log.newest is None or committed > log.newest):
         raise Refused(
-            "the checkpoint is not whole",
+            "checkpoint_incomplete",
             where=str(path),
             evidence=f"batch {committed} is committed, the newest that was planned is {log.newest}",
-            hint="translate the folder that the query itself wrote, complete",
         )
     return SparkFolder(path, _query_id(path / _METADATA), log, files)
 
@@ -105,12 +100,7 @@ def _batch(file: Path) -> LoggedBatch:
     try:
         return LoggedBatch.parse(file.read_bytes())
     except UnreadableLog as error:
-        raise Refused(
-            "an offset log is not what Spark writes",
-            where=str(file),
-            evidence=str(error),
-            hint="translate the folder that the query itself wrote, complete",
-        ) from error
+        raise Refused("offset_log_malformed", where=str(file), evidence=str(error)) from error
 
 
 def _first_offsets(folder: Path) -> Iterator[tuple[str, FirstOffsets]]:
@@ -146,20 +136,10 @@ def check_out(path: Path, out: Path) -> None:
     :raises Refused: something is there already, or one folder would lie within the other
     """
     if out == path or out in path.parents or path in out.parents:
-        raise Refused(
-            "the new checkpoint would lie within the old one, or the old one within the new",
-            where=str(out),
-            evidence=f"the checkpoint is {path}",
-            hint="name a folder beside it with --out",
-        )
+        raise Refused("checkpoint_nested", where=str(out), evidence=f"the checkpoint is {path}")
     old = sorted(p.name for p in out.iterdir()) if out.is_dir() else [out.name] if out.exists() else []
     if old:
-        raise Refused(
-            "the folder for the new checkpoint is not empty",
-            where=str(out),
-            evidence=", ".join(old[:_SHOWN]),
-            hint="name another folder with --out, or remove this one",
-        )
+        raise Refused("checkpoint_folder_in_use", where=str(out), evidence=", ".join(old[:_SHOWN]))
 
 
 def write_folder(folder: SparkFolder, out: Path, new: NewLog, location: str = "") -> None:
@@ -183,10 +163,7 @@ def write_folder(folder: SparkFolder, out: Path, new: NewLog, location: str = ""
         scratch.rename(out)
     except OSError as error:
         raise Failed(
-            "the new checkpoint could not be written",
-            where=str(out),
-            evidence=f"{error.strerror}: {error.filename}",
-            hint="nothing was left there; check the disk and its permissions, then try again",
+            "checkpoint_not_written", where=str(out), evidence=f"{error.strerror}: {error.filename}"
         ) from error
     finally:
         if scratch is not None:
@@ -200,12 +177,7 @@ def _led_into_the_copy(folder: SparkFolder, location: str, out: str) -> Iterator
         for place in places(data):
             scheme = _SCHEME.match(place)
             if not location and scheme is not None and scheme["name"].lower() != "file":
-                raise Refused(
-                    "the checkpoint says where it lies, and where its copy will lie is not known",
-                    where=name,
-                    evidence=f"it names {place}",
-                    hint="say to where you will bring the copy: --location URL",
-                )
+                raise Refused("checkpoint_location_unknown", where=name, evidence=f"it names {place}")
             data = moved(data, location.rstrip("/") or out)
             yield name, data
 
@@ -248,9 +220,4 @@ def _refuse_running(folder: SparkFolder) -> None:
     now = _listing(folder.path)
     if now != folder.files:
         changed = sorted(n for n in now.keys() | folder.files.keys() if now.get(n) != folder.files.get(n))
-        raise Refused(
-            "the query is running: its checkpoint changed meanwhile",
-            where=str(folder.path),
-            evidence=", ".join(changed[:_SHOWN]),
-            hint="stop the Spark application, then translate again",
-        )
+        raise Refused("query_running", where=str(folder.path), evidence=", ".join(changed[:_SHOWN]))

@@ -124,18 +124,16 @@ class RangeReader:
     def _trouble(self, error: KafkaError, partition: TopicPartition) -> None:
         if error.fatal() or not is_passed_over(error):
             raise Failed(
-                "cannot read a partition to compare it",
+                "verify_partition_unreadable",
                 where=f"{self._alias}: {partition}",
                 evidence=f"{error.name()} ({error.code()}): {error.str()}",
-                hint="check the cluster and drkit's permission to read the topic",
             )
 
     def _silent(self, partition: TopicPartition) -> Failed:
         return Failed(
-            "a cluster stopped answering during the comparison",
+            "verify_cluster_silent",
             where=f"{self._alias}: {partition}",
             evidence=f"nothing arrived for {_PATIENCE_SECONDS:.0f} s",
-            hint="check the cluster, then run drkit verify again",
         )
 
     def close(self) -> None:

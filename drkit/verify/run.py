@@ -24,8 +24,7 @@ from drkit.verify.snapshot import Snapshot
 from drkit.verify.task import RangeResult, compare_range
 
 Progress = Callable[[str], None]
-_BROKE_OFF = "the comparison broke off"
-_AGAIN = "check both clusters, then run drkit verify again"
+_BROKE_OFF = "verify_broke_off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,11 @@ def _snapshot(settings: Settings, flow: FlowSettings, request: VerifyRequest, pr
     known = {v.source.topic for v in found.views} | {u.topic for u in found.unclear} | set(found.absent)
     if lacking := sorted(set(request.topics) - known):
         raise ConfigError(
-            f"{flow.name} copies no topic {', '.join(lacking)}",
+            "verify_topic_unknown",
             where=f"flows: {flow.name}",
             evidence=f"it copies: {', '.join(sorted(known)[:20]) or 'nothing that exists on the source'}",
-            hint="name source topics that the flow's filters accept",
+            flow=flow.name,
+            lacking=", ".join(lacking),
         )
     return found
 
@@ -127,7 +127,7 @@ def _run(
             lambda ended: progress(f"{ended} of {len(shares)} ranges compared"),
         )
     except DrkitError as error:
-        raise Failed(_BROKE_OFF, evidence=error.evidence or error.what, hint=_AGAIN) from error
+        raise Failed(_BROKE_OFF, evidence=error.evidence or error.what) from error
     return [RangeResult.from_json(text) for answer in answers for text in json.loads(answer)]
 
 

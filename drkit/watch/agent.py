@@ -192,12 +192,7 @@ def lift(settings: Settings) -> AgentState:
     before = read_state(path)
     command = settings.fence_agent.lift_command
     if command and (why := run(command, settings.fence_agent.fence_seconds)):
-        raise Failed(
-            "the fence could not be lifted",
-            where=command[0],
-            evidence=why,
-            hint="lift it by hand, then again",
-        )
+        raise Failed("fence_not_lifted", where=command[0], evidence=why)
     write_state(path, AgentState(at_ms=before.at_ms))
     return before
 

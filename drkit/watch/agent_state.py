@@ -50,12 +50,7 @@ def find_state(path: Path) -> AgentState | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise Failed(
-            "the state of the fence agent cannot be read",
-            where=str(path),
-            evidence=str(error),
-            hint="find out whether the primary is fenced, then remove the file",
-        ) from error
+        raise Failed("agent_state_unreadable", where=str(path), evidence=str(error)) from error
 
 
 def _content(path: Path) -> bytes:
@@ -76,9 +71,4 @@ def write_state(path: Path, state: AgentState) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(path, json.dumps(asdict(state)).encode())
     except OSError as error:
-        raise Failed(
-            "the state of the fence agent cannot be written",
-            where=str(path),
-            evidence=str(error),
-            hint="set fence_agent.state_file to a path where this user may write",
-        ) from error
+        raise Failed("agent_state_unwritable", where=str(path), evidence=str(error)) from error

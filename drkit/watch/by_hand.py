@@ -39,10 +39,7 @@ def acknowledged(settings: Settings, flow: FlowSettings, by: str, wall: Millis =
     found = acknowledge(_target(settings, flow), flow, by, wall())
     if found is None:
         raise Refused(
-            "there is no automatic failover to acknowledge",
-            where=f"flow {flow.name}",
-            evidence="no observer ever began one",
-            hint="drkit watch --once 5 shows what is seen now",
+            "nothing_to_acknowledge", where=f"flow {flow.name}", evidence="no observer ever began one"
         )
     return found
 

@@ -18,12 +18,7 @@ def usable_name(name: str, option: str) -> str:
     try:
         return label(name)
     except Malformed as error:
-        raise ConfigError(
-            "others would drop every note under this name",
-            where=option,
-            evidence=f"{name[:80]!r}: {error}",
-            hint="choose a printable name of at most 256 characters",
-        ) from None
+        raise ConfigError("name_unprintable", where=option, evidence=f"{name[:80]!r}: {error}") from None
 
 
 def configured_name(name: str, names: Collection[str], setting: str, option: str) -> str:
@@ -35,9 +30,10 @@ def configured_name(name: str, names: Collection[str], setting: str, option: str
     """
     if names and name not in names:
         raise ConfigError(
-            f"the name {name} is not among those that count",
+            "name_not_listed",
             where=option,
             evidence=f"{setting} = {', '.join(sorted(names))}",
-            hint=f"give this process the name that it has there, or add {name} to {setting} everywhere",
+            name=name,
+            setting=setting,
         )
     return usable_name(name, option)

@@ -128,7 +128,7 @@ def watch(
     :raises ConfigError: there is nothing to watch
     """
     if not flows:
-        raise ConfigError("there is no flow to watch", where="flows", hint="add a [[flows]] table")
+        raise ConfigError("no_flow_to_watch", where="flows")
     settings.refuse_auto_without_key()
     clock = AwakeClock()
     ticker = Ticker(clock)

@@ -53,12 +53,8 @@ class CorruptBatch(Failed):
     """
 
     def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(
-            f"record batch at offset {offset} is corrupt: {reason}",
-            where=f"source offset {offset}",
-            evidence=reason,
-            hint="read the partition with `kafka-dump-log --deep-iteration` on the source's leader",
-        )
+        where = f"source offset {offset}"
+        super().__init__("corrupt_batch", where=where, evidence=reason, offset=offset, reason=reason)
         self.offset = offset
         self.reason = reason
 

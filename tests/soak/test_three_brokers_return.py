@@ -16,6 +16,7 @@ from drkit.failover.returning.deciding import Undecided
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.pair import Side
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
@@ -77,14 +78,14 @@ def test_a_broker_of_the_new_primary_is_down(
         eventually(lambda: not _in_sync(home), what="a replica out of sync")
 
     dies()
-    with side.desk() as desk, pytest.raises(Refused, match="has replicas that are not in sync"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("replicas_out_of_sync")):
         desk.begin_return(request)
     _is_saved_meanwhile(side, request)
     assert {t: _there(home, t) for t in home.topics} == before
     clusters[1].restart()
     eventually(lambda: _in_sync(home), what="replicas in sync")
     with side.desk(tell=_once_before_it_is_emptied(dies)) as desk:
-        with pytest.raises(Refused, match="has replicas that are not in sync") as caught:
+        with pytest.raises(Refused, check=coded("replicas_out_of_sync")) as caught:
             desk.begin_return(request)
         assert "--resume" in caught.value.hint
     assert side.run_log().state is RunState.HELD
@@ -103,7 +104,7 @@ def _is_saved_meanwhile(side: Side, request: RunRequest) -> None:
         desk.begin_return(request._replace(dispositions={}), decides_later=True)
     run = side.run_log()
     assert (run.state, "manifest" in run.results[StepName.EXPORT]["evidence"]) == (RunState.HELD, True)
-    with side.desk() as desk, pytest.raises(Refused, match="has replicas that are not in sync"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("replicas_out_of_sync")):
         desk.resume(request)
     with side.desk() as desk:
         assert desk.abort("the replica comes first")["state"] == "aborted"

@@ -48,8 +48,7 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
     results: list[ScenarioResult] = []
     histories.mkdir(parents=True, exist_ok=True)
     # Two pairs at once would slow each other down.
-    hint = "wait for it, or give --folder another folder"
-    with locked_alone(histories / ".lock", "another chaos run is under way", hint):
+    with locked_alone(histories / ".lock", "chaos_run_under_way"):
         for number, scenario in enumerate(chosen, 1):
             progress = ScenarioProgress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
             own_folder = _new_folder(histories, scenario)
@@ -72,11 +71,7 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
 def _chosen(names: Sequence[str], *, whole: bool) -> list[Scenario]:
     """Return the scenarios, all checked before the first one begins."""
     if whole == bool(names):
-        raise Usage(
-            "name scenarios, or give --all",
-            where="drkit chaos run",
-            hint="drkit chaos run primary-killed; all scenarios: drkit chaos list",
-        )
+        raise Usage("scenario_missing", where="drkit chaos run")
     return scenarios() if whole else [load_scenario(name) for name in names]
 
 

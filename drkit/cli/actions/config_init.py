@@ -60,10 +60,9 @@ def init(path: Path) -> None:
     except OSError as error:
         exists = isinstance(error, FileExistsError)
         raise ConfigError(
-            "the file exists already, and is not overwritten" if exists else "the file cannot be written",
+            "config_file_exists" if exists else "config_file_unwritable",
             where=str(path),
             evidence=error.strerror or "",
-            hint="name another one: drkit config init FILE",
         ) from error
     given = [] if path == Path("drkit.toml") else ["--config", str(path)]
     check = typed("drkit", "config", "check", "--connect", *given)

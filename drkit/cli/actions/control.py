@@ -27,18 +27,13 @@ def create(path: Path) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise ConfigError(
-            "the key cannot be written",
-            where=str(path),
-            evidence=error.strerror or "",
-            hint="name a file that does not exist yet, in a folder that exists",
-        ) from error
+        raise ConfigError("key_not_writable", where=str(path), evidence=error.strerror or "") from error
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(_BYTES) + "\n")
     try:
         fingerprint = read_key(path).fingerprint
     except PydanticCustomError as error:  # such as a file system on which every file is open to others
-        raise ConfigError(error.message(), where=str(path), hint="keep it on another file system") from error
+        raise ConfigError("key_refused", where=str(path), reason=error.message()) from error
     told = f'copy it to every host that runs drkit; [control] key_file = "{path.resolve()}"'
     emit({"control key": str(path), "fingerprint": fingerprint, "next": told})
 

@@ -18,11 +18,7 @@ def demo(file: Path, *, keep: bool, rate: int, until: str, drill: bool, report: 
     :raises Usage: a drill leaves no clusters
     """
     if keep and drill:
-        raise Usage(
-            "choose one of --keep and --drill",
-            where="drkit demo",
-            hint="leave out --keep: the demo of a drill stops its clusters",
-        )
+        raise Usage("keep_and_drill", where="drkit demo")
     as_json = session().as_json
     screen = RichScreen(quiet=as_json)
     measured = tell(

@@ -121,7 +121,7 @@ def _written(path: Path | None) -> Iterator[Take]:
         with os.fdopen(os.open(path, _NEW, 0o600), "w", encoding="utf-8") as out:
             yield lambda at, record: _write(out, at, record)
     except OSError as error:
-        raise Failed("the records cannot be written", where=str(path), evidence=str(error)) from error
+        raise Failed("records_not_writable", where=str(path), evidence=str(error)) from error
 
 
 def _write(out: TextIO, at: TopicPartition, record: Record) -> None:

@@ -55,9 +55,7 @@ def explain(words: tuple[str, ...]) -> None:
     found = list(pages_of(asked))
     if not found:
         raise Usage(
-            f"nothing explains '{asked}'",
-            where="drkit explain",
-            hint=f"{suggestion(asked, codes())}; all codes: drkit explain",
+            "nothing_to_explain", where="drkit explain", asked=asked, suggestion=suggestion(asked, codes())
         )
     if len(found) > 1:
         say(f"{len(found)} explanations of '{asked}': {', '.join(each.page for each in found)}")

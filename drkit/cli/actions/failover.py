@@ -78,29 +78,19 @@ def failover(
 
 def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool, acls: str | None) -> None:
     if quiet and not dry_run:
-        raise Usage("--quiet is for --dry-run", where=_PLACE, hint=f"{_PLACE} --all --dry-run --quiet")
+        raise Usage("quiet_without_dry_run", where=_PLACE)
     if acls and not planned:
-        raise Usage(
-            "--acls-only-home is for --planned: only then both sides are compared",
-            where=_PLACE,
-            hint="drkit failover --all --planned, with --acls-only-home",
-        )
+        raise Usage("acls_only_home_without_planned", where=_PLACE)
     if clients_cut and not planned:
-        raise Usage(
-            "--clients-cut is for --planned: only after a switchover the old primary becomes the standby",
-            where=_PLACE,
-            hint="drkit failover --all --planned; of a switchover that is done: drkit reprotect --clients-cut"
-            ' "HOW"',
-        )
+        raise Usage("clients_cut_without_planned", where=_PLACE)
 
 
 def _one_of(**said: bool) -> None:
     if sum(said.values()) != 1:
         raise Usage(
-            "choose exactly one of --group or --topic, --all, --resume, --abort",
+            "failover_scope_missing",
             where=_PLACE,
             evidence=", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named",
-            hint="drkit failover --group G, or --topic T, or --all, or --resume, or --abort",
         )
 
 

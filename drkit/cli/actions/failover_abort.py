@@ -64,18 +64,11 @@ def _at_source(
 def check_lost(target_lost: str, *, abort: bool) -> None:
     """Refuse a statement that the target is lost where it decides nothing. Raises Usage."""
     if target_lost and not abort:
-        raise Usage(
-            "--target-lost is for --abort: the fence of the source is lifted without the target",
-            where=_PLACE,
-            hint=f'{_PLACE} --abort --target-lost "HOW YOU KNOW"',
-        )
+        raise Usage("target_lost_without_abort", where=_PLACE)
 
 
 def _refuse_answering(target_lost: str, flow: FlowSettings) -> None:
     if target_lost:
         raise Usage(
-            f"{flow.target} answers: it is not lost, and its journal decides",
-            where=_PLACE,
-            evidence=f"--target-lost {target_lost}",
-            hint=f"{_PLACE} --abort without --target-lost; or see: drkit status",
+            "target_answers", where=_PLACE, evidence=f"--target-lost {target_lost}", target=flow.target
         )

@@ -18,11 +18,7 @@ def fence_agent(flow: str | None, name: str | None, *, lifts: bool) -> None:
         emit({"was_fenced": lift(settings).fenced, "fenced": False})
         return
     if not settings.fence_agent.command:
-        raise ConfigError(
-            "there is nothing to fence with",
-            where="fence_agent.command",
-            hint='set it, as in command = ["systemctl", "kill", "--signal=KILL", "kafka"]',
-        )
+        raise ConfigError("no_fence_configured", where="fence_agent.command")
     guarded = settings.one_flow(flow, "the source of which one is to be fenced?")
     agent = FenceAgent(settings, guarded, name or settings.fence_agent.name or socket.gethostname())
     agent.run(until_signalled())

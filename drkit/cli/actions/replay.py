@@ -48,11 +48,7 @@ def replay(
     settings = configuration().settings
     if give_up:
         if dry_run or to_quarantine or same or sha256:
-            raise Usage(
-                "--give-up replays nothing",
-                where=_COMMAND,
-                hint="leave out --dry-run, --to-quarantine, --same and --sha256",
-            )
+            raise Usage("give_up_excludes", where=_COMMAND)
         return _give_up(settings, flow, manifest, topics, give_up, yes=yes)
     with _way_out(settings, flow, manifest):
         return _replay(
@@ -155,12 +151,7 @@ def _state(target: ClusterSettings, flow: FlowSettings) -> FlowState:
     """
     name = state_topic(flow.source)
     if name not in describe_topics(Cluster.connect(target), [name]):
-        raise Refused(
-            "the flow never ran: nothing says which topics are copies",
-            where=f"{flow.name}: {target.alias}",
-            evidence=f"there is no {name}",
-            hint="name the flow whose old primary the export is of, with --flow",
-        )
+        raise Refused("flow_never_ran", where=f"{flow.name}: {target.alias}", evidence=f"there is no {name}")
     with StateTopic(target, flow.source) as state:
         state.load()
         return state.records

@@ -51,11 +51,7 @@ def replicate(
 ) -> None:
     """Run ``drkit replicate``."""
     if once and standby:
-        raise Usage(
-            "--once and --standby exclude each other",
-            where="drkit replicate",
-            hint="--once ends by itself, a standby waits: leave one of them out",
-        )
+        raise Usage("once_and_standby", where="drkit replicate")
     loaded = configuration()
     settings = loaded.settings
     flows = settings.chosen_flows(names)

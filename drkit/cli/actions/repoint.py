@@ -29,10 +29,11 @@ def apply(alias: str, term: int | None) -> None:
     wanted = term if term is not None else newest.term if newest else 0
     if newest and newest.cluster != alias and term is None:
         raise Refused(
-            f"clients are on {newest.cluster}",
+            "clients_elsewhere",
             where=", ".join(way.adapter.name for way in ways),
             evidence=f"repointed there in term {newest.term}",
-            hint=f"drkit failover moves them; to repoint them all the same: --term {newest.term + 1}",
+            cluster=newest.cluster,
+            term=newest.term + 1,
         )
     cluster = Cluster.connect(settings)
     # Renamed topics keep their names in the endpoint: only a failover knows them.
@@ -42,17 +43,13 @@ def apply(alias: str, term: int | None) -> None:
     emit([o._asdict() | {"error": o.error.in_short if o.error else None} for o in outcomes])
     failed = [o for o in outcomes if not o.result.is_done]
     if failed:
-        raise failed[0].error or Failed("clients were not told", where=failed[0].name)
+        raise failed[0].error or Failed("clients_not_repointed", where=failed[0].name)
 
 
 def _ways() -> list[Way]:
     found = adapters(configuration().settings.failover.repoint, say=say)
     if not found:
-        raise ConfigError(
-            "no way to tell clients is configured",
-            where="failover.repoint",
-            hint='set repoint = [ { kind = "file", path = "/etc/app/kafka-endpoint.json" } ] in [failover]',
-        )
+        raise ConfigError("no_repoint_configured", where="failover.repoint")
     return found
 
 

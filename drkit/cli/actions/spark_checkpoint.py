@@ -21,9 +21,7 @@ def spark_checkpoint(
 ) -> None:
     """Run ``drkit translate spark-checkpoint``."""
     if out is None and not dry_run:
-        raise Usage(
-            "where is the new checkpoint to be written?", where="--out", hint="--out DIR2, or --dry-run"
-        )
+        raise Usage("checkpoint_destination_missing", where="--out")
     settings = configuration().settings
     request = CheckpointRequest(checkpoint, None if dry_run else out, reverse, keep, reason, location)
     emit(translate_checkpoint(settings, settings.one_flow(flow), request))

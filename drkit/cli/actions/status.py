@@ -85,8 +85,9 @@ def _refuse_unknown(groups: Sequence[str], found: Sequence[FlowStatus]) -> None:
         if group not in known | others:
             near = closest(group, known)
             raise Usage(
-                f"there is no group {group} with a committed offset in a copied topic",
+                "group_without_offsets_in_flow",
                 where=", ".join(f.flow for f in found),
                 evidence=f"{counted(len(known), 'group', 'has')} one",
                 hint=f"did you mean '{near}'?" if near else "see all: drkit status --all-groups",
+                group=group,
             )

@@ -21,11 +21,7 @@ def translate(
     """Run ``drkit translate``."""
     one = (topic, partition, offset)
     if (group is None) == (None in one) or (group is not None and one != (None, None, None)):
-        raise Usage(
-            "name either a group or one offset",
-            where="drkit translate",
-            hint="drkit translate --group G, or --topic T --partition P --offset N",
-        )
+        raise Usage("group_or_offset", where="drkit translate")
     settings = configuration().settings
     lines = ask(
         settings, settings.one_flow(flow), PositionQuestion(group, topic, partition, offset, reverse=reverse)

@@ -25,5 +25,5 @@ def completion(context: click.Context, shell: str) -> None:
     """
     found = get_completion_class(shell)
     if found is None:
-        raise Usage(f"click knows no completion for {shell}", where="drkit completion", hint="update click")
+        raise Usage("shell_unknown", where="drkit completion", shell=shell)
     show(found(context.find_root().command, {}, "drkit", "_DRKIT_COMPLETE").source())

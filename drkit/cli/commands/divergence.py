@@ -46,9 +46,10 @@ def diverged(context: click.Context, /, **given: Any) -> Any:
         return work("drkit.cli.actions.divergence").diverged(**given)
     if given["records"] is not None:
         raise Usage(
-            f"--records is not for {context.command_path} {context.invoked_subcommand}",
+            "records_option_misplaced",
             where="--records",
-            hint=f"leave it out: {context.command_path} {context.invoked_subcommand} --help",
+            command_path=context.command_path,
+            invoked_subcommand=context.invoked_subcommand,
         )
     return 0
 

@@ -30,11 +30,7 @@ def translate(context: click.Context, /, **given: Any) -> Any:
     if context.invoked_subcommand is None:
         return work("drkit.cli.actions.translate").translate(**given)
     if any(value not in {None, False} for value in given.values()):
-        raise Usage(
-            "these options are not for this command",
-            where="drkit translate",
-            hint="put its options after its name: drkit translate spark-checkpoint --help",
-        )
+        raise Usage("options_misplaced", where="drkit translate")
     return 0
 
 

@@ -105,7 +105,7 @@ class Settings(Strict):
             return self.clusters[alias]
         except KeyError:
             raise ConfigError(
-                f"there is no cluster '{alias}'", where="clusters", hint=suggestion(alias, self.clusters)
+                "cluster_unknown", where="clusters", hint=suggestion(alias, self.clusters), alias=alias
             ) from None
 
     def flow(self, name: str) -> FlowSettings:
@@ -115,7 +115,7 @@ class Settings(Strict):
             if flow.name == wanted:
                 return flow
         raise ConfigError(
-            f"there is no flow '{name}'", where="flows", hint=suggestion(wanted, [f.name for f in self.flows])
+            "flow_unknown", where="flows", hint=suggestion(wanted, [f.name for f in self.flows]), name=name
         )
 
     def chosen_flows(self, names: Sequence[str]) -> list[FlowSettings]:
@@ -125,10 +125,9 @@ class Settings(Strict):
         """
         if not names and not self.flows:
             raise ConfigError(
-                "there is no flow",
+                "no_flow_configured",
                 where="flows",
                 evidence=f"clusters: {', '.join(self.clusters) or 'none'}",
-                hint="add a [[flows]] table (in MirrorMaker 2's file: A->B.enabled = true)",
             )
         return [self.flow(n) for n in names] or list(self.flows)
 
@@ -142,9 +141,11 @@ class Settings(Strict):
             return self.flow(name)
         if len(self.flows) != 1:
             raise ConfigError(
-                f"there are {len(self.flows)} flows: {question}",
+                "several_flows",
                 where="--flow",
                 hint=", ".join(f"--flow '{f.name}'" for f in self.flows) or "add a [[flows]] table",
+                count=len(self.flows),
+                question=question,
             )
         return self.flows[0]
 
@@ -175,12 +176,7 @@ class Settings(Strict):
         :raises ConfigError: mode auto without a control key
         """
         if self._is_auto and self.control.keys is None:
-            raise ConfigError(
-                "mode auto needs a control key: without one, any writer to a drkit- topic decides",
-                where="control.key_file is not set",
-                hint="drkit control create PATH, the same file on every host; set key_file in [control];"
-                " for a pair that ran without one, stop its fence agents first: drkit control adopt",
-            )
+            raise ConfigError("automatic_without_control_key", where="control.key_file is not set")
 
     def advice(self) -> list[tuple[str, str, str]]:
         """Settings that are allowed, but probably not intended: (where, what, hint)."""

@@ -268,10 +268,9 @@ class TaskContext:
                 code = -2
             await self.loop.sleep(_PAUSE_SECONDS)
         raise Failed(
-            "an internal topic on the target does not accept records",
+            "internal_topic_refuses",
             where=f"{topic}-{partition}",
             evidence=f"Kafka error code {code} after {_RETRIES} tries",
-            hint="check brokers and in-sync replicas of the target cluster",
         )
 
     async def internal(self, topic: str, *, refresh: bool) -> TopicMetadata:

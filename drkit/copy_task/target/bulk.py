@@ -89,7 +89,7 @@ class BulkAppender:
             except BucketFenced:
                 task.finish("fenced")
             except TransactionFailed as error:
-                if error.code in codes.FENCED:
+                if error.kafka_code in codes.FENCED:
                     task.finish("fenced")
                 self._abandon(error)
             except (BulkRefused, RawError, Failed) as error:

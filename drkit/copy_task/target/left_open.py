@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from drkit.catalogue import ERRORS
 from drkit.control_key import verify
 from drkit.copy_task.core.context import MARKERS_HINT, TaskContext, error_name
 from drkit.copy_task.core.partition import PartitionCopy
@@ -29,7 +30,7 @@ from drkit.wire import records_in, visible
 
 _DECIDED: Final = {"CompleteCommit": True, "CompleteAbort": False}
 """The coordinator's state of a transaction that has ended → whether it was committed."""
-_REFUSED: Final = "a transaction of drkit's own was left open, and drkit may not end it"
+_REFUSED: Final = ERRORS["transaction_left_open"]
 
 
 class LeftOpen(NamedTuple):
@@ -62,7 +63,7 @@ async def end_on_map(task: TaskContext, bucket: int) -> None:
             code = await _end(task, left, commits=await _has_committed_data(task, bucket, topic, left))
             if code == CLUSTER_AUTHORIZATION_FAILED:
                 raise Failed(
-                    _REFUSED,
+                    "transaction_left_open",
                     where=f"{at.topic}-{at.partition} on {task.links.target.alias}",
                     evidence=error_name(code),
                     hint=MARKERS_HINT,
@@ -84,7 +85,7 @@ async def end_on_targets(task: TaskContext, partitions: Iterable[PartitionCopy])
                 state = task.buckets[bucket].of(p.source_id, p.target_id, p.target.partition)
                 committed = is_in_map(state, left.state.open_since)
             if await _end(task, left, commits=committed) == CLUSTER_AUTHORIZATION_FAILED:
-                task.stop_unfenced(p, _REFUSED)
+                task.stop_unfenced(p, _REFUSED.sentence)
 
 
 def is_in_map(state: PartitionMap, open_since: int) -> bool:

@@ -39,29 +39,19 @@ def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> 
     """
     cleaned = clean_up(settings, flow, history)
     for problem in (problem for problems in cleaned.values() for problem in problems):
-        raise Refused(
-            "an earlier drill owes its cleanup",
-            where=flow.name,
-            evidence=problem,
-            hint="delete what it names, or bring back the cluster that does not answer: drkit drill cleanup",
-        )
+        raise Refused("drill_cleanup_owed", where=flow.name, evidence=problem)
     with FailoverService(settings, flow) as service:
         rehearsal = service.rehearse([], RunRequest(planned=True, clients_cut=_REASON))
     for gate, refusal in rehearsal.refusals:
         if gate == _PAUSED:
             hint = "resume them, then run the drill: drkit watch resume"
-            raise DrillSkipped("failovers are paused", where=flow.name, evidence=refusal.in_short, hint=hint)
+            raise DrillSkipped("failovers_paused", where=flow.name, evidence=refusal.in_short, hint=hint)
         raise refusal
     refuse_unprotected(settings, flow)
     for alias in (flow.source, flow.target):
         deletable = broker_config(Cluster.connect(settings.cluster(alias))).get(_DELETABLE)
         if deletable is not None and deletable.value == "false":
-            raise Refused(
-                "the topics of a drill could not be deleted",
-                where=alias,
-                evidence=f"{_DELETABLE} = false",
-                hint="set it to true, or rehearse with the kinds readiness and translation",
-            )
+            raise Refused("drill_topics_not_deleted", where=alias, evidence=f"{_DELETABLE} = false")
     return sorted(cleaned)
 
 
@@ -79,12 +69,11 @@ def refuse_no_room(settings: Settings, flow: FlowSettings, plan: DrillPlan) -> s
         room[disk.broker] = max(room.get(disk.broker, 0), disk.free)
     for broker, free in room.items():
         if free < most:
-            raise Refused(
-                "the standby has no room for the records of a drill",
-                where=f"broker {broker} of {flow.target}",
-                evidence=f"{free:,} bytes are free, the drill may write {most:,}",
-                hint="free its disk, or lower limits.bytes_per_second or limits.seconds of the drill",
+            where, evidence = (
+                f"broker {broker} of {flow.target}",
+                f"{free:,} bytes are free, it may write {most:,}",
             )
+            raise Refused("drill_no_room", where=where, evidence=evidence)
     return (
         f"{min(room.values()) / 1e9:,.1f} GB free on the standby" if room else "room on the standby unknown"
     )
@@ -100,15 +89,10 @@ def refuse_existing(inventory: ClusterInventory, made: Iterable[MadeItem]) -> No
         existing = inventory.items.get(InventoryPart(item.kind))
         if existing is None:
             raise Refused(
-                f"drkit cannot list what is on {item.side}",
+                "drill_list_refused",
                 where=item.side,
                 evidence=f"no answer about {item.kind}s",
-                hint="give drkit the right to describe them: drkit config check --connect",
+                side=item.side,
             )
         if item.name in existing:
-            raise Refused(
-                f"a {item.kind} of the drill exists",
-                where=item.side,
-                evidence=item.name,
-                hint="delete it if no other drill of this flow runs",
-            )
+            raise Refused("drill_leftover", where=item.side, evidence=item.name, kind=item.kind)

@@ -85,5 +85,5 @@ def _write(stage: ClientStage, tp: TopicPartition) -> int:
     producer.flush(_SECONDS)
     error, message = answers[0] if answers else ("no answer", None)
     if error is not None or message is None:
-        raise Failed("a control of the drill cannot be written", where=str(tp), evidence=str(error))
+        raise Failed("drill_control_refused", where=str(tp), evidence=str(error))
     return message.offset() or 0

@@ -193,7 +193,7 @@ class _BubbleRun:
         report = ended.answer
         if ended.code != 0 or report.get("state") != "done":
             evidence = str(ended.error or report.get("state") or f"exit code {ended.code}")
-            raise Failed("the failover of the bubble is not done", where=self.flow.name, evidence=evidence)
+            raise Failed("drill_failover_not_done", where=self.flow.name, evidence=evidence)
         self._found(steps={step: report["seconds"].get(step, 0.0) for step in FAILOVER.order})
         return f"run {report['run']}"
 

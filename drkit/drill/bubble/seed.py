@@ -42,8 +42,7 @@ def create_seeded(
         refused = next((error for error in errors if error is not None), None)
         if refused is not None or not errors:
             evidence = str(refused) if refused is not None else "no answer"
-            what = "the first records of the drill are refused"
-            raise Failed(what, where=source.settings.alias, evidence=evidence)
+            raise Failed("drill_records_refused", where=source.settings.alias, evidence=evidence)
 
 
 def _seed(

@@ -170,7 +170,7 @@ class BubbleStage(ClientStage):
         """Raise :class:`DrillAborted` if the drill was aborted."""
         if self.is_aborted():
             self.abort("")  # a process may have started since
-            raise DrillAborted(self.abort_reason, where=f"drill {self.plan.id}")
+            raise DrillAborted("drill_aborted", where=f"drill {self.plan.id}", reason=self.abort_reason)
 
     def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
         """Wait until a condition is true; see :meth:`ClientStage.wait_for`.

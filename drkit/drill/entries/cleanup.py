@@ -41,12 +41,7 @@ def clean_up(settings: Settings, flow: FlowSettings, history: DrillHistory) -> d
     owing = history.owing(flow.name)
     for entry in owing:
         if entry.is_running(wall_ms()):
-            raise Refused(
-                "a drill of this flow is running",
-                where=f"drill {entry.id}",
-                evidence=entry.runs_as,
-                hint="wait for its end",
-            )
+            raise Refused("drill_running", where=f"drill {entry.id}", evidence=entry.runs_as)
     cleaned = {}
     for entry in owing:
         cleaned[entry.id] = delete_made(settings, flow, entry.made)

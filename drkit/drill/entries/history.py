@@ -26,7 +26,6 @@ from drkit.drill.report.model import DrillReport, read_report
 from drkit.drill.settings import drill_folder
 from drkit.errors import DrkitError, Failed, Refused, Usage, error_text
 from drkit.local.file_lock import locked_alone
-from drkit.next_command import typed
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
@@ -61,8 +60,7 @@ class DrillHistory:
         :raises Refused: another process runs a drill
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        hint = "wait until it ends: drkit drill history"
-        return locked_alone(self.folder / ".lock", "another drill is running", hint)
+        return locked_alone(self.folder / ".lock", "drill_lock_held")
 
     # -- read ---------------------------------------------------------------------------------------
 
@@ -82,9 +80,7 @@ class DrillHistory:
         """
         entries = self.entries()
         if flow in self.unread:
-            what = "the drills of this flow are not known"
-            hint = "bring back its target, then repeat the command"
-            raise Failed(what, where=flow, evidence=self.unread[flow], hint=hint)
+            raise Failed("drills_unknown", where=flow, evidence=self.unread[flow])
         return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
 
     def last_due(self, name: str, now: datetime) -> datetime | None:
@@ -123,9 +119,10 @@ class DrillHistory:
         found = {entry.id: entry for entry in (self.entries() if entries is None else entries) if entry.id}
         if drill_id not in found:
             raise Usage(
-                f"there is no drill with the id {drill_id}",
+                "drill_id_unknown",
                 where=str(self.folder),
-                hint=f"{suggestion(drill_id, found)}; all: drkit drill history",
+                drill_id=drill_id,
+                suggestion=suggestion(drill_id, found),
             )
         return found[drill_id]
 
@@ -138,10 +135,7 @@ class DrillHistory:
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
             raise Failed(
-                "this drill has no report here",
-                where=entry.id,
-                evidence=f"its verdict is {entry.verdict}{host}",
-                hint="an unfinished one is still running, or its process was killed: drkit drill history",
+                "drill_report_elsewhere", where=entry.id, evidence=f"its verdict is {entry.verdict}{host}"
             )
         return read_report(path.read_bytes())
 
@@ -249,7 +243,7 @@ class DrillHistory:
         :raises DrkitError: it does not answer
         """
         if flow not in self._topics:
-            raise DrkitError("the configuration has no such flow", where=flow)
+            raise DrkitError("drill_flow_missing", where=flow)
         asked, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
         if error is not None and monotonic() - asked < _ASK_AGAIN_SECONDS:
             raise error
@@ -285,13 +279,6 @@ def _on_disk(entry: DrillEntry) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what, then = "this machine cannot keep the history of drills", "repeat the command"
-        if entry.cleanup_owed:
-            what = "the drill owes its cleanup, and this machine cannot keep its history"
-            then = typed("drkit", "drill", "cleanup", "--flow", entry.flow)
-        raise Failed(
-            what,
-            where=str(error.filename or entry.key),
-            evidence=error_text(error),
-            hint=f"make room there, then: {then}",
-        ) from error
+        code = "drill_cleanup_unrecorded" if entry.cleanup_owed else "drill_history_unwritable"
+        where = str(error.filename or entry.key)
+        raise Failed(code, where=where, evidence=error_text(error), flow=entry.flow) from error

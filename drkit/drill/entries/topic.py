@@ -102,10 +102,7 @@ class DrillTopic:
 
     def _not_written(self, evidence: str) -> Failed:
         return Failed(
-            "the entry of the drill cannot be written",
-            where=f"{self.name} on {self._target.alias}",
-            evidence=evidence,
-            hint="check in-sync replicas of the target and drkit's permission to write there",
+            "drill_entry_not_written", where=f"{self.name} on {self._target.alias}", evidence=evidence
         )
 
 
@@ -122,15 +119,9 @@ def _refuse_beside(entries: Iterable[DrillEntry], entry: DrillEntry) -> None:
     for other in entries:
         if other.id and other.id != entry.id and other.is_running(wall_ms()):
             raise Refused(
-                "another drill of this flow is under way",
-                where=entry.flow,
-                evidence=f"drill {other.id} by {other.runs_as}",
-                hint="wait until it ends: drkit drill history",
+                "drill_under_way", where=entry.flow, evidence=f"drill {other.id} by {other.runs_as}"
             )
         if entry.due_ms is not None and (other.name, other.due_ms) == (entry.name, entry.due_ms):
             raise Refused(
-                "this due time has an entry",
-                where=entry.name,
-                evidence=f"drill {other.key}: {other.verdict}",
-                hint="another scheduler runs the same drills: drkit drill history",
+                "drill_due_time_taken", where=entry.name, evidence=f"drill {other.key}: {other.verdict}"
             )

@@ -196,7 +196,7 @@ def read_report(text: str | bytes) -> DrillReport:
     try:
         return DrillReport.model_validate_json(text)
     except ValidationError as error:
-        raise Failed("this is not the report of a drill", evidence=str(error).splitlines()[1]) from error
+        raise Failed("not_a_drill_report", evidence=str(error).splitlines()[1]) from error
     finally:
         if is_collecting:
             gc.enable()

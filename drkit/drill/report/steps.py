@@ -47,9 +47,8 @@ class DrillSteps:
             raise
         except OSError as error:
             outcome = error_text(error)
-            raise Failed(
-                "the operating system refused a step", where=str(error.filename or name), evidence=outcome
-            ) from error
+            where = str(error.filename or name)
+            raise Failed("drill_step_refused", where=where, evidence=outcome) from error
         finally:
             self.ended.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
             self._progress.ended(self.ended[-1])

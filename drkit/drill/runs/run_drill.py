@@ -164,12 +164,10 @@ def _collect_in_time(run: DrillRun, collect: Callable[[DrillRun], CollectedEvide
     deadline = options.clock() + plan.limits.seconds
     while not work.done():
         if options.stop.wait(_POLL_SECONDS):
-            raise DrkitError("the process was asked to end", where=plan.name)
+            raise DrkitError("process_stopped", where=plan.name)
         if options.clock() >= deadline:
             raise DrkitError(
-                "the drill takes longer than its limit",
-                where=plan.name,
-                evidence=f"limits.seconds = {plan.limits.seconds:g}",
+                "drill_time_limit", where=plan.name, evidence=f"limits.seconds = {plan.limits.seconds:g}"
             )
     return work.result()
 

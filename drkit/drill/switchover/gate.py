@@ -34,10 +34,10 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
     ways = ways_of(settings, there)
     if (now := situation(settings, ways)) is not None:
         raise Refused(
-            "production is not at home",
+            "production_not_at_home",
             where=there.name,
             evidence=f"clients were moved to {there.target}; the next stage of the failback is {now.stage}",
-            hint=f"drkit failback --flow '{there.name}'",
+            there=there.name,
         )
     with FailoverService(settings, there) as service:
         rehearsal = service.rehearse((), switch_request(plan))
@@ -60,18 +60,14 @@ def _refuse_no_way_home(settings: Settings, ways: Ways, topics: Iterable[str]) -
     back = ways.back
     if left := [topic for topic in sorted(topics) if not back.copies(topic)]:
         raise Refused(
-            f"topics or topics_exclude of {back.name} leave out topics that would move",
+            "reverse_flow_leaves_out",
             where=back.name,
             evidence=first_of(left),
-            hint=f"let {back.name} copy them, or leave them out of {ways.there.name}, too",
+            back=back.name,
+            there=ways.there.name,
         )
     with state_of(settings, back) as state:
         runner = replicator_of(state.records, wall_ms()) if state is not None else None
     if runner is None or not runner.alive:
         seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
-        raise Refused(
-            "a switchover drill needs a running replicator of the flow back: it protects the new primary",
-            where=back.name,
-            evidence=seen,
-            hint=f"start it: drkit replicate --flow '{back.name}'",
-        )
+        raise Refused("reverse_replicator_missing", where=back.name, evidence=seen, back=back.name)

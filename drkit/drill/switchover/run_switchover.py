@@ -113,7 +113,7 @@ class SwitchoverRun:
     def observe(self) -> str:
         """Observe which groups are at work."""
         if self._stop.wait(OBSERVE_SECONDS):
-            raise DrkitError("the process was asked to end before production moved", where=self._plan.name)
+            raise DrkitError("process_stopped_before_switchover", where=self._plan.name)
         at_work = {commit.group for commit in self._watch.commits}
         return f"{len(at_work)} of {counted(len(self._scope.groups), 'group')} at work"
 
@@ -192,7 +192,7 @@ class SwitchoverRun:
                 if is_protected and self._evidence.protected_after_seconds is None:
                     self._found(protected_after_seconds=round(monotonic() - self._left, 3))
                 if pair is not None and {t.active for t in pair.topics} == {flow.target}:
-                    raise Failed("another run has moved production", where=flow.name, evidence=reason)
+                    raise Failed("other_run_moved_production", where=flow.name, evidence=reason)
                 _, silent = measure_group_outages(self._watch.commits, self._moves[-1:])
                 passed = monotonic() - began
                 is_ready = not silent and (is_protected or not to_end)

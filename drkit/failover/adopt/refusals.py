@@ -23,10 +23,9 @@ def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
     replicator = replicator_of(state, wall_ms())
     if replicator is not None and replicator.alive:
         raise Refused(
-            "the flow runs: what it writes meanwhile would be replaced",
+            "adopt_flow_running",
             where=f"flow {flow.name}: host {replicator.host}, process {replicator.process}",
             evidence=f"it renewed its lease {replicator.age_seconds:.1f} s ago",
-            hint="stop that process (SIGTERM), then: drkit control adopt",
         )
 
 
@@ -38,12 +37,10 @@ def refuse_loss(topics: Iterable[TopicRecords]) -> None:
     state = [t for t in topics if t.kind is TopicKind.STATE]
     if not any(is_valid(r) for t in state for r in t.records):
         raise Refused(
-            "nothing of this flow has a MAC of the control key: all that drkit knows of it would be deleted",
+            "adopt_nothing_signed",
             where=", ".join(f"{t.name} on {t.where}" for t in state),
             evidence=", ".join(f"{n} {sign}" for t in state for sign, n in t.counts().items())
             or "no records",
-            hint="sign what is there: drkit control adopt; or name the key that signed it in"
-            " previous_key_files",
         )
 
 
@@ -55,8 +52,7 @@ def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
     """
     if topic.ends != ends:
         raise Refused(
-            "others write meanwhile: what they wrote would be replaced by what was read before",
+            "adopt_state_changing",
             where=f"{topic.name} on {topic.where}",
             evidence=f"it ended at {topic.ends or 'none'}, now at {dict(ends) or 'none'}",
-            hint="stop drkit replicate, and let drkit failover end; then: drkit control adopt",
         )

@@ -90,11 +90,7 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
     """
     keys = settings.control.keys
     if keys is None:
-        raise ConfigError(
-            "there is no control key to sign with",
-            where="control.key_file is not set",
-            hint="drkit control create PATH, the same file on every host; then set key_file in [control]",
-        )
+        raise ConfigError("no_control_key", where="control.key_file is not set")
     target, watch = Cluster.connect(settings.sides(flow)[1]), watch_topic(flow.source, flow.target)
     clusters = {flow.target: target}
     wanted = [

@@ -79,12 +79,7 @@ def write(
     except KafkaException as error:
         told.failed.append(error.args[0])
     if told.failed:
-        raise Failed(
-            "records of drkit cannot be signed",
-            where=f"{topic.name} on {topic.where}",
-            evidence=told.failed[0].str(),
-            hint="check its in-sync replicas, and drkit's right to write there; then: drkit control adopt",
-        )
+        raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=told.failed[0].str())
 
 
 def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:

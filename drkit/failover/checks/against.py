@@ -53,74 +53,39 @@ def overruled(row: ReasonRow, request: RunRequest) -> bool:
 
 def _paused(q: PreconditionInput, row: ReasonRow) -> Refused:
     return Refused(
-        "failovers are paused",
-        where=q.flow,
-        evidence=_seen(q, row),
-        hint=f"drkit watch resume --flow '{q.flow}'",
+        "failovers_paused", where=q.flow, evidence=_seen(q, row), hint=f"drkit watch resume --flow '{q.flow}'"
     )
 
 
 def _unready(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused(
-        "the target is not ready to take over",
-        where=q.survey.target.alias,
-        evidence=_seen(q, row),
-        hint="start its brokers and let replicas catch up; leave topics out with --group",
-    )
+    return Refused("target_not_ready", where=q.survey.target.alias, evidence=_seen(q, row))
 
 
 def _unprotected(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused(
-        "topics are not wholly copied back to the target",
-        where=q.flow,
-        evidence=_seen(q, row),
-        hint=f"bring {q.survey.source.alias} back and let the copy end: drkit status; or {_ACCEPT}",
-    )
+    return Refused("not_copied_back", where=q.flow, evidence=_seen(q, row), source=q.survey.source.alias)
 
 
 def _alive(q: PreconditionInput, row: ReasonRow) -> Refused:
     here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
-    return Refused(
-        "the old primary does not answer this machine, but it is alive",
-        where=q.survey.source.alias,
-        evidence=_seen(q, row) + here,
-        hint="run it where the primary answers: then it is fenced, and nothing is lost; or, if no"
-        ' application reaches it: --despite-signs-of-life "REASON"',
-    )
+    return Refused("source_alive", where=q.survey.source.alias, evidence=_seen(q, row) + here)
 
 
 def _no_quorum(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused(
-        "too few observers say that the old primary is gone",
-        where=q.survey.source.alias,
-        evidence=_seen(q, row),
-        hint="start the missing drkit watch, or correct what keeps this machine from seeing the primary; or, "
-        'if you know that it is gone: --without-quorum "REASON"',
-    )
+    return Refused("no_quorum", where=q.survey.source.alias, evidence=_seen(q, row))
 
 
 def _clocks(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused(
-        "the newest heartbeats are from the future: what would be lost is not known",
-        where=q.flow,
-        evidence=_seen(q, row),
-        hint=f"correct the clocks of this machine and of the replicator's (NTP); or {_ACCEPT}",
-    )
+    return Refused("heartbeats_from_the_future", where=q.flow, evidence=_seen(q, row))
 
 
 def _loss_unknown(q: PreconditionInput, row: ReasonRow) -> Refused:  # noqa: ARG001  one signature for all
-    return Refused(
-        "what would be lost is not known",
-        where=q.flow,
-        evidence=_missing(q),
-        hint=f"find out with: drkit status; or {_ACCEPT}",
-    )
+    return Refused("loss_unknown", where=q.flow, evidence=_missing(q))
 
 
 def _loss_above(q: PreconditionInput, row: ReasonRow) -> Refused:  # noqa: ARG001  one signature for all
     facts = q.survey.facts
     return Refused(
-        "more would be lost than rpo_seconds allows",
+        "rpo_exceeded",
         where=q.flow,
         evidence=f"up to {facts.risk.above:,.1f} s, rpo_seconds = {facts.rpo_seconds:g}; {_missing(q)}",
         hint=f"let the copy catch up: drkit status; or {_ACCEPT}",

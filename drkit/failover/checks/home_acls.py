@@ -48,35 +48,17 @@ def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Ite
     if request.acls_only_home == KEEP:
         return
     if found.unknown:
-        yield Refused(
-            "what clients may do at home, and not where they are now, is unknown",
-            where=home,
-            evidence=found.unknown,
-            hint="grant drkit's principal DESCRIBE on both clusters; or return without a comparison:"
-            " --acls-only-home keep",
-        )
+        yield Refused("home_acls_unknown", where=home, evidence=found.unknown)
     elif found.only_home and request.acls_only_home != REMOVE:
         some = counted(len(found.only_home), "ACL")
         yield Refused(
-            "clients would be allowed at home what they may not do where they are now",
-            where=home,
-            evidence=f"{some}: {first_of(found.only_home)}",
-            hint=f"revoked on {here} since? --acls-only-home remove removes these before clients return; if"
-            f" they are right, --acls-only-home keep, or grant them on {here}, too",
+            "home_acls_wider", where=home, evidence=f"{some}: {first_of(found.only_home)}", here=here
         )
     elif wider := [o for o in found.only_home if o.others]:
-        yield Refused(
-            "ACLs that only home has are also about topics or groups that do not return",
-            where=home,
-            evidence=first_of(wider),
-            hint="replace these by hand by ACLs of what returns; or keep them: --acls-only-home keep",
-        )
+        yield Refused("home_acls_shared", where=home, evidence=first_of(wider))
     elif found.only_home and found.own_unknown:
         yield Refused(
-            "of ACLs that only home has, drkit's own cannot be told from those of clients",
-            where=home,
-            evidence="drkit's principal there is not known",
-            hint=f'set own_principal = "User:…" in [clusters.{home}]; or keep them: --acls-only-home keep',
+            "home_acls_of_drkit", where=home, evidence="drkit's principal there is not known", home=home
         )
 
 

@@ -39,11 +39,11 @@ def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
     source, target = q.survey.source, q.survey.target
     if source.id is not None and source.id == target.id:
         yield Refused(
-            f"{source.alias} and {target.alias} lead to the same cluster",
+            "same_cluster",
             where=q.flow,
             evidence=f"both have the cluster id {target.id}",
-            hint="a host name may point to the other side by now: correct bootstrap_servers, then: "
-            "drkit config check --connect",
+            source=source.alias,
+            target=target.alias,
         )
         return
     yield from (_stranger(q, x) for x in (source, target) if _is_stranger(x))
@@ -55,39 +55,34 @@ def _is_stranger(found: ClusterIdentity) -> bool:
 
 def _stranger(q: PreconditionInput, found: ClusterIdentity) -> Refused:
     return Refused(
-        f"the name {found.alias} leads to another cluster",
+        "wrong_cluster",
         where=q.flow,
         evidence=f"its cluster id is {found.id}, the flow ran with {found.expected}",
-        hint=f"correct bootstrap_servers of [clusters.{found.alias}], then: drkit config check --connect",
+        found=found.alias,
     )
 
 
 def _promoted(q: PreconditionInput) -> Iterator[Refused]:
     if q.survey.promoted and q.scope.whole_flow:
         yield Refused(
-            "everything that the flow copies has moved: there is nothing left to fail over",
+            "all_promoted",
             where=q.flow,
             evidence=f"opened by earlier failovers: {first_of(q.survey.promoted)}",
-            hint="drkit status says who is active; to move back, protect the new primary first",
         )
     elif q.survey.promoted:
-        yield Refused(
-            "these topics were opened by an earlier failover: producers own them on the target",
-            where=q.flow,
-            evidence=first_of(q.survey.promoted),
-            hint="drkit status says who is active; to move back, protect the new primary first",
-        )
+        yield Refused("promoted", where=q.flow, evidence=first_of(q.survey.promoted))
 
 
 def _members(q: PreconditionInput) -> Iterator[Refused]:
     for group, found in sorted(q.survey.target_groups.items()):
         if found.members and not q.request.evict_members:
             yield Refused(
-                f"the group {group} has members on the target: its position there cannot be set",
+                "members_on_target",
                 where=f"group {group} on {q.survey.target.alias}, state {found.state}",
                 evidence=first_of(found.members),
                 hint="stop these consumers (a static one stays a member until its session ends), or remove "
                 "them: --evict-members",
+                group=group,
             )
 
 
@@ -97,11 +92,12 @@ def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
         own = found.own_work(q.survey.source.alias, topics)
         if own and not q.request.keep_positions and not _is_in_return(q, group):
             yield Refused(
-                f"the group {group} has committed by itself on the target: its position there is its own",
+                "group_worked_on_target",
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
                 hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
                 "where it is on the source, or leave it where it is: --keep-positions",
+                group=group,
             )
 
 
@@ -118,13 +114,13 @@ def _positions_in_return(q: PreconditionInput) -> Iterator[Refused]:
         own = found.own_work(q.survey.source.alias, topics)
         if own and _is_in_return(q, group):
             yield Refused(
-                f"the group {group} has committed on the side that a turn has made passive: a consumer still"
-                " lives there",
+                "group_on_old_side",
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
                 hint="stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets)"
                 " to have the group moved to its exact place; left where it is, it would repeat or skip"
                 " records",
+                group=group,
             )
 
 
@@ -133,21 +129,10 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
         return
     runner = q.survey.replicator
     if q.survey.source_error:
-        yield Refused(
-            "a planned switchover needs both clusters",
-            where=q.survey.source.alias,
-            evidence=q.survey.source_error,
-            hint="bring it back; or fail over without --planned, what is not copied is lost then (one"
-            " that has begun is rolled back first: drkit failover --abort)",
-        )
+        yield Refused("source_unreachable", where=q.survey.source.alias, evidence=q.survey.source_error)
     elif runner is None or not runner.alive:
         seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
-        yield Refused(
-            "a planned switchover needs a running replicator: it copies what is left",
-            where=q.flow,
-            evidence=seen,
-            hint=f"start it: drkit replicate --flow '{q.flow}'",
-        )
+        yield Refused("no_replicator", where=q.flow, evidence=seen, flow=q.flow)
 
 
 def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
@@ -157,11 +142,11 @@ def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
     left = sorted(missing.keys() - set(q.request.leave_behind))
     if left:
         yield Refused(
-            f"a switchover of everything would leave behind {counted(len(left), 'topic')} without a copy",
+            "not_copied",
             where=f"{q.flow}: {first_of(left)}",
             evidence=f"{left[0]}: {missing[left[0]]}",
-            hint="let drkit replicate copy them; or leave them out of the flow with topics_exclude; or leave "
-            f"them on the primary by name: {leave_behind(left)}",
+            topics=counted(len(left), "topic"),
+            leave_behind=leave_behind(left),
         )
 
 
@@ -169,13 +154,11 @@ def _hanging(q: PreconditionInput) -> Iterator[Refused]:
     if q.request.planned and q.survey.hanging:
         brokers = ", ".join(map(str, sorted(set(q.survey.hanging.values()))))
         yield Refused(
-            f"{counted(len(q.survey.hanging), 'transactional id', 'hangs')} on the target: its producer would"
-            " fail there",
+            "hanging_transactions",
             where=f"{q.survey.target.alias}, broker {brokers}",
             evidence=f"{first_of(sorted(q.survey.hanging))}; markers of its last transaction were refused by"
             " the fence of max.message.bytes = 0",
-            hint="restart these brokers, one after another: then the markers are written, and drkit's copy"
-            " goes on by itself",
+            transactional_ids=counted(len(q.survey.hanging), "transactional id", "hangs"),
         )
 
 
@@ -199,11 +182,7 @@ def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
     for way in q.survey.reach:
         if way.others:
             yield Refused(
-                "a repoint way also reaches clients that remain on the primary",
-                where=f"{way.way} of [failover] repoint",
-                evidence=way.others,
-                hint="limit it with groups or topics in the settings; or move everything: drkit"
-                " failover --all; or send these clients to the target, too: --repoint-others",
+                "repoint_reaches_others", where=f"{way.way} of [failover] repoint", evidence=way.others
             )
 
 

@@ -84,11 +84,7 @@ def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> C
     named = {at.topic for g in groups for at in positions[g]} | set(topics)
     asked = named & copied.keys() if groups or topics else set(copied)
     if not asked:
-        raise ConfigError(
-            "there is nothing to move: the flow has copied no topic",
-            where=f"flow {basis.flow.name}",
-            hint=f"copy first: drkit replicate --flow '{basis.flow.name}'",
-        )
+        raise ConfigError("nothing_to_move", where=f"flow {basis.flow.name}", flow=basis.flow.name)
     left = asked - basis.promoted
     moving = left or asked
     readers = sorted(g for g, p in positions.items() if any(at.topic in moving for at in p))
@@ -111,20 +107,22 @@ def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) 
     for group in groups:
         if group not in basis.positions:
             raise Usage(
-                f"the group '{group}' has no committed offsets in a topic that the flow copies",
+                "group_unknown",
                 where=f"--group, flow {basis.flow.name}",
                 evidence=f"{counted(len(basis.positions), 'group', 'has')} some, as known from"
                 f" {basis.origin}",
                 hint=_nearest(group, basis.positions) or "drkit status shows the groups",
+                group=group,
             )
     for topic in topics:
         if topic not in basis.copied:
             raise Usage(
-                f"the flow has no copy of the topic '{topic}'",
+                "topic_unknown",
                 where=f"--topic, flow {basis.flow.name}",
                 evidence=f"{counted(len(basis.copied), 'topic')} of {basis.flow.source}"
                 f" {verb(len(basis.copied), 'has')} one",
                 hint=_nearest(topic, basis.copied) or "drkit status shows the topics",
+                topic=topic,
             )
 
 

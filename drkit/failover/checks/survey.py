@@ -136,10 +136,7 @@ def survey(context: Context) -> Survey:
         return asked(context, lambda source: _look(context, source))
     except RawError as error:
         raise ClusterUnreachable(
-            "the target stopped answering",
-            where=context.flow.target,
-            evidence=repr(error),
-            hint="check the target: drkit config check --connect",
+            "target_unreachable", where=context.flow.target, evidence=repr(error)
         ) from error
 
 

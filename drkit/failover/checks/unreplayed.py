@@ -29,8 +29,10 @@ def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:
     :param found: at least one
     """
     return Refused(
-        f"records that were to be replayed are in an export alone, of {counted(len(found), 'topic')}",
+        "unreplayed",
         where=flow,
         evidence=first_of(f"{each.in_words}, {each.record.manifest}" for each in found),
-        hint=f"append them first: {found[0].command}; or give them up by name: {found[0].to_give_up}",
+        topics=counted(len(found), "topic"),
+        command=found[0].command,
+        to_give_up=found[0].to_give_up,
     )

@@ -67,12 +67,10 @@ def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[T
 def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refused:
     """Return the refusal of a switchover to a cluster that has such records."""
     return Refused(
-        f"{counted(len(found), 'partition', 'has')} records on the standby that another producer wrote there"
-        " since the turn",
+        "foreign_writes",
         where=f"{flow}: {target}",
         evidence=first_of(f"{at} {why}" for at, why in sorted(found.items())),
-        hint="cut that client off; this version neither removes these records nor goes on behind them, see"
-        " drkit explain failover-written-standby",
+        partitions=counted(len(found), "partition", "has"),
     )
 
 

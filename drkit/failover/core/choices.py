@@ -55,10 +55,11 @@ def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str, comm
     named = {*request.dispositions, *request.methods, *request.give_up_history} - {EVERY_TOPIC}
     if unknown := sorted(named - {*topics}):
         raise Refused(
-            "a choice names a topic that does not return",
+            "choice_of_other_topic",
             where=flow,
             evidence=first_of(unknown, _SHOWN),
-            hint=f"these do: {first_of(sorted(topics), _SHOWN)}; without that choice: {command}",
+            topics=first_of(sorted(topics), _SHOWN),
+            command=command,
         )
 
 

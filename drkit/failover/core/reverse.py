@@ -39,10 +39,11 @@ def reverse_flow(context: Context) -> FlowSettings:
         if (other.source, other.target) == (flow.target, flow.source):
             return other
     raise ConfigError(
-        f"no flow copies from {flow.target} to {flow.source}",
+        "no_reverse_flow",
         where="[[flows]]",
         evidence=f"there is {first_of(f.name for f in context.settings.flows)}",
-        hint=f'add it: [[flows]] source = "{flow.target}", target = "{flow.source}"',
+        target=flow.target,
+        source=flow.source,
     )
 
 

@@ -53,10 +53,9 @@ async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -
     starts = await listed(cluster, topics, wanted, EARLIEST)
     if silent := wanted.keys() - starts.keys():
         raise Failed(
-            "where emptied partitions begin is unknown",
+            "emptied_starts_unknown",
             where=cluster.alias,
             evidence=first_of(f"{at}: its leader does not answer" for at in sorted(silent)),
-            hint="check the cluster, then try again",
         )
     return {at: starts[at] for at, offset in sorted(wanted.items()) if starts[at] < offset}
 
@@ -88,10 +87,9 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
             raise _why_refused(cluster.alias, wanted, refused)
         if waited > _PATIENCE_SECONDS:
             raise Failed(
-                "partitions could not be emptied",
+                "not_emptied",
                 where=cluster.alias,
                 evidence=first_of(_told(at, wanted[at], answers.get(at)) for at in sorted(left)),
-                hint="check its brokers: each replica on a live one must delete; then continue",
             )
         if failed:
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -152,7 +150,7 @@ def _why_refused(
     }
     first = refused[min(refused)].error
     return Refused(
-        "a cluster refuses to empty partitions",
+        "empty_refused",
         where=alias,
         evidence=first_of(_told(at, wanted[at], answer) for at, answer in sorted(refused.items())),
         hint=hints[first],

@@ -86,8 +86,7 @@ def prove_empty(context: Context) -> None:
     """
     if found := came_back(context):
         raise Failed(
-            "partitions that were emptied begin with records from before the turn again",
+            "emptied_records_back",
             where=context.flow.target,
             evidence=first_of(f"{at} at {start}" for at, start in found.items()),
-            hint="drkit failover --resume empties them again",
         )

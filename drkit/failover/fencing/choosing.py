@@ -80,12 +80,10 @@ def hidden_acls(settings: ClusterSettings, again: str) -> Refused:
     :param again: what a person types then
     """
     return Refused(
-        "drkit may not list the ACLs of the old primary: which fence keeps clients off, and lets drkit in, is"
-        " unknown",
+        "acls_not_listable",
         where=settings.alias,
         evidence="it has an authorizer, which refuses drkit's principal DESCRIBE on the cluster",
-        hint=f"grant drkit's principal DESCRIBE and ALTER on the cluster, then: {again}; or set"
-        f' means = "{SIZE}" in [failover.fence], with which a return needs --clients-cut',
+        again=again,
     )
 
 

@@ -35,10 +35,9 @@ def lift_guard(context: Context) -> int:
     refused = delete_acls(context.target_settings, sorted(found))
     if refused:
         raise Failed(
-            "the guard of the target's topics could not be lifted",
+            "target_guard_not_lifted",
             where=context.flow.target,
             evidence=first_of(f"{acl}: {error.evidence}" for acl, error in refused.items()),
-            hint="grant drkit's principal ALTER on the cluster, then: drkit failover --resume",
         )
     known = context.state.get(GuardAclsRecord)
     left = known.acls - found if known is not None else frozenset()

@@ -77,7 +77,7 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
             continue
         if context.source() is None:
             raise ClusterUnreachable(
-                "the old primary does not answer",
+                "old_primary_unreachable",
                 where=context.flow.source,
                 evidence=context.source_error,
                 hint="bring it back, or keep its listeners closed, then: drkit fence lift",

@@ -83,12 +83,11 @@ class AclFence:
         found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
         if found is None and bare:
             raise Refused(
-                "a fence by ACL could open topics to readers without any right",
+                "acl_fence_opens",
                 where=self._settings.alias,
                 evidence=f"no ACL is on {', '.join(bare[:_SHOWN])}, and brokers hide"
                 " allow.everyone.if.no.acl.found",
-                hint=f"set allow_everyone_if_no_acl_found in [clusters.{self._settings.alias}] as its brokers"
-                f' have it, or means = "{SIZE}" in [failover.fence]',
+                settings=self._settings.alias,
             )
         own = own_principals(self._settings)
         wanted = fence_acls(topics, others, is_open=bool(found), own=own, spare_own=self._spare)
@@ -103,18 +102,14 @@ class AclFence:
         alias = self._settings.alias
         if not own:
             raise Refused(
-                "a fence by ACL could refuse drkit itself: its principal is not known",
+                "acl_fence_principal_unknown",
                 where=alias,
                 evidence="no own_principal is set, and the client's properties do not tell it",
-                hint=f'set own_principal = "User:…" in [clusters.{alias}]',
+                alias=alias,
             )
         if found := refusing_own(wanted, own):
             raise Refused(
-                "a fence by ACL would refuse drkit itself",
-                where=alias,
-                evidence=", ".join(str(a) for a in found[:_SHOWN]),
-                hint="let writers write by their own principals instead of User:* or drkit's; or remove"
-                " canary from [failover.fence]: then drkit is fenced like every client, and proves it itself",
+                "acl_fence_refuses_drkit", where=alias, evidence=", ".join(str(a) for a in found[:_SHOWN])
             )
 
     def apply(self, details: Details) -> None:
@@ -233,12 +228,7 @@ def _is(found: Any, value: str | None) -> bool:
 def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: str) -> None:
     if refused:
         some = "; ".join(f"{what}: {e.evidence}" for what, e in list(refused.items())[:_SHOWN])
-        raise Failed(
-            f"the fence could not be {done}",
-            where=settings.alias,
-            evidence=some,
-            hint="grant drkit's principal ALTER on the cluster and ALTER_CONFIGS on the topics",
-        )
+        raise Failed("fence_failed", where=settings.alias, evidence=some, done=done)
 
 
 def by_name(

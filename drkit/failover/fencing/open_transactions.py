@@ -181,11 +181,10 @@ class TransactionResolver:
         if self._aborts or not waiting:
             return
         raise Refused(
-            f"{len(waiting)} fenced partitions have an open transaction",
+            "open_transactions",
             where=self._cluster.alias,
             evidence=", ".join(f"{at} by {self._name(left[0])}" for at, left in waiting.items()),
-            hint='let their producers end them, or set open_transactions = "abort" in [failover.fence];'
-            " then: drkit failover --resume",
+            count=len(waiting),
         )
 
     def _name(self, opened: OpenProducer) -> str:

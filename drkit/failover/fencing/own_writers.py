@@ -148,10 +148,9 @@ async def _mark(cluster: RawCluster, node: int, behind: _Behind) -> None:
     codes = await write_markers(cluster, node, markers)
     if CLUSTER_AUTHORIZATION_FAILED in codes.values():
         raise NotAuthorized(
-            "drkit may not fence its writers on the target",
+            "not_authorized_to_fence",
             where=cluster.alias,
             evidence="WriteTxnMarkers: CLUSTER_AUTHORIZATION_FAILED (31)",
-            hint="grant drkit's principal ALTER on the cluster (ACL), then: drkit failover --resume",
         )
 
 

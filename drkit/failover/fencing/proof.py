@@ -133,12 +133,10 @@ def worth_of(
     if found is Worth.NOTHING:
         who = ", ".join(sorted(rights.principals))
         raise Refused(
-            "the canary may not write, fence or not: that it is refused proves nothing",
+            "canary_not_authorized",
             where=settings.alias,
             evidence=f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}",
-            hint=f"give {who} WRITE on them, or name an ordinary producer as canary in [failover.fence],"
-            " then: drkit failover --resume; or continue unfenced: drkit failover --resume"
-            ' --accept-data-loss "REASON"',
+            who=who,
         )
     return found
 
@@ -192,16 +190,14 @@ def unproven(proof: Proof, where: str, then: str) -> DrkitError:
     """
     if proof.is_unknown:
         return ClusterUnreachable(
-            f"the old primary {proof.in_words}",
-            where=where,
-            evidence=proof.places,
-            hint=f"bring these brokers back, or stop them, so that others lead, then: {then}",
+            "fence_unproven", where=where, evidence=proof.places, in_words=proof.in_words, then=then
         )
     return Refused(
-        f"the old primary still takes writes in {counted(len(proof.taking), 'partition')}",
+        "fence_leaks",
         where=where,
         evidence=proof.places,
-        hint=f"see means and canary in [failover.fence] (super users pass every ACL), then: {then}",
+        partitions=counted(len(proof.taking), "partition"),
+        then=then,
     )
 
 

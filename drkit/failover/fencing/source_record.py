@@ -111,11 +111,9 @@ def mark_opening(context: Context, *, begun: bool) -> None:
         if begun:
             return
         raise Refused(
-            "the old primary does not answer: that the target opens cannot be written down there",
+            "source_record_unwritable",
             where=context.flow.source,
             evidence=f"{context.source_error}; its record of the fence would let an abort open it once more",
-            hint="when it answers: drkit failover --resume; if it is gone: drkit failover --abort, then a"
-            " failover without --planned",
         )
     try:
         _mark_opening(context)
@@ -222,11 +220,9 @@ def _refuse(context: Context, found: FenceRecord) -> None:
         return
     why = f': "{found.why}"' if found.why else ""
     raise AbortedAtSource(
-        "the run was aborted at its source while the target was away",
+        "aborted_at_source",
         where=f"run {found.run_id}, {context.flow.source}",
         evidence=f"the abort{why} lifted the fence of {first_of(sorted(found.topics))}: clients write there"
         if found.lifted
         else f"the abort{why} was begun there: clients may write to the old primary",
-        hint="end it here as well: drkit failover --abort; where OPEN has begun:"
-        ' drkit failover --resume --accept-data-loss "REASON"',
     )

@@ -39,10 +39,9 @@ def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
         ended = run_program(settings.stop_command, body, variables, settings.stop_seconds)
         if ended.code:
             raise Failed(
-                "the old primary was not stopped",
+                "old_primary_not_stopped",
                 where=f"{_WHERE} stop_command",
                 evidence=f"it ended with {ended.code}: {ended.output or 'it said nothing'}",
-                hint="stop its brokers by hand, then: drkit failover --resume",
             )
         return f"command {settings.stop_command[0]}"
     return _posted(settings, body.encode())
@@ -64,10 +63,7 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
         refusal = error.in_short
     if refusal:
         raise Failed(
-            "the old primary was not stopped",
-            where=f"{_WHERE} stop_webhook {place_of(url)}",
-            evidence=refusal,
-            hint="stop its brokers by hand, then: drkit failover --resume",
+            "old_primary_not_stopped", where=f"{_WHERE} stop_webhook {place_of(url)}", evidence=refusal
         )
     return f"webhook {place_of(url)}"
 

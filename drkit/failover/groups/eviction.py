@@ -34,8 +34,8 @@ def evict_members(
         outcome["failed"] = failed
     if failed:
         raise Failed(
-            "members of groups could not be removed",
+            "members_not_removed",
             where=cluster.alias,
             evidence="; ".join(f"{g}: {why}" for g, why in sorted(failed.items())[:_SHOWN]),
-            hint=f"stop these consumers, then: {command}",
+            command=command,
         )

@@ -99,10 +99,8 @@ def kept_in(group: str, partitions: int) -> int:
 
 def _unstable(context: Context, found: list[Pending]) -> Refused:
     return Refused(
-        f"an open transaction holds offsets of {counted(len(found), 'group')}: their positions are not known"
-        " yet",
+        "pending_offsets",
         where=f"{context.flow.name}: {first_of(p.group for p in found)}",
         evidence=first_of(found),
-        hint='let these producers end their transactions, or set open_transactions = "abort" in'
-        " [failover.fence]; then: drkit failover --resume",
+        groups=counted(len(found), "group"),
     )

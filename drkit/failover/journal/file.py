@@ -38,12 +38,7 @@ def path_of(folder: Path, run_id: str, ending: str) -> Path:
     :raises Refused: no run of drkit has this id
     """
     if not RUN_ID.fullmatch(run_id):
-        raise Refused(
-            "the failover journal on the target names a run that drkit cannot have begun",
-            where=str(folder),
-            evidence=f"run id {run_id[:80]!r}",
-            hint="find out who writes to drkit-failover.*.internal; runbooks/failover-journal-lost.md",
-        )
+        raise Refused("journal_foreign_run", where=str(folder), evidence=f"run id {run_id[:80]!r}")
     return folder / f"{run_id}.{ending}"
 
 
@@ -86,12 +81,7 @@ class JournalFile:
         except FileNotFoundError:
             return []
         except (OSError, UnicodeDecodeError) as error:
-            raise Failed(
-                "the copy of the failover journal on this machine cannot be read",
-                where=str(self.path),
-                evidence=str(error),
-                hint="the target's journal decides: move this file away to continue",
-            ) from error
+            raise Failed("journal_copy_unreadable", where=str(self.path), evidence=str(error)) from error
         found = []
         for line in lines[:-1]:
             try:
@@ -115,9 +105,7 @@ class JournalFile:
             if known.get((entry.by, entry.number)) == entry or entry.number == last[entry.by]:
                 continue
             raise Refused(
-                "the failover journal on the target lost an entry that this machine wrote",
+                "journal_entry_lost",
                 where=str(self.path),
                 evidence=f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip(),
-                hint="was drkit-failover.*.internal deleted, or the target restored? compare both clusters "
-                "by hand; remove the file to continue with what the target has",
             )

@@ -263,12 +263,13 @@ def taken(run: RunLog, why: str) -> RunLocked:
     age = max(0, wall_ms() - last.at_ms) / 1000
     at = run.last_step or "its beginning"
     return RunLocked(
-        f"another orchestrator has this {run.table.name}",
+        "run_locked",
         where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
         evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
         hint=f"let it finish; if its process is dead: {run.table.command} --resume"
         + (f", or {run.table.command} --abort" if run.abortable else "")
         + " (--take-over does not look whether it still writes)",
+        table=run.table.name,
     )
 
 
@@ -287,14 +288,10 @@ def open_run(topic: JournalTopic, verb: str) -> RunLog:
     """
     if topic.history.open is None:
         last = topic.history.last
-        error = NoRun(
-            f"there is no failover to {verb}",
-            where=topic.where,
-            evidence=f"the last run was the {last.table.name} {last.run_id}: {last.state}"
-            if last is not None
-            else "the target's journal has none",
-            hint="begin one: drkit failover --group G, or --all; a return begins with drkit reprotect",
-        )
+        evidence = "the target's journal has none"
+        if last is not None:
+            evidence = f"the last run was the {last.table.name} {last.run_id}: {last.state}"
+        error = NoRun("no_run", where=topic.where, evidence=evidence, verb=verb)
         error.runs = frozenset(topic.history.runs)
         raise error
     return topic.history.open

@@ -29,11 +29,9 @@ def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
     newest = left[0]
     more = f"; and {len(left) - 1} more runs there" if len(left) > 1 else ""
     return Refused(
-        "the failover journal on the target does not have a run that this machine has begun",
+        "journal_run_lost",
         where=f"{error.where}; {JournalFile(folder, newest.run_id).path}",
         evidence=f"{_described(newest)}{more}",
-        hint="find out who deleted the journal. What the run did is still done: see drkit status and"
-        f" drkit fence show; {_PAGE} says when to begin again. When the run is over, move the file away",
     )
 
 

@@ -15,7 +15,7 @@ from drkit.control_key import raw_headers, verify
 from drkit.errors import ClusterUnreachable, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
-from drkit.flow_state.dropped import HOW_TO_ADOPT, Dropped
+from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import failover_transactional_id, journal_topic
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
@@ -168,22 +168,16 @@ class JournalTopic:
         if nothing_counts or self._unfinished:
             first = "drkit control adopt did not end" if self._unfinished else self.dropped.first
             raise Refused(
-                "the failover journal has no valid MAC of the control key",
+                "journal_unsigned",
                 where=self.where,
                 evidence=f"{self.dropped.count} records without one; {first}",
-                hint=f"{HOW_TO_ADOPT}; where there never was a failover: drkit control adopt --discard",
             )
 
     def _entry(self, record: Record) -> JournalEntry | None:
         try:
             return self._assembly.take(record.value or b"")
         except (ValueError, KeyError, TypeError) as error:
-            raise Failed(
-                "the failover journal holds a record that this drkit does not understand",
-                where=self.where,
-                evidence=repr(error),
-                hint="use the drkit that wrote it, or a newer one",
-            ) from error
+            raise Failed("journal_not_understood", where=self.where, evidence=repr(error)) from error
 
     # -- appending ----------------------------------------------------------------------------------
 
@@ -212,10 +206,9 @@ class JournalTopic:
         fresh = await self.read()
         if not any(e == entry for e in fresh):
             raise Failed(
-                "an entry that the journal had acknowledged cannot be read back",
+                "journal_entry_vanished",
                 where=self.where,
                 evidence=f"entry {entry.number} of run {entry.run_id}; read up to {self.next_offset}",
-                hint="check the topic's in-sync replicas and unclean.leader.election.enable = false",
             )
         return alone
 
@@ -246,16 +239,9 @@ class JournalTopic:
 
     def _judge(self, code: int) -> None:
         if code in codes.FENCED:
-            raise JournalFenced(
-                "another process took over the journal", where=self.where, evidence=f"error {code}"
-            )
+            raise JournalFenced("journal_fenced", where=self.where, evidence=f"error {code}")
         if code == codes.TOPIC_AUTHORIZATION_FAILED:
-            raise Failed(
-                "drkit may not write the failover journal",
-                where=self.where,
-                evidence="TOPIC_AUTHORIZATION_FAILED (29)",
-                hint="grant drkit's principal READ, WRITE and CREATE on topics with the prefix 'drkit-'",
-            )
+            raise Failed("journal_not_writable", where=self.where, evidence="TOPIC_AUTHORIZATION_FAILED (29)")
 
     async def _leader(self, deadline: float) -> tuple[int, tuple[str, Any]]:
         while True:
@@ -277,10 +263,7 @@ class JournalTopic:
             run = self.history.open
             command = (run.table if run is not None else FAILOVER).command
             raise ClusterUnreachable(
-                "the failover journal does not answer",
-                where=self.where,
-                evidence=evidence,
-                hint=f"check the target's brokers and in-sync replicas, then: {command} --resume",
+                "journal_unreachable", where=self.where, evidence=evidence, command=command
             )
 
 

@@ -74,10 +74,9 @@ def divergence(
     roles = {topic: role for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
     if not roles:
         raise ConfigError(
-            "no failover of this flow has promoted a topic",
+            "nothing_promoted",
             where=f"flow {context.flow.name}",
             evidence="the flow copies: drkit verify compares what it has copied",
-            hint="drkit divergence is for the time after drkit failover",
         )
     pending = context.state.get(PendingFence)
     owed = pending.why if pending is not None else ""

@@ -71,7 +71,7 @@ async def first_answers(
 
 def _unreadable(side: LogSide, at: TopicPartition, evidence: str) -> Unreadable:
     return Unreadable(
-        "a partition cannot be read",
+        "partition_unreadable",
         where=f"{at} on {side.cluster.alias}",
         evidence=evidence,
         hint="check the cluster, then ask again",

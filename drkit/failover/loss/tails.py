@@ -28,26 +28,12 @@ def tails_of(context: Context, found: Divergence, topics: Collection[str] = ()) 
     """
     source = context.source()
     if found.unanswered or source is None:
-        raise Refused(
-            "the old primary does not answer: what only it has cannot be exported",
-            where=found.flow,
-            evidence=found.unanswered or context.source_error,
-            hint="bring it back with its disks, then export again",
-        )
+        raise Refused("tail_unreachable", where=found.flow, evidence=found.unanswered or context.source_error)
     wanted = [tail for tail in found.tails if not topics or tail.topic in topics]
     if lacking := sorted(set(topics) - {tail.topic for tail in wanted}):
-        raise ConfigError(
-            f"no failover has promoted {first_of(lacking)}",
-            where="--topic",
-            hint="name topics as the old primary does; drkit divergence lists them",
-        )
+        raise ConfigError("topics_not_promoted", where="--topic", lacking=first_of(lacking))
     if unknown := [f"{t.topic}-{t.partition}: {t.why}" for t in wanted if t.found is DivergenceState.UNKNOWN]:
-        raise Refused(
-            "what some partitions have is not known, so the export would not be whole",
-            where=found.flow,
-            evidence=first_of(unknown),
-            hint="bring the brokers of the old primary back, or name other topics with --topic",
-        )
+        raise Refused("tail_unknown", where=found.flow, evidence=first_of(unknown))
     return list(_ranges(context, source, wanted, found.flow))
 
 
@@ -60,10 +46,7 @@ def _ranges(
         topics = context.run(metadata, source, names) if names else {}
     except RawError as error:
         raise Refused(
-            "the old primary stopped answering",
-            where=flow,
-            evidence=str(error) or type(error).__name__,
-            hint="bring it back, then export again",
+            "old_primary_stopped_answering", where=flow, evidence=str(error) or type(error).__name__
         ) from error
     for tail in wanted:
         if tail.end is not None and tail.end > tail.lost_from:

@@ -130,12 +130,11 @@ def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[s
     if not found or not found.keys() >= set(topics):
         others = sorted(set(topics) - found.keys())
         raise Refused(
-            "only what a failover has promoted can be held",
+            "hold_not_promoted",
             where=f"flow {flow.name}",
             evidence=f"not promoted: {first_of(others)}"
             if found
             else f"no failover has promoted a topic on {flow.target}",
-            hint="drkit status says who is active and what protects it",
         )
     return {n: t for n, t in found.items() if not topics or n in topics}
 
@@ -147,8 +146,9 @@ def _new_primary(settings: Settings, flow: FlowSettings) -> Cluster:
 def _judge(flow: FlowSettings, refused: Mapping[str, Exception], done: str) -> None:
     if refused:
         raise Failed(
-            f"the retention of {counted(len(refused), 'topic')} of the new primary could not be {done}",
+            "new_retention_failed",
             where=flow.target,
             evidence=first_of(f"{topic}: {error}" for topic, error in sorted(refused.items())),
-            hint="grant drkit's principal ALTER_CONFIGS on topics there, then type it again",
+            topics=counted(len(refused), "topic"),
+            done=done,
         )

@@ -119,9 +119,10 @@ def left_of(
 def _stalled(context: Context, back: FlowSettings, left: Mapping[str, int]) -> Refused:
     copy = typed("drkit", "replicate", "--flow", back.name)
     return Refused(
-        "topics that were emptied are not copied again",
+        "emptied_not_copied_again",
         where=back.name,
         evidence=f"for {STALLED_SECONDS:g} s {size_text(sum(left.values()))} of {first_of(left)} are on"
         f" {context.flow.target} alone; --copy-limit {context.request.copy_limit} allows no other topic",
-        hint=f"let {copy} run; then {RETURN.command} --resume, with another --copy-limit if it is too low",
+        copy=copy,
+        command=RETURN.command,
     )

@@ -56,10 +56,10 @@ def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
     risen: dict[TopicPartition, int] = context.run(not_empty, source, up_to)
     if risen:
         raise Failed(
-            "records that were deleted on the old primary are back",
+            "deleted_records_back",
             where=context.flow.source,
             evidence=", ".join(f"{at} begins at {start}, not {up_to[at]}" for at, start in risen.items()),
-            hint=f"{RETURN.command} --resume deletes them again",
+            command=RETURN.command,
         )
 
 

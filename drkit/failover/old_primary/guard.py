@@ -100,13 +100,12 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
     )
     if not own or refusing_own(wanted, own):
         raise Refused(
-            "the fence of the old primary would refuse drkit itself",
+            "fence_refuses_drkit",
             where=settings.alias,
             evidence="drkit's principal there is not known"
             if not own
             else first_of(str(a) for a in refusing_own(wanted, own)),
-            hint=f'set own_principal = "User:…" in [clusters.{settings.alias}]; let writers write by own'
-            " principals instead of User:* or drkit's",
+            settings=settings.alias,
         )
     wanted = frozenset(wanted - others)
     return _Change(fence, guard, wanted, wanted - existing, fence - wanted)
@@ -114,10 +113,9 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
 
 def _no_right(context: Context, operation: OperationCode) -> Refused:
     return Refused(
-        "the fence of the old primary cannot become its guard: drkit may not list or change its ACLs",
+        "guard_not_authorized",
         where=context.flow.source,
         evidence=f"drkit's principal has no {operation.name} on the cluster",
-        hint="grant drkit's principal DESCRIBE and ALTER on the cluster, then: drkit reprotect --resume",
     )
 
 
@@ -150,9 +148,7 @@ def _record(back: Reverse, acls: frozenset[Acl]) -> None:
 def _judge(context: Context, refused: dict[Acl, DrkitError]) -> None:
     if refused:
         raise Failed(
-            "the fence of the old primary could not become its guard",
+            "guard_failed",
             where=context.flow.source,
             evidence=first_of(f"{acl}: {error.evidence}" for acl, error in refused.items()),
-            hint="grant drkit's principal ALTER on the cluster; then the same command again, with --resume"
-            " or --abort",
         )

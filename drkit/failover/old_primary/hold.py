@@ -117,8 +117,9 @@ def _is_held(configs: Mapping[str, ConfigValue]) -> bool:
 def _judge(context: Context, refused: Mapping[str, Exception], done: str) -> None:
     if refused:
         raise Failed(
-            f"the retention of {counted(len(refused), 'topic')} of the old primary could not be {done}",
+            "old_retention_failed",
             where=context.flow.source,
             evidence=first_of(f"{topic}: {error}" for topic, error in sorted(refused.items())),
-            hint="grant drkit's principal ALTER_CONFIGS on topics there, then: drkit reprotect --resume",
+            topics=counted(len(refused), "topic"),
+            done=done,
         )

@@ -125,9 +125,9 @@ def forget_another(context: Context) -> None:
 
 def _refused(context: Context, evidence: str) -> Refused:
     return Refused(
-        "the old primary is another cluster than the one that was copied",
+        "old_primary_replaced",
         where=context.flow.source,
         evidence=evidence,
-        hint=f"correct bootstrap_servers of [clusters.{context.flow.source}]; where another cluster takes its"
-        f" place: {again(context, '--new-primary CLUSTER_ID', without=['--new-primary'])}",
+        source=context.flow.source,
+        command=again(context, "--new-primary CLUSTER_ID", without=["--new-primary"]),
     )

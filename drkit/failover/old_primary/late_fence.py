@@ -121,7 +121,7 @@ def not_answering(context: Context, command: str, evidence: str = "") -> Cluster
     :param evidence: what was asked; empty: it cannot be connected to
     """
     return ClusterUnreachable(
-        "the old primary does not answer",
+        "old_primary_unreachable",
         where=context.flow.source,
         evidence=evidence or context.source_error,
         hint=f"bring it back, or keep its listeners closed, then: {command}",
@@ -140,10 +140,11 @@ def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
             f" and canary in [failover.fence]), then: {again(context)}; or {cut}"
         )
     return Refused(
-        "the fence of the old primary refuses drkit, too, and nothing else keeps clients off",
+        "late_fence_refuses_drkit",
         where=f"{context.flow.source}: {first_of(by_size)}",
         evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
-        hint=f"{cut}: {again(context, CLIENTS_CUT)}",
+        cut=cut,
+        command=again(context, CLIENTS_CUT),
     )
 
 

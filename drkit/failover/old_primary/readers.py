@@ -77,16 +77,15 @@ def refuse_readers(
         found = _rejoined(context, source, topics)
     if members := found.members:
         raise Refused(
-            f"{counted(len(members), 'group', 'has')} members on the old primary: they would read there"
-            " what comes back",
+            "members_on_old_primary",
             where=context.flow.source,
             evidence=first_of(
                 f"{g}: {m}{' (it rebalances: what it reads is unknown)' if g in found.unsettled else ''}"
                 for g, m in sorted(members.items())
             ),
-            hint=f"stop or repoint these consumers, then: {again(context)}; members that have ended leave"
-            " within session.timeout.ms (45 s by default); those that are not reached by anybody:"
-            f" {again(context, '--evict-readers')}",
+            groups=counted(len(members), "group", "has"),
+            command=again(context),
+            command2=again(context, "--evict-readers"),
         )
     if not found.hidden:
         return notes

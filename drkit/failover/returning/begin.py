@@ -119,10 +119,9 @@ class BeginStep:
         """
         if left := not_returned(context):
             raise Failed(
-                "the reverse flow may not copy yet",
+                "reverse_flow_blocked",
                 where=f"{context.flow.target}->{context.flow.source}",
                 evidence=first_of(left),
-                hint="drkit reprotect --resume",
             )
         return StepResult({"topics_returned": len(context.scope.topics)})
 

@@ -88,10 +88,9 @@ def cuts_of(context: Context) -> dict[TopicPartition, int]:
         for number, end in (roles[name].ends or {}).items():
             if end is None:
                 raise Failed(
-                    "where the new primary begins is not on record",
+                    "copy_end_unrecorded",
                     where=f"{name}-{number} of {context.flow.name}",
                     evidence=f"the switchover {roles[name].run_id} has not recorded the end of its copy",
-                    hint="this version cannot bring it home",
                 )
             found[TopicPartition(name, number)] = end
     return found
@@ -113,10 +112,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     found = divergence(context, topics=context.scope.topics, depth=depth, commits=False, settled=settled)
     if found.unanswered:
         raise Failed(
-            "the old primary stopped answering",
-            where=context.flow.source,
-            evidence=found.unanswered,
-            hint=again(context),
+            "compare_interrupted", where=context.flow.source, evidence=found.unanswered, hint=again(context)
         )
     _refuse_other_copies(context, found.tails)
     unclear = [
@@ -125,10 +121,11 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     if unclear:
         some = (f"{t.topic}-{t.partition}: {t.in_words}" for t in unclear)
         raise Refused(
-            f"{counted(len(unclear), 'partition')} of the old primary cannot be compared",
+            "not_comparable",
             where=context.flow.source,
             evidence=first_of(some),
-            hint=f"check its brokers; a transaction that stays open: drkit fence pay; then: {again(context)}",
+            partitions=counted(len(unclear), "partition"),
+            command=again(context),
         )
     return {TopicPartition(t.topic, t.partition): t for t in found.tails}
 
@@ -155,7 +152,7 @@ def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
     for name, topic in sorted(context.run(metadata, context.target, sorted(known)).items()):
         if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
             raise Failed(
-                "whether the new primary has the topic is unknown",
+                "new_topic_unknown",
                 where=f"{name} on {context.flow.target}",
                 evidence=codes.error_name(topic.error),
                 hint=again(context),
@@ -168,13 +165,12 @@ def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
 
 def _made_anew(context: Context, wrong: list[str]) -> Refused:
     return Refused(
-        "a promoted topic was made anew on the new primary",
+        "promoted_topic_recreated",
         where=context.flow.target,
         evidence=first_of(wrong),
-        hint="the old primary may have the only copy of its records: save them with drkit divergence"
-        f" export --flow '{context.flow.name}' --to DIR; then return the other topics, each by --topic;"
-        f" when the topic is deleted on {context.flow.source}, too: {RETURN.command} --flow"
-        f" '{context.flow.name}' --forget TOPIC; a return that is under way is rolled back first, by --abort",
+        flow=context.flow.name,
+        source=context.flow.source,
+        command=RETURN.command,
     )
 
 

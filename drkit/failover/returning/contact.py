@@ -126,12 +126,7 @@ class ContactStep:
             f"{b} would be {wrong[a]}, not {a}" for a, b in context.scope.topics.items() if wrong[a] != a
         ]
         if other:
-            raise Refused(
-                "the reverse flow gives topics other names than they have on the old primary",
-                where=reverse_flow(context).name,
-                evidence=first_of(other),
-                hint='set naming = "identity" in both flows of the pair',
-            )
+            raise Refused("reverse_names_differ", where=reverse_flow(context).name, evidence=first_of(other))
 
     def _steady(self, context: Context, source: RawCluster) -> dict[str, int]:
         """The ends of the old primary, of two looks that found the same.
@@ -146,10 +141,10 @@ class ContactStep:
         held = [f"{at}: a transaction is open after {e.end}" for at, e in then.items() if e.held_offsets]
         if moved or held:
             raise Refused(
-                "the old primary does not stand still",
+                "old_primary_still_written",
                 where=context.flow.source,
                 evidence=first_of(sorted(moved) + sorted(held)),
-                hint=f"find out who writes there, or whose transaction it is, then: {again(context)}",
+                command=again(context),
             )
         return {str(at): e.end for at, e in sorted(then.items())}
 
@@ -164,11 +159,13 @@ def refuse_unselected(context: Context, topics: Collection[str]) -> None:
     if wrong := sorted(t for t in topics if not back.copies(names[t])):
         abort = f"{RETURN.command} --abort, then: " * is_held(context)
         raise Refused(
-            "the reverse flow does not copy topics of the return",
+            "reverse_flow_excludes",
             where=back.name,
             evidence=first_of(wrong),
-            hint=f"let topics and topics_exclude of {back.name} choose them, then: {again(context)}; or"
-            f" return the others alone: {abort}{anew(context, '--topic TOPIC')}",
+            back=back.name,
+            command=again(context),
+            abort=abort,
+            command2=anew(context, "--topic TOPIC"),
         )
 
 
@@ -246,11 +243,12 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
         next_ = f", then: {again(context)}, which fences it again" if late else f", then: {paid}"
         by_fence = late or fenced(context, {at.topic for at in proof.taking})
         raise Refused(
-            f"the old primary cannot be a standby: {counted(len(proof.taking), 'partition', 'takes')} writes",
+            "old_primary_takes_writes",
             where=context.flow.source,
             evidence=proof.places,
-            hint=f"find out who lifted its fence, or may pass it{next_ * bool(by_fence)}; what it took since:"
-            f" drkit divergence --flow '{context.flow.name}'",
+            partitions=counted(len(proof.taking), "partition", "takes"),
+            next=next_ * bool(by_fence),
+            flow=context.flow.name,
         )
     return len(proof.refused)
 

@@ -221,7 +221,7 @@ def undecided(
     some = f" ({first_of(whys)})" if whys else ""
     asked += [f"why {counted(emptied, 'partition', 'is')} emptied{some}"] if no_reason else []
     error = Undecided(
-        "somebody has to decide before the old primary's partitions are emptied",
+        "decision_missing",
         where=context.flow.source,
         evidence=first_of(asked),
         hint=to_decide(context, tails, [g.topic for g in lost]),

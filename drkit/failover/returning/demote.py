@@ -86,12 +86,7 @@ class DemoteStep:
             roles = back.state.all(RoleRecord)
             left = [t for t in context.scope.topics.values() if t in roles and roles[t].is_promoted]
         if left:
-            raise Failed(
-                "the old primary still has the role of a primary",
-                where=context.flow.source,
-                evidence=first_of(left),
-                hint="drkit reprotect --resume",
-            )
+            raise Failed("still_primary", where=context.flow.source, evidence=first_of(left))
         return StepResult({"passive": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
@@ -166,12 +161,7 @@ class DemoteStep:
                 f"{g} {at}: {why}" for g, p in failed.items() for at, why in p.items()
             ]
         if some:
-            raise Failed(
-                "the old primary does not store the positions of its groups",
-                where=context.flow.source,
-                evidence=first_of(some),
-                hint="stop consumers that still work there, then: drkit reprotect --resume",
-            )
+            raise Failed("group_positions_not_stored", where=context.flow.source, evidence=first_of(some))
         context.tell(StepProgress(self.name, f"{counted(len(writes), 'group', 'is')} marked"))
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:

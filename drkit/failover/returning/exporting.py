@@ -138,10 +138,11 @@ def _place(context: Context, found: Sequence[Unsound]) -> str:
         return context.request.export_to
     records = sum(u.tail.records for u in found)
     raise Refused(
-        f"{counted(records, 'record', 'is')} only on the old primary, and where to save them was not said",
+        "export_place_missing",
         where=context.flow.source,
         evidence=first_of(f"{u.at}: {counted(u.tail.records, 'record')} from {u.span[0]}" for u in found),
-        hint=f"name a folder or a URL that is kept: {again(context, '--export-to PLACE')}",
+        records=counted(records, "record", "is"),
+        command=again(context, "--export-to PLACE"),
     )
 
 
@@ -168,12 +169,7 @@ def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
         if there.get((u.at.topic, u.at.partition), 0) < u.tail.records
     ]  # fmt: skip
     if lacking:
-        raise Refused(
-            "the export has fewer records than only the old primary has: nothing may be emptied",
-            where=done.path,
-            evidence=first_of(lacking),
-            hint=f"its retention or its cleaner may have been at work: {_AGAIN} compares and exports again",
-        )
+        raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=_AGAIN)
 
 
 def _export_id(context: Context, tails: Sequence[TailRange]) -> str:

@@ -30,7 +30,7 @@ async def first_record(cluster: RawCluster, at: TopicPartition, span: tuple[int,
         )  # fmt: skip
         if answer.error_code:
             raise Failed(
-                "a partition cannot be read",
+                "partition_unreadable",
                 where=f"{at} on {cluster.alias}",
                 evidence=f"offset {offset}: {error_name(answer.error_code)}",
                 hint="check the cluster, then: drkit reprotect, with --resume where a run is under way",

@@ -63,7 +63,7 @@ def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Method
     wrong = sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost})
     if wrong:
         raise Refused(
-            "a tail of which the old primary has lost records cannot be kept",
+            "keep_lost_records",
             where=context.flow.source,
             evidence=first_of(wrong),
             hint=again(context, f"--method {wrong[0]}=rebuild", f"--disposition {wrong[0]}=replay"),
@@ -74,12 +74,12 @@ def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) ->
     more = sorted(str(at) for at, u in unsound.items() if u.tail.found is DivergenceState.MORE)
     if more:
         raise Refused(
-            "the old primary has partitions that the new one has not",
+            "fewer_partitions",
             where=context.flow.source,
             evidence=first_of(more),
-            hint=f"give the topic as many partitions on {context.flow.target}, then: {again(context)}; or"
-            f" save what is there: drkit divergence export --flow '{context.flow.name}' --to DIR; then delete"
-            " the topic on the old primary",
+            target=context.flow.target,
+            command=again(context),
+            flow=context.flow.name,
         )
 
 
@@ -87,10 +87,10 @@ def _refuse_delta(context: Context, unsound: Mapping[TopicPartition, Unsound], m
     wrong = {at: f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA}
     if wrong:
         raise Refused(
-            "the method delta would leave records in front of those of the new primary, or without them",
+            "delta_out_of_order",
             where=context.flow.source,
             evidence=first_of(wrong.values()),
-            hint=f"{again(context, *_rebuilt(wrong))}, or =trim",
+            command=again(context, *_rebuilt(wrong)),
         )
 
 
@@ -102,10 +102,10 @@ def _refuse_short_copies(
              if u.tail.copy is CopyFate.REGRESSED and methods.get(at) is Method.TRIM]  # fmt: skip
     if short:
         raise Refused(
-            "the new primary has lost records that it had when it was promoted: nothing can be trimmed there",
+            "new_primary_lost_records",
             where=context.flow.target,
             evidence=first_of(map(str, short)),
-            hint=f"{again(context, *_rebuilt(short))}, with --disposition TOPIC=replay for these",
+            command=again(context, *_rebuilt(short)),
         )
 
 
@@ -121,7 +121,7 @@ def _refuse_compacted(context: Context, methods: Methods) -> None:
     compacted = {names[t] for t, c in configs.items() if is_compacted(c)}
     if wrong := sorted({at.topic for at, m in methods.items() if at.topic in compacted and m is Method.TRIM}):
         raise Refused(
-            "a compacted topic cannot be trimmed: the newest value of a key may be an early record",
+            "trim_compacted",
             where=context.flow.source,
             evidence=first_of(wrong),
             hint=again(context, f"--method {wrong[0]}=rebuild"),
@@ -152,10 +152,10 @@ def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     ]
     if lagging:
         raise Refused(
-            "the new primary has replicas that are not in sync, and would have the only copy",
+            "replicas_out_of_sync",
             where=context.flow.target,
             evidence=first_of(lagging),
-            hint=f"let its replicas catch up, then: {again(context)}",
+            command=again(context),
         )
 
 
@@ -163,11 +163,11 @@ def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None
     """Refuse to trim where a group on the new primary is before the cut: it would have no position."""
     if early := _early(context, trimmed):
         raise Refused(
-            f"{counted(len(early), 'group')} would have no position on a trimmed partition",
+            "groups_before_trim",
             where=context.flow.target,
             evidence=first_of(_in_words(context, early)),
-            hint="let them read on, past the moment of the failover; or the method rebuild, which keeps every"
-            f" position: {again(context, *_rebuilt(g.at for g in early))}",
+            groups=counted(len(early), "group"),
+            command=again(context, *_rebuilt(g.at for g in early)),
         )
 
 
@@ -246,10 +246,10 @@ def refuse_lost_history(context: Context, found: Iterable[Unsound], methods: Met
     lost = [f"{at}: {n} offsets" for at, n in _lost_history(context, asked)] if asked else []
     if lost:
         raise Refused(
-            "the old primary has earlier records than the new one: a rebuilt partition would lose them",
+            "rebuild_loses_history",
             where=context.flow.source,
             evidence=first_of(lost),
-            hint=f"give them up by name: {again(context, '--give-up-history TOPIC')}",
+            command=again(context, "--give-up-history TOPIC"),
         )
 
 
@@ -269,7 +269,7 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
         place = positions[w.source]
         if w.target not in began:
             raise Failed(
-                "where a partition of the new primary begins is unknown",
+                "new_start_unknown",
                 where=str(w.target),
                 evidence="its leader does not answer",
                 hint=again(context),

@@ -44,11 +44,11 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
     others = [t for t, said in chosen.items() if said not in {None, Disposition.REPLAY}]
     if others:
         raise Refused(
-            "the method keep makes the tail a part of both logs, and another disposition was chosen",
+            "keep_contradicts",
             where=context.flow.name,
             evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
-            hint=f"{again(context, f'--disposition {others[0]}=replay')}; or:"
-            f" {again(context, f'--method {others[0]}=rebuild')}",
+            command=again(context, f"--disposition {others[0]}=replay"),
+            command2=again(context, f"--method {others[0]}=rebuild"),
         )
     refuse_compacted(context, topics)
     _refuse_unfinished(context, kept)
@@ -70,7 +70,7 @@ def _refuse_unclear(
             wrong.append(f"{at}: {why}")
     if wrong:
         raise Refused(
-            "the method keep needs a proven beginning, and records behind it that only the old primary has",
+            "keep_unproven",
             where=context.flow.source,
             evidence=first_of(wrong),
             hint=again(context, f"--method {min(topics)}=rebuild"),
@@ -104,7 +104,7 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
         wrong |= {t for t, c in theirs.items() if is_compacted(c)}
     if wrong:
         raise Refused(
-            "a tail of a compacted topic cannot be kept: each side would have another newest value of a key",
+            "keep_compacted",
             where=context.flow.source,
             evidence=first_of(sorted(wrong)),
             hint=with_rebuild(context, min(wrong)),
@@ -138,7 +138,7 @@ def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> No
                 wrong.append(f"{at}: copied up to {place.frontier}, a tail was kept up to {end}")
     if wrong:
         raise Refused(
-            "the copy had not passed an earlier tail that a return has kept",
+            "keep_after_kept",
             where=context.flow.name,
             evidence=first_of(wrong),
             hint=again(context, f"--method {min(kept).topic}=rebuild"),
@@ -161,7 +161,7 @@ def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
     ]
     if wrong:
         raise Refused(
-            "records of the new primary stand in a tail that is to be kept",
+            "keep_mixed",
             where=context.flow.source,
             evidence=first_of(wrong),
             hint=again(context, f"--method {min(topics)}=rebuild"),

@@ -50,10 +50,10 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTa
         for at, result in sorted(done.items()):
             if result.appended != records[at] or not result.ids or result.copied_to is None:
                 raise Failed(
-                    "the tail that is to be kept was not appended as a whole",
+                    "keep_not_appended",
                     where=f"{at} of {context.flow.source}",
                     evidence=f"{result.appended} of {records[at]} records",
-                    hint=f"{RETURN.command} --resume",
+                    command=RETURN.command,
                 )
             copy = KeptTail(result.copied_to, frozenset(result.ids))
             found[at] = AppendedTail(firsts[at], copy)

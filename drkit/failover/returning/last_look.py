@@ -71,10 +71,10 @@ class LastLook:
         silent = [at for at in sorted(known.keys() - now) if source is None or at.rpartition("-")[0] in ids]
         if silent:
             raise Failed(
-                "whether the old primary has changed since it was compared is unknown",
+                "old_change_unknown",
                 where=context.flow.source,
                 evidence=f"no answer about {first_of(silent)}",
-                hint=f"check its brokers, then: {RETURN.command} --resume",
+                command=RETURN.command,
             )
         wrong = [f"{at}: ended at {known.get(at)}, now at {now.get(at)}" for at in sorted({*known, *now})
                  if known.get(at, 0) != now.get(at)]  # fmt: skip
@@ -83,10 +83,7 @@ class LastLook:
         wrong += [f"{t}: made anew" for t, i in sorted(ids.items()) if t in old_ids and old_ids[t] != str(i)]
         if wrong:
             raise Refused(
-                "the old primary has changed since it was compared",
-                where=context.flow.source,
-                evidence=first_of(wrong),
-                hint=f"find out who writes there; then {_ABORT}",
+                "old_primary_changed", where=context.flow.source, evidence=first_of(wrong), abort=_ABORT
             )
 
     def whole(self, kept: Collection[TopicPartition]) -> None:
@@ -108,11 +105,11 @@ class LastLook:
             topic = min(kept).topic
             rebuilt = (f"--method {topic}=rebuild", f"--disposition {topic}=replay")
             raise Refused(
-                "the old primary has lost records of a tail that is to be kept",
+                "keep_tail_lost",
                 where=context.flow.source,
                 evidence=first_of(wrong),
-                hint=f"the export has them: {RETURN.command} --abort; then"
-                f" {anew(context, *rebuilt, '--same content')}",
+                command=RETURN.command,
+                command2=anew(context, *rebuilt, "--same content"),
             )
 
     def wanted(self, topics: Collection[str]) -> None:
@@ -148,7 +145,7 @@ class LastLook:
         gone = forgotten_deletions(context, continuing) if continuing else {}
         if gone:
             raise Refused(
-                "keys that clients have deleted since the failover could come back",
+                "deleted_keys_return",
                 where=context.flow.source,
                 evidence=first_of(f"{topic}: {why}" for topic, why in sorted(gone.items())),
                 hint=f"{RETURN.command} --abort; then the next one rebuilds these topics",
@@ -245,17 +242,9 @@ async def _refuse_commits(context: Context, source: RawCluster, topic: str) -> N
                 found.append(f"{group} committed {offset.offset} of {at}")
     if found:
         raise Refused(
-            "a group has committed on the old primary since its positions were marked",
-            where=context.flow.source,
-            evidence=first_of(found),
-            hint=f"stop this consumer, then {_ABORT}",
+            "group_committed_on_old", where=context.flow.source, evidence=first_of(found), abort=_ABORT
         )
 
 
 def _unsaved(context: Context, evidence: str) -> Refused:
-    return Refused(
-        "records of the old primary are not saved as the journal says: nothing is emptied",
-        where=context.flow.source,
-        evidence=evidence,
-        hint=f"drkit divergence verify MANIFEST; then {_ABORT}",
-    )
+    return Refused("export_not_as_recorded", where=context.flow.source, evidence=evidence, abort=_ABORT)

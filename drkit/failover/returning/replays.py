@@ -126,10 +126,10 @@ def _refuse_recreated(context: Context, found: Iterable[Unsound]) -> None:
     })  # fmt: skip
     if wrong:
         raise Refused(
-            "records of a topic that was recreated on the old primary cannot be replayed",
+            "replay_recreated",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=f"keep them apart: {again(context, f'--disposition {wrong[0]}=quarantine')}",
+            command=again(context, f"--disposition {wrong[0]}=quarantine"),
         )
 
 
@@ -154,10 +154,11 @@ def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[s
             else f"leave out --disposition {quote(topic)}: {again(context, without=[said])}"
         )
         raise Refused(
-            "the records of a topic were given up, and a return does not append them",
+            "given_up",
             where=context.flow.source,
             evidence=first_of(f"{topic}: {_given_up(each.record)}" for each in ended),
-            hint=f"{left_out}; to append the records all the same, from their export: {commands}",
+            left_out=left_out,
+            commands=commands,
         )
 
 

@@ -58,27 +58,26 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
         raise refusal(reverse_flow(context).name, flow.source, found)
     if not waiting and others:
         raise Refused(
-            "there is nothing to make a standby of in the topics that were named",
+            "nothing_to_protect_in_topics",
             where=f"flow {flow.name}",
             evidence=f"of its promoted topics these wait for their return: {first_of(others)}",
-            hint=f"name one of them with --topic, or leave it out: {anew(context, among=others)}",
+            command=anew(context, among=others),
         )
     if not waiting:
         raise Refused(
-            "there is nothing to make a standby of",
+            "nothing_to_protect",
             where=f"flow {flow.name}",
             evidence=f"{flow.target}->{flow.source} copies every promoted topic already"
             if roles
             else f"no failover has promoted a topic on {flow.target}",
-            hint="drkit status says who is active and what protects it",
         )
     if unnoted := [name for name, role in waiting.items() if role.frontiers is None or role.ends is None]:
         raise Refused(
-            "where the new primary begins is not on record",
+            "copy_end_unrecorded_role",
             where=f"{flow.source}: {first_of(unnoted)}",
             evidence=f"promoted by the failover {waiting[unnoted[0]].run_id} of an earlier version of drkit",
-            hint=f"drkit divergence --flow '{flow.name}' says what only {flow.source} has; this"
-            " version cannot bring it home",
+            flow=flow.name,
+            source=flow.source,
         )
     return {name: known[name][0] for name in waiting}
 

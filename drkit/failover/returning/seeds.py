@@ -98,10 +98,7 @@ def _seeds(
         seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first, crossings)
         if (methods.get(at) is Method.KEEP) is (tail is None):
             raise Failed(
-                "a tail that is to be kept is not on the new primary",
-                where=str(at),
-                evidence=f"appended: {first_of(map(str, sorted(kept)))}",
-                hint="drkit reprotect --resume",
+                "kept_tail_missing", where=str(at), evidence=f"appended: {first_of(map(str, sorted(kept)))}"
             )
         if tail is not None:
             crossings = (*crossings, Crossing(cut, tail.copy.end, tail.first, end))
@@ -131,11 +128,10 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
     ]  # fmt: skip
     if gone:
         raise Refused(
-            "the new primary has removed what clients wrote there first since the failover",
+            "new_primary_removed_first",
             where=context.flow.target,
             evidence=first_of(gone),
-            hint="raise the retention of these topics there; give up by name what is gone:"
-            f" {again(context, '--give-up-history TOPIC')}",
+            command=again(context, "--give-up-history TOPIC"),
         )
 
 
@@ -162,7 +158,7 @@ def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[Topic
     found: dict[TopicPartition, int] = context.run(listed, context.target, topics, targets, EARLIEST)
     if silent := sorted(set(targets) - found.keys()):
         raise Failed(
-            "where a partition of the new primary begins is unknown",
+            "new_start_unknown",
             where=str(silent[0]),
             evidence="its leader does not answer",
             hint=f"check the cluster, then: {again(context)}",
@@ -192,10 +188,10 @@ def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
         answers = patient(ask)
     except RetryError as error:
         raise Failed(
-            "the old primary does not know a topic that is to be begun",
+            "old_topic_unknown",
             where=context.flow.source,
             evidence=first_of(_unknown_in(error.last_attempt.result())),
-            hint=f"check the cluster, then: {again(context)}",
+            command=again(context),
         ) from error
     return {name: each[0].topic_id for name, each in answers.items()}
 

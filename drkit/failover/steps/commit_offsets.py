@@ -101,12 +101,7 @@ class CommitOffsetsStep:
                     is_there = stored.offset if stored is not None else None
                     wrong.append(f"group {group}, {target}: {is_there}, not {downstream}")
         if wrong:
-            raise Failed(
-                "the target keeps other positions than were written",
-                where=context.flow.target,
-                evidence="; ".join(wrong[:_SHOWN]),
-                hint="who else commits for these groups? stop it, then: drkit failover --resume",
-            )
+            raise Failed("positions_differ", where=context.flow.target, evidence="; ".join(wrong[:_SHOWN]))
         return StepResult({"read_back": read_back})
 
     def undo(self, context: Context) -> StepResult:
@@ -188,12 +183,7 @@ def _before(group: TargetGroup, wanted: Mapping[TopicPartition, StoredOffset]) -
 
 def _not_stored(context: Context, failed: Mapping[str, Mapping[TopicPartition, str]]) -> Failed:
     shown = [f"group {g}, {at}: {why}" for g, p in sorted(failed.items()) for at, why in sorted(p.items())]
-    return Failed(
-        "the target did not store positions of groups",
-        where=context.flow.target,
-        evidence="; ".join(shown[:_SHOWN]),
-        hint="a member that joined just now? stop it, then: drkit failover --resume",
-    )
+    return Failed("positions_not_stored", where=context.flow.target, evidence="; ".join(shown[:_SHOWN]))
 
 
 def _refusal(
@@ -202,32 +192,36 @@ def _refusal(
     where = f"group {group} on {context.flow.target}, {at}"
     if verdict is GuardVerdict.LIVE:
         return Refused(
-            f"the group {group} has members on the target: its position there cannot be set",
+            "members_on_target",
             where=where,
             evidence=", ".join(found.members[:_SHOWN]) or f"state {found.state}",
             hint="stop these consumers, then: drkit failover --resume; or remove them: drkit"
             " failover --resume --evict-members",
+            group=group,
         )
     if verdict is GuardVerdict.MOVED and _is_in_return(context, group):
         return Refused(
-            f"the group {group} has committed on the side that a turn has made passive: a consumer still"
-            " lives there",
+            "group_on_old_side",
             where=where,
             evidence=f"at {found.stored[at].offset}" if at in found.stored else "in another partition",
             hint="stop that consumer, delete these offsets on the target, then: drkit failover --resume; left"
             " where it is, the group would repeat or skip records",
+            group=group,
         )
     if verdict is GuardVerdict.MOVED:
         return Refused(
-            f"the group {group} has committed by itself on the target: its position there is its own",
+            "group_worked_on_target",
             where=where,
             evidence=f"at {found.stored[at].offset}" if at in found.stored else "in another partition",
             hint="delete these offsets on the target, then: drkit failover --resume; or leave the group"
             " where it is: drkit failover --resume --keep-positions",
+            group=group,
         )
     return Failed(
-        f"a position of the group {group} cannot be written: {verdict.value}",
+        "position_not_written",
         where=where,
         evidence=f"state {found.state}, {found.stored.get(at)}",
-        hint=f"{translate_group(group)} says more; then: drkit failover --resume",
+        group=group,
+        verdict=verdict.value,
+        translate_group=translate_group(group),
     )

@@ -169,25 +169,18 @@ def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
     again = sorted({p["topic"] for p in loss["partitions"] if p["reason"] == RECREATED})
     if request.planned and again:
         raise Refused(
-            "topics were created again on the old primary: the standby has copies of the earlier ones",
+            "recreated_on_old_primary",
             where=f"{context.flow.source}: {first_of(again)}",
             evidence=f"they have other ids there than what was copied; {loss['statement']}",
-            hint="find out who creates them (auto.create.topics.enable); delete them there if nobody needs"
-            " their records, then: drkit failover --resume; or roll it back: drkit failover --abort",
         )
     if request.planned and not (loss["drained"] and fenced):
-        raise Refused(
-            "the switchover is held: the copy is not complete, or the source is not fenced",
-            where=context.flow.name,
-            evidence=loss["statement"],
-            hint="see drkit status, then: drkit failover --resume; or roll it back: drkit failover --abort",
-        )
+        raise Refused("switchover_incomplete", where=context.flow.name, evidence=loss["statement"])
     if request.accept_data_loss:
         return
     if loss["seconds"] is None or loss["seconds"] > budget:
         seconds = "not known" if loss["seconds"] is None else f"{loss['seconds']:.1f} s"
         raise Refused(
-            "more would be lost than rpo_seconds allows",
+            "rpo_exceeded",
             where=context.flow.name,
             evidence=f"{seconds}, rpo_seconds = {budget:g}; {loss['statement']}",
             hint='drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',

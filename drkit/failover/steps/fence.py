@@ -94,14 +94,14 @@ class FenceStep:
         if how == "stopped":
             left = still_there(context.source_settings, context.loop, 0.0)
             if left:
-                raise Failed("the old primary is back", where=alias, evidence=_findings(left), hint=_LATER)
+                raise Failed("old_primary_back", where=alias, evidence=_findings(left))
             return StepResult({"connections": "refused"})
         if context.source() is None:
             return StepResult({"asked": False, "why": context.source_error})
         if how == _DEBT:
             if found.get("details", {}).get("answered"):
                 return StepResult({"asked": False, "why": "a person chose to continue unfenced"})
-            raise Failed("the old primary answers: it can be fenced now", where=alias, hint=_LATER)
+            raise Failed("fence_possible_now", where=alias)
         proof = self._proof(context, 0.0)
         if not proof.is_whole:
             error = ClusterUnreachable if proof.is_unknown else Failed
@@ -239,12 +239,7 @@ class FenceStep:
                 outcome["how"] = stopped = stop_site(settings, document)
             left = still_there(context.source_settings, context.loop, settings.stop_seconds, context.clock)
             if left:
-                raise Failed(
-                    "the site's hook ended, and the old primary still takes connections",
-                    where=context.flow.source,
-                    evidence=_findings(left),
-                    hint="stop its brokers by hand, then: drkit failover --resume",
-                )
+                raise Failed("hook_without_effect", where=context.flow.source, evidence=_findings(left))
         except DrkitError as error:
             if not context.request.accept_data_loss:
                 raise

@@ -90,9 +90,7 @@ class FreezeStep:
         roles = context.state.all(RoleRecord)
         free = [t for t in context.scope.topics if t not in roles]
         if free:
-            raise Failed(
-                "the flow would copy again", where=context.flow.name, evidence=", ".join(free[:_SHOWN])
-            )
+            raise Failed("flow_not_frozen", where=context.flow.name, evidence=", ".join(free[:_SHOWN]))
         progress = self._fence(context, _writers(context, live, bulk), effects=False)
         _refuse(context, progress)
         return StepResult({"partitions_fenced": len(progress.proven)})
@@ -211,10 +209,9 @@ def _refuse(context: Context, progress: FenceProgress) -> None:
     some = [f"{at}: {why}" for at, why in sorted(progress.waiting.items())[:_SHOWN]]
     more = len(progress.waiting) - len(some)
     raise Failed(
-        f"{len(progress.waiting)} of {len(progress.waiting) + len(progress.proven)} partitions do not refuse"
-        " drkit's older writers yet",
+        "older_writers",
         where=context.flow.target,
         evidence="; ".join(some) + (f" and {more} more" if more else ""),
-        hint="start the brokers that lead them, then: drkit failover --resume; or roll it back:"
-        " drkit failover --abort",
+        count=len(progress.waiting),
+        count2=len(progress.waiting) + len(progress.proven),
     )

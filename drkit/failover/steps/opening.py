@@ -158,12 +158,7 @@ class OpenStep:
         wrong += [f"guarded: {a}" for a in guards(context)]
         wrong += [*_other_settings(context), *(f"missing: {a}" for a in missing or ())]
         if wrong:
-            raise Failed(
-                "the target is not open as it should be",
-                where=context.flow.target,
-                evidence="; ".join(sorted(wrong)[:_SHOWN]),
-                hint="drkit failover --resume applies it again",
-            )
+            raise Failed("not_open", where=context.flow.target, evidence="; ".join(sorted(wrong)[:_SHOWN]))
         acls = 0 if missing is None else len(_promotion(context)[0].grant)
         return StepResult({"topics_open": len(topics), "acls": acls})
 
@@ -284,9 +279,4 @@ def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> D
     if silent := [e for e in failed.values() if isinstance(e, ClusterUnreachable)]:
         return silent[0]  # a broker went away; the target refused nothing
     shown = "; ".join(f"{at}: {e.evidence}" for at, e in sorted(failed.items())[:_SHOWN])
-    return Failed(
-        f"the target refused {what}",
-        where=context.flow.target,
-        evidence=shown,
-        hint="grant drkit ALTER_CONFIGS on topics and ALTER on the cluster, then: drkit failover --resume",
-    )
+    return Failed("open_refused", where=context.flow.target, evidence=shown, what=what)

@@ -124,14 +124,16 @@ def _judge(outcomes: list[RepointOutcome]) -> None:
     if refused:
         error = refused[0].error
         raise Refused(
-            f"{len(refused)} of {len(outcomes)} ways lead to a newer term",
+            "newer_term",
             where=", ".join(o.name for o in refused),
             evidence=error.evidence if error is not None else named,
-            hint="a later run moved the clients: see who with drkit repoint show",
+            count=len(refused),
+            count2=len(outcomes),
         )
     raise Failed(
-        f"{len(open_)} of {len(outcomes)} ways could not tell the clients",
+        "repoint_failed",
         where=", ".join(o.name for o in open_),
         evidence=named,
-        hint="correct them, then: drkit failover --resume (the others stay told)",
+        count=len(open_),
+        count2=len(outcomes),
     )

@@ -160,11 +160,10 @@ def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstrea
             ):
                 return
     raise Failed(
-        "a translated position does not lead back to where it came from",
+        "translation_not_reversible",
         where=where,
         evidence=f"{upstream} → {downstream} → "
         f"{back if isinstance(place, PartitionPosition) else place.reason}",
-        hint="roll back (drkit failover --abort) and report it",
     )
 
 
@@ -173,11 +172,11 @@ def _unavailable(context: Context, unavailable: Mapping[str, Mapping[str, str]])
     at, why = next(iter(unavailable[first].items()))
     groups = ", ".join(sorted(unavailable)[:_SHOWN])
     return Refused(
-        f"no exact position for {counted(len(unavailable), 'group')}",
+        "no_exact_position",
         where=f"{context.flow.name}: {groups}",
         evidence=f"group {first}, {at}: {why}",
-        hint=f"{translate_group(first)} says more; to leave them without a position: "
-        'drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
+        groups=counted(len(unavailable), "group"),
+        translate_group=translate_group(first),
     )
 
 

@@ -97,10 +97,9 @@ class VerifyStep:
             outcome["ill"] = {str(n): why for n, why in ill.items()}
         if ill or not sung:
             raise Failed(
-                "the new primary does not keep a record",
+                "record_not_kept",
                 where=", ".join(f"{context.flow.target}, broker {n}" for n in ill) or context.flow.target,
                 evidence="; ".join(dict.fromkeys(ill.values())) or f"{TOPIC} has no leaders",
-                hint="look at these brokers' logs and disks, then: drkit failover --resume",
             )
         return len(sung)
 
@@ -141,10 +140,9 @@ def _partitions(context: Context) -> list[str]:
     bad = {at: c for at, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
     if bad:
         raise Failed(
-            "partitions of the new primary take no records",
+            "new_primary_refuses",
             where=context.flow.target,
             evidence="; ".join(f"{at}: {code_name(c)}" for at, c in sorted(bad.items())[:_SHOWN]),
-            hint="start the brokers that lead them, lift fences; then: drkit failover --resume",
         )
     return [str(at) for at, c in sorted(codes.items()) if c == TOPIC_AUTHORIZATION_FAILED]
 

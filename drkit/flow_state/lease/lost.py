@@ -24,11 +24,11 @@ def held_by_another(flow: str, holder: LeaseRecord) -> Refused:
     """Another run holds the lease, and renews it."""
     age = (wall_ms() - holder.renewed_ms) / 1000
     return Refused(
-        f"another run replicates {flow}",
+        "lease_held",
         where=f"host {holder.holder.host}, process {holder.holder.pid}",
         evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
-        hint=f"stop that process (SIGTERM); its lease ends {holder.ttl_ms / 1000:.0f} s after its last"
-        " renewal; drkit replicate --standby waits for that and takes over",
+        flow=flow,
+        ttl_ms=holder.ttl_ms / 1000,
     )
 
 
@@ -37,29 +37,16 @@ def not_renewed(flow: str, place: str, cause: KafkaError) -> LeaseLost:
 
     :param place: the state topic and its cluster
     """
-    return LeaseLost(
-        f"the lease of {flow} could not be renewed",
-        where=place,
-        evidence=f"{cause.name()}: {cause.str()}",
-        hint="check the target cluster, and drkit's permission on its transactional ids",
-    )
+    return LeaseLost("lease_not_renewed", where=place, evidence=f"{cause.name()}: {cause.str()}", flow=flow)
 
 
 def hidden(flow: str, place: str) -> LeaseLost:
     """An open transaction hides who holds the lease."""
     return LeaseLost(
-        f"whether another run has the lease of {flow} cannot be seen",
-        where=place,
-        evidence="an open transaction hides the end of the topic",
-        hint="list and abort hanging transactions on the target",
+        "lease_unknown", where=place, evidence="an open transaction hides the end of the topic", flow=flow
     )
 
 
 def taken(flow: str, place: str, evidence: str) -> LeaseTaken:
     """A newer run has taken the lease."""
-    return LeaseTaken(
-        f"another run of {flow} took over",
-        where=place,
-        evidence=evidence,
-        hint="see who: drkit status",
-    )
+    return LeaseTaken("lease_taken", where=place, evidence=evidence, flow=flow)

@@ -107,7 +107,7 @@ class FlowLease:
             if self.is_hidden:
                 raise hidden(self._flow.name, self._place)
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
-                raise LeaseLost("cancelled while waiting for the lease", where=self._flow.name)
+                raise LeaseLost("lease_wait_cancelled", where=self._flow.name)
         self.take(turn)
 
     def look(self, *, strict: bool = True) -> LeaseAvailability:
@@ -144,10 +144,10 @@ class FlowLease:
             raise self.lost
         if not self._right.holds(boottime()):
             raise LeaseLost(
-                f"the lease of {self._flow.name} was not renewed in its time",
+                "lease_expired",
                 where=f"{self._state.name} on {self._target.alias}",
                 evidence=f"lease_seconds = {self.seconds:g}; this process stood still, or the target did",
-                hint="check the target cluster, and whether this machine was suspended",
+                flow=self._flow.name,
             )
 
     def outlive_orphans(self, stop: threading.Event) -> None:
@@ -198,7 +198,9 @@ class FlowLease:
                 # The run that fenced this one may have kept its record: read it at once.
                 pause = min(_AGAIN_SECONDS, self.seconds / 3)
                 if isinstance(error, LeaseTaken) or not self._right.holds(boottime()):
-                    self.lost = error if isinstance(error, LeaseLost) else LeaseLost(error.what)
+                    self.lost = (
+                        error if isinstance(error, LeaseLost) else LeaseLost("lease_lost", reason=error.what)
+                    )
                     return
 
     def _transact(self, record: LeaseRecord | None, *, strict: bool = False) -> None:

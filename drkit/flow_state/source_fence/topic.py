@@ -132,12 +132,7 @@ class FenceTopic:
         self._log.unreadable = [f"{key}: {why}" for key, why in self._refused.items()]
 
     def _unread(self, evidence: str) -> Failed:
-        return Failed(
-            "the record of the fence cannot be read to its end",
-            where=self.where,
-            evidence=evidence,
-            hint="check the brokers of the source, then repeat",
-        )
+        return Failed("fence_record_unreadable", where=self.where, evidence=evidence)
 
     def _take(self, message: Message) -> None:
         raw, value = message.key() or b"", message.value()
@@ -189,20 +184,14 @@ class FenceTopic:
             raise self._cluster.error(reported[0], "write the record of the fence", self.name)
         if not reported:
             raise Failed(
-                "the record of the fence cannot be written",
-                where=self.where,
-                evidence=f"no answer in {_WRITE_SECONDS:.0f} s",
-                hint="check the in-sync replicas of the source, then repeat",
+                "fence_record_unwritable", where=self.where, evidence=f"no answer in {_WRITE_SECONDS:.0f} s"
             )
 
     def _read_back(self, entry: FenceEntry) -> FenceLog:
         log = self.read()
         if entry.token not in log.tokens:
             raise Failed(
-                "an entry of the fence's record that was acknowledged cannot be read back",
-                where=self.where,
-                evidence=f"{entry.mark} of run {entry.run_id}",
-                hint="check the topic's in-sync replicas and unclean.leader.election.enable = false",
+                "fence_entry_vanished", where=self.where, evidence=f"{entry.mark} of run {entry.run_id}"
             )
         return log
 

@@ -231,7 +231,7 @@ def _error(alias: str, what: str, code: int, message: str | None, operation: str
     text = "CLUSTER_AUTHORIZATION_FAILED" if is_refused else message or "no text"
     evidence = f"error {code}: {text}"
     if code == codes.SECURITY_DISABLED:
-        return NoAuthorizer(f"{alias} has no authorizer", where=alias, evidence=evidence)
+        return NoAuthorizer("no_authorizer", where=alias, evidence=evidence, alias=alias)
     kind = NotAuthorized if is_refused else Failed
     return kind(
         f"cannot {what}",

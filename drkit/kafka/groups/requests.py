@@ -253,12 +253,13 @@ class Groups:
 def failure(code: int, what: str, where: str) -> Failed:
     """An error code of a group call as one of drkit's errors."""
     if code == NO_ANSWER:
-        return ClusterUnreachable(f"cannot {what}", where=where, evidence="no answer")
+        return ClusterUnreachable("cluster_request_failed", where=where, evidence="no answer", what=what)
     return (NotAuthorized if code in _GRANTS else Failed)(
-        f"cannot {what}",
+        "cluster_request_failed",
         where=where,
         evidence=f"{for_code(code).__name__} ({code})",
         hint=_GRANTS.get(code, ""),
+        what=what,
     )
 
 

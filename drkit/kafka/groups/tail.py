@@ -134,8 +134,7 @@ class GroupTail:
 
     def _denied(self) -> NotAuthorized:
         return NotAuthorized(
-            "drkit may not read which groups have committed",
+            "not_authorized_for_commits",
             where=f"{OFFSETS_TOPIC} on {self._cluster.alias}",
             evidence=f"Kafka error code {codes.TOPIC_AUTHORIZATION_FAILED}",
-            hint=f"allow drkit's principal READ on the topic {OFFSETS_TOPIC}",
         )

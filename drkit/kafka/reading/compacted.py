@@ -78,7 +78,7 @@ def _read(
         if message is None:
             if monotonic() > deadline:
                 left = ", ".join(sorted({at.topic for at in unread}))
-                raise Failed("a topic cannot be read to its end", where=f"{cluster.alias}: {left}")
+                raise Failed("topic_not_read_to_end", where=f"{cluster.alias}: {left}")
             continue
         at = TopicPartition(message.topic() or "", message.partition() or 0)
         error, key, value = message.error(), message.key(), message.value()

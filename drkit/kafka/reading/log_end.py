@@ -144,17 +144,14 @@ class LogEndReader:
 
     def _refused(self, code: int) -> NotAuthorized:
         return NotAuthorized(
-            "the end of a log may not be asked",
+            "not_authorized_for_log_end",
             where=f"{self._at} on {self._settings.alias}",
             evidence=codes.error_name(code),
-            hint="grant drkit DESCRIBE and READ on its own topics",
         )
 
     def _unknown(self, why: Exception) -> Failed:
         evidence = why.evidence if isinstance(why, ClusterUnreachable) else str(why) or repr(why)
-        return Failed(
-            "the end of a log is not known", where=f"{self._at} on {self._settings.alias}", evidence=evidence
-        )
+        return Failed("log_end_unknown", where=f"{self._at} on {self._settings.alias}", evidence=evidence)
 
 
 class _NotYet(Exception):

@@ -61,7 +61,7 @@ def read_partitions(
         _drain(consumer, cluster.alias, ends, take)
     except KafkaException as error:
         raise Failed(
-            "records cannot be read",
+            "records_unreadable",
             where=f"{', '.join(sorted({p.topic for p in starts}))} on {cluster.alias}",
             evidence=error.args[0].str(),
             hint="see what drkit may do there: drkit config check --connect",
@@ -82,7 +82,7 @@ def _drain(
         if not messages and monotonic() - heard > _SILENT_SECONDS:
             where = ", ".join(map(str, sorted(ends)[:3]))
             raise Failed(
-                "records cannot be read",
+                "records_unreadable",
                 where=f"{where} on {alias}",
                 evidence=f"nothing arrived for {_SILENT_SECONDS:.0f} s",
                 hint="see whether the partitions have leaders, then try again",

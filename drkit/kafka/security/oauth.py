@@ -47,12 +47,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
     def __init__(self, oauth: OAuth, where: str, clock: Seconds = monotonic) -> None:
         super().__init__()
         if urlsplit(oauth.url).scheme not in {"http", "https"}:
-            raise ConfigError(
-                "the token endpoint is no http(s) address",
-                where=where,
-                evidence=scrubbed(oauth.url),
-                hint="set sasl.oauthbearer.token.endpoint.url to https://…",
-            )
+            raise ConfigError("token_endpoint_malformed", where=where, evidence=scrubbed(oauth.url))
         self._oauth = oauth
         self._where = where
         self._clock = clock
@@ -94,10 +89,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
 
     def _refused(self, evidence: str) -> NotAuthenticated:
         return NotAuthenticated(
-            "the token endpoint gave no token",
-            where=f"{self._where}: {scrubbed(self._oauth.url)}",
-            evidence=evidence,
-            hint="check sasl.oauthbearer.client.id, the secret and the scope",
+            "no_token", where=f"{self._where}: {scrubbed(self._oauth.url)}", evidence=evidence
         )
 
 

@@ -199,4 +199,4 @@ def _oauth(client: Mapping[str, str], module: LoginModule, where: str) -> OAuth:
 
 
 def _refuse(where: str, key: str, what: str, hint: str = _PROPERTIES_HINT) -> NoReturn:
-    raise ConfigError(f"{key}: {what}", where=where, hint=hint)
+    raise ConfigError("client_property_wrong", where=where, hint=hint, key=key, problem=what)

@@ -49,9 +49,9 @@ class ProducerIdentity(NamedTuple):
 class TransactionFailed(Failed):
     """A step of a transaction was refused; `code` is Kafka's error code."""
 
-    def __init__(self, what: str, *, code: int = -1, **context: str) -> None:
-        super().__init__(what, **context)
-        self.code = code
+    def __init__(self, code: str, /, *, kafka_code: int = -1, **given: Any) -> None:
+        super().__init__(code, **given)
+        self.kafka_code = kafka_code
 
 
 async def new_producer_id(cluster: RawCluster) -> ProducerIdentity:
@@ -69,7 +69,7 @@ async def new_producer_id(cluster: RawCluster) -> ProducerIdentity:
         await cluster.loop.sleep(_PAUSE_SECONDS)  # a broker just started has no block of ids yet
     code = answer.error_code if answer is not None else -1
     raise TransactionFailed(
-        "no producer id was given", code=code, where=cluster.alias, evidence=f"Kafka error code {code}"
+        "no_producer_id", kafka_code=code, where=cluster.alias, evidence=f"Kafka error code {code}"
     )
 
 
@@ -150,12 +150,12 @@ class Transactions:
     def _may_not_write(self, topics: Iterable[str]) -> NotAuthorized:
         some = first_of(sorted(topics))
         return NotAuthorized(
-            f"drkit may not write to {some} on {self.cluster.alias}",
+            "not_authorized_to_write",
             where=self.cluster.alias,
             evidence=f"{bare_name(TOPIC_AUTHORIZATION_FAILED)} for {some}, asked as the transactional id"
             f" {self.transactional_id}",
-            hint="grant drkit's principal WRITE on the topic; a DENY on it, also of User:*, wins over every"
-            " ALLOW: remove it, or let it name others",
+            some=some,
+            cluster=self.cluster.alias,
         )
 
     async def _find(self) -> int:
@@ -189,16 +189,18 @@ class Transactions:
             pause = min(pause * 1.5, _PAUSE_LIMIT_SECONDS)
         if seen in NOT_AUTHORIZED:
             raise NotAuthorized(
-                f"no permission for {name} with the transactional id {self.transactional_id} "
-                f"on {self.cluster.alias}",
+                "not_authorized_for_transactions",
                 where=self.cluster.alias,
                 evidence=for_code(seen).__name__,
-                hint="grant WRITE and DESCRIBE on transactional ids with the prefix 'drkit.'",
+                name=name,
+                transactional_id=self.transactional_id,
+                cluster=self.cluster.alias,
             )
         raise TransactionFailed(
-            f"{name} of {self.transactional_id} failed",
-            code=seen,
+            "transaction_failed",
+            kafka_code=seen,
             where=self.cluster.alias,
             evidence=f"{for_code(seen).__name__} ({seen})",
-            hint="another run may hold this transactional id; see: drkit status",
+            name=name,
+            transactional_id=self.transactional_id,
         )

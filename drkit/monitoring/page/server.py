@@ -65,10 +65,7 @@ class PageServer:
             self._server = _Server(listen, handler)
         except OSError as error:
             raise Failed(
-                "the port for metrics cannot be opened",
-                where=f"{listen.address}:{listen.port}",
-                evidence=str(error),
-                hint="choose another --metrics-port",
+                "port_taken", where=f"{listen.address}:{listen.port}", evidence=str(error)
             ) from error
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)

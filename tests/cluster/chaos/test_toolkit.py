@@ -18,6 +18,7 @@ from drkit.chaos.run import ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ScenarioStage
 from drkit.errors import Failed
+from tests.support.errors import made
 
 NO_PARENT: Final = "tests.no_such_module"
 
@@ -87,7 +88,7 @@ def test_a_stage_without_processes_is_no_pass(tmp_path: Path):
 
 def test_a_stage_that_does_not_come_up_is_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def refuse(_: ScenarioStage) -> ScenarioStage:
-        raise Failed("a cluster does not start", where="primary")
+        raise made(Failed, "a cluster does not start", where="primary")
 
     monkeypatch.setattr(ScenarioStage, "__enter__", refuse)
     result = run(tmp_path, [WAIT])

@@ -16,6 +16,7 @@ from drkit.client import FailoverConsumer, FromAnotherCluster, Switch, WrongClus
 from drkit.errors import ConfigError
 from tests.support.circles import in_soak
 from tests.support.client.world import SHIFT, World
+from tests.support.errors import coded
 from tests.support.shared_clusters import ClusterFactory
 
 CONFIG = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
@@ -195,7 +196,7 @@ def test_what_is_no_newer_endpoint_changes_nothing(world: World):
 
 def test_without_an_endpoint_it_does_not_begin(world: World):
     world.path.write_text("{}")
-    with pytest.raises(ConfigError, match="does not know where to go") as refused:
+    with pytest.raises(ConfigError, check=coded("no_endpoint")) as refused:
         FailoverConsumer({"group.id": "g"}, endpoint=world.path)
     assert "drkit repoint apply" in refused.value.hint
 

@@ -22,6 +22,7 @@ from drkit.verify import snapshot
 from drkit.verify.ranges import cut
 from drkit.verify.report import join
 from drkit.verify.task import compare_range
+from tests.support.errors import coded
 from tests.support.flows.compare import read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
@@ -161,7 +162,7 @@ def _round(turning: Turning, methods: Mapping[int, Method], killed: LocalCluster
     if killed is not None:
         turning.restarted(killed, flow.target.alias)
         assert turning.came_back(seeds).keys() >= methods.keys() - {EMPTY}, "the deletion was not durable"
-        with pytest.raises(Refused, match="not empty") as refused:
+        with pytest.raises(Refused, check=coded("checkpoint_folder_in_use")) as refused:
             turning.write(seeds)
         assert "drkit reprotect --resume" in refused.value.hint
         turning.empty(seeds)

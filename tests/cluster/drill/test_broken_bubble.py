@@ -103,7 +103,7 @@ def test_a_drill_that_the_standby_has_no_room_for_is_refused(production: Product
     assert report.reasons[0].startswith("the standby has no room for the records of a drill: "), (
         report.reasons
     )
-    assert report.reasons[0].endswith(" bytes are free, the drill may write 900,000,000,000,000")
+    assert report.reasons[0].endswith(" bytes are free, it may write 900,000,000,000,000")
 
 
 @pytest.mark.wide

@@ -18,6 +18,7 @@ from drkit.errors import Refused
 from drkit.flow_state.names import drill_topic
 from drkit.flow_state.processes import this_process
 from tests.support.drill.production import plan_of
+from tests.support.errors import coded
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill, producer
 
@@ -69,10 +70,10 @@ def test_a_second_machine_does_not_begin_a_drill_beside_another(world: World, tm
         history.folder.mkdir()
     running = entry(world)
     first.begin(running)
-    with pytest.raises(Refused, match="another drill of this flow is under way"):
+    with pytest.raises(Refused, check=coded("drill_under_way")):
         other.begin(entry(world))
     first.put(running.model_copy(update={"verdict": "pass", "due_ms": 60_000}))
-    with pytest.raises(Refused, match="this due time has an entry"):
+    with pytest.raises(Refused, check=coded("drill_due_time_taken")):
         other.begin(entry(world, due_ms=60_000))
     other.begin(entry(world, due_ms=120_000))
     dead = entry(world, holder=replace(this_process(), born=1), due_ms=180_000)

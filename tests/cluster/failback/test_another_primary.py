@@ -27,6 +27,7 @@ from drkit.flow_state.records import (
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.killed import KilledReturns
 from tests.support.failback.pair import CUT, Pair, Side
 from tests.support.failback.tail import REASON, Case, DeadPrimary
@@ -77,7 +78,7 @@ def test_an_empty_cluster_takes_its_place(
     _a_third_one_may_protect(side, source, topic, tmp_path)
 
     side, back = successor.now, successor.other
-    with side.desk() as desk, pytest.raises(Refused, match="another cluster than the one that was copied"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("old_primary_replaced")):
         desk.begin_return(RunRequest(clients_cut=CUT, reason="a test"))
     cluster_id = Cluster.connect(side.source).cluster_id
     _is_rolled_back(side, cluster_id)
@@ -202,7 +203,7 @@ def _is_rolled_back(side: Side, cluster_id: str) -> None:
         assert _known(side) != before
         assert desk.abort("for the test")["state"] == "aborted"
     assert _known(side) == before
-    with side.desk() as desk, pytest.raises(Refused, match="another cluster than the one that was copied"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("old_primary_replaced")):
         desk.begin_return(RunRequest(clients_cut=CUT, reason="a test"))
 
 

@@ -34,6 +34,7 @@ from drkit.status.pair.model import PairTopic
 from drkit.status.paired import PairedCollector
 from drkit.topology.acls import Acl
 from tests.support.circles import in_soak, in_wide
+from tests.support.errors import coded, made
 from tests.support.failback.locked import allow
 from tests.support.failback.pair import Pair, Side
 from tests.support.failback.rounds import Rounds, is_whole
@@ -113,10 +114,10 @@ def _comes_home(pair: Pair, rights: Rights, topic: str) -> None:
     rights.give(0, wider)
     with side.desk() as desk:
         [(_, error)] = desk.rehearse([], RunRequest(planned=True, acls_only_home="remove")).refusals
-    assert "also about topics or groups that do not return" in error.what
+    assert error.code == "home_acls_shared"
     assert delete_acls(rights.admins[0].settings, [wider]) == {}
     rights.has(0)
-    with side.desk() as desk, pytest.raises(Refused, match="clients would be allowed at home"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("home_acls_wider")):
         desk.begin([], RunRequest(planned=True))
     assert eve in rights.has(0)
     report = pair.switch(acls_only_home="remove")
@@ -174,7 +175,7 @@ def _fenced_by_acl(locked: tuple[LocalCluster, LocalCluster], folder: Path, cana
 
 
 def _dies(*_given: object) -> None:
-    raise Failed("it dies here", where="", evidence="", hint="")
+    raise made(Failed, "it dies here", where="", evidence="", hint="")
 
 
 def _topics(side: Side) -> tuple[PairTopic, ...]:

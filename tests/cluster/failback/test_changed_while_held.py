@@ -9,6 +9,7 @@ import pytest
 
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import StepProgress
+from tests.support.errors import made
 from tests.support.failback.tail import PARTITIONS, Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
@@ -63,7 +64,7 @@ def test_what_changed_on_the_new_primary_is_not_copied_over_the_only_copy(
 def _ends_before(topic: str) -> Callable[[StepProgress], None]:
     def tell(progress: StepProgress) -> None:
         if progress.what == f"{topic} begins":
-            raise Failed("it went away")
+            raise made(Failed, "it went away")
 
     return tell
 

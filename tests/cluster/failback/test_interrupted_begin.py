@@ -18,6 +18,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.broken_off import RELEASE, SEED, broken_off
 from tests.support.failback.crossed import contents
 from tests.support.failback.pair import CUT
@@ -165,7 +166,7 @@ def _is_not_replayed_by_a_return(home: DeadPrimary, folder: Path, topic: str, ma
     """A disposition of records that were given up is refused before the return begins."""
     for said in ("replay", "quarantine"):
         request = home.request(folder, [topic])._replace(dispositions={topic: said})
-        with home.side.desk() as desk, pytest.raises(Refused, match="were given up") as caught:
+        with home.side.desk() as desk, pytest.raises(Refused, check=coded("given_up")) as caught:
             desk.begin_return(request, topics=[topic])
         number = sum(map(len, home.tails[topic].values()))
         assert f"{topic}: {number} records of" in caught.value.evidence

@@ -19,6 +19,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.errors import made
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
@@ -73,7 +74,7 @@ def _written_before_the_guard(home: DeadPrimary, folder: Path, topic: str) -> No
     """A run that dies after it has emptied a topic; somebody writes there before it is resumed."""
 
     def dies(*_given: object) -> None:
-        raise Failed("it dies here", where="", evidence="", hint="")
+        raise made(Failed, "it dies here", where="", evidence="", hint="")
 
     request = home.request(folder / "late", [topic])
     with home.side.desk() as desk, pytest.MonkeyPatch.context() as patch:

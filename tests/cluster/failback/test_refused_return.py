@@ -18,6 +18,7 @@ from drkit.failover.runs import Runs
 from drkit.flow_state.records import ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
@@ -99,14 +100,14 @@ def test_topics_that_would_not_come_back_are_not_emptied(pair: Pair) -> None:
     decided = saved._replace(dispositions={topic: "discard"})
     before = {p: values(r) for p, r in side.records(side.source, topic).items()}
     back.flow_fields["topics_exclude"] = [topic]
-    with side.desk() as desk, pytest.raises(Refused, match="does not copy topics of the return") as error:
+    with side.desk() as desk, pytest.raises(Refused, check=coded("reverse_flow_excludes")) as error:
         desk.begin_return(decided)
     assert topic in error.value.evidence
     del back.flow_fields["topics_exclude"]
     with side.desk() as desk, pytest.raises(Undecided):
         desk.begin_return(saved, decides_later=True)
     chosen, back.flow_fields["topics"] = back.flow_fields["topics"], ["others"]
-    with side.desk() as desk, pytest.raises(Refused, match="does not copy topics of the return"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("reverse_flow_excludes")):
         desk.resume(decided)
     assert {p: values(r) for p, r in side.records(side.source, topic).items()} == before
     back.flow_fields["topics"] = chosen
@@ -140,7 +141,7 @@ def test_a_run_that_is_resumed_and_ends_says_again_how_it_was_begun(
             desk.begin_return(RunRequest(clients_cut=CUT), topics=[topic], until_export=True)
     back.flow_fields["topics_exclude"] = [topic]
     with side.desk() as desk:
-        with pytest.raises(Refused, match="does not copy topics of the return") as error:
+        with pytest.raises(Refused, check=coded("reverse_flow_excludes")) as error:
             desk.resume(RunRequest(), take_over=True)
         assert desk.under_way is None
     assert f" --topic {topic} --until-export --clients-cut " in error.value.hint
@@ -156,7 +157,7 @@ def test_names_that_would_not_come_back(source: LocalCluster, target: LocalClust
         side.replicate()
         side.copied([topic])
         assert prefixed.switch()["state"] == "done"
-        with side.desk() as desk, pytest.raises(Refused, match="other names than they have"):
+        with side.desk() as desk, pytest.raises(Refused, check=coded("reverse_names_differ")):
             desk.begin_return(RunRequest(clients_cut=CUT))
     finally:
         prefixed.close()

@@ -10,6 +10,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.tail import DELTA, PARTITIONS, Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import producer, put
@@ -58,7 +59,7 @@ def _given_up_by_name(home: DeadPrimary, topic: str, folder: Path) -> None:
     side = home.side
     side.delete_records(topic, 0, len(home.copy[topic][0]) + GONE, side.target)
     request = home.request(folder / "saved", [topic])
-    with side.desk() as desk, pytest.raises(Refused, match="has removed what clients wrote there first"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("new_primary_removed_first")):
         desk.begin_return(request, topics=[topic])
     assert side.run_log().opening.get("table") != "return", "it has left no run"
     with side.desk() as desk:

@@ -26,6 +26,7 @@ from drkit.model import TopicPartition
 from drkit.status.model import FlowStatus
 from drkit.status.pair.model import PairAlarm, PairState, PairTopic
 from drkit.status.paired import PairedCollector
+from tests.support.errors import made
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
@@ -39,7 +40,7 @@ class StuckStep(DrainStep):
     """It never gets to the fenced end."""
 
     def run(self, context: Context) -> StepResult:
-        raise Failed("the copy does not move", where=context.flow.name)
+        raise made(Failed, "the copy does not move", where=context.flow.name)
 
 
 @dataclass

@@ -20,6 +20,7 @@ from drkit.failover.steps.table import all_steps
 from drkit.failover.steps.translate import TranslateStep
 from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
+from tests.support.errors import made
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill, fill_transactions
 
@@ -49,7 +50,7 @@ class Stumbling(TranslateStep):
     """Meets a broker that goes, twice."""
 
     def __init__(self) -> None:
-        self.met = [KafkaConnectionError("a broker went"), ClusterUnreachable("no answer")]
+        self.met = [KafkaConnectionError("a broker went"), made(ClusterUnreachable, "no answer")]
 
     def run(self, context: Context) -> StepResult:
         done = super().run(context)

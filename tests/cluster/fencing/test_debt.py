@@ -28,6 +28,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.errors import coded
 from tests.support.failover.command import drkit
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.settings_file import ROOT, written
@@ -276,10 +277,10 @@ def test_a_failover_under_way_owns_its_fence(owing: Owing):
         assert orchestrators.run(plain, "begin", groups=[group], kill=Kill(at, "after")).killed
         with world.desk() as desk:
             for work in (pending_fences.apply_pending, lambda d: pending_fences.lift(d, (), "test")):
-                with pytest.raises(Refused, match="under way owns the fence") as caught:
+                with pytest.raises(Refused, check=coded("fence_owned")) as caught:
                     work(desk)
                 assert "--resume" in caught.value.hint
-        with pytest.raises(Refused, match="under way owns the fence"):  # it began while a person was asked
+        with pytest.raises(Refused, check=coded("fence_owned")):  # it began while a person was asked
             pending_fences.apply_pending(earlier, DueFences())
         assert orchestrators.run(plain, "abort").error is None
     with world.desk() as desk:

@@ -20,6 +20,7 @@ from drkit.flow_state.records import FenceAclsRecord, PendingFence
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.topology.acls import EVERYBODY, Acl
+from tests.support.errors import coded, made
 from tests.support.failover.application import CANARY, READER, as_app
 from tests.support.failover.orchestrator import Orchestrators
 from tests.support.failover.world import World as FailoverWorld
@@ -84,7 +85,7 @@ def test_on_an_open_cluster_all_still_read_and_lifting_leaves_no_acl(worlds: Wor
     topic = world.topic("orders")
     app = as_app(shared.open, topic)
     assert app.write() == 0
-    with pytest.raises(Refused, match="open topics to readers"):
+    with pytest.raises(Refused, check=coded("acl_fence_opens")):
         AclFence(world.source.settings, world.state, spare_own=True).details([topic])
     unknown = choose(Wish(AUTO, CANARY), world.source.settings, world.state, [topic])
     assert unknown is not None and unknown.name == SIZE, "an ACL fence is not chosen by a guess"  # noqa: PT018
@@ -158,7 +159,7 @@ def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
 
     eventually(lambda: as_app(shared.source, topic).write() == 0, what="writing")
     if not names:
-        with pytest.raises(Refused, match="proves nothing") as caught:
+        with pytest.raises(Refused, check=coded("canary_not_authorized")) as caught:
             chosen()
         assert "User:drkit" in caught.value.evidence
         assert prove(source, canary, [topic], 0).is_whole, "it would have passed as fenced"
@@ -237,12 +238,11 @@ def test_a_failover_is_held_and_rolled_back_when_a_super_user_passes_every_acl(m
 def test_a_switchovers_fence_by_acl_is_lifted_by_its_record_on_the_source_alone(moving: Moving):
     world, settings = moving.world, moving.world.settings
     with Orchestrators() as others:  # held in FENCE, as before
-        held = others.run(
-            world.plain(), "begin", groups=[world.name("shop")], request={"planned": True}
-        ).error
+        planned = {"planned": True}
+        held = others.run(world.plain(), "begin", groups=[world.name("shop")], request=planned).error
         assert held is not None
         assert moving.denied(), held
-        abort_at_source(settings, settings.flows[0], Refused("the target is away"))
+        abort_at_source(settings, settings.flows[0], made(Refused, "the target is away"))
         assert moving.denied() == set()
         assert others.run(world.plain(), "abort").error is None
     assert moving.denied() == set()

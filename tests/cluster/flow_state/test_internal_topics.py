@@ -27,6 +27,7 @@ from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
 from drkit.offsets.translation import PartitionPosition
 from drkit.replicate.internal_topics import InternalTopics
+from tests.support.errors import coded
 from tests.support.flows.compare import check_copy, read
 from tests.support.flows.exactness import places
 from tests.support.flows.fixtures import FlowFactory
@@ -84,7 +85,7 @@ def test_a_state_deleted_between_runs_is_refused(copied: Flow) -> None:
     copied.delete(copied.target, copied.state_topic)
     for _ in range(2):  # the topic exists again, and is still empty
         ensure_state_topic(target, copied.settings)
-        with state_of(copied) as state, pytest.raises(Refused, match="state was deleted") as refused:
+        with state_of(copied) as state, pytest.raises(Refused, check=coded("state_deleted")) as refused:
             looked_after(copied, state)
         assert refused.value.exit_code == 3
         assert f"but {copied.map_topic} is there, written to " in refused.value.evidence
@@ -194,7 +195,7 @@ def test_a_map_created_again_copies_nothing_twice(copied: Flow, topic_name: str)
     copied.delete(copied.target, copied.map_topic)
     assert all(isinstance(p, Unavailable) for p in places(copied, topic_name).values())
     copied.create(copied.target, copied.map_topic, copied.settings.buckets, {"cleanup.policy": "compact"})
-    with pytest.raises(Failed, match="deleted and made again"):
+    with pytest.raises(Failed, check=coded("map_recreated")):
         copied.copy(topic_name, lease=lease)
     assert copied.offsets(copied.target, topic_name) == before
 

@@ -28,6 +28,7 @@ from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
+from tests.support.errors import coded, made
 from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
@@ -86,7 +87,7 @@ class HeldDrain(DrainStep):
     """Holds the run after FENCE, as a copy that does not become complete does."""
 
     def run(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        raise Refused("held for the test")
+        raise made(Refused, "held for the test")
 
 
 def _runs_since(world: World, at_ms: int) -> bool:
@@ -131,7 +132,7 @@ def test_a_link_that_is_cut_here_only_is_no_loss_of_the_primary(stage: Stage):
     plain["clusters"][world.source.alias]["bootstrap_servers"] = f"127.0.0.1:{closed.reserve()}"
     settings = Settings.model_validate(plain)
     with FailoverService(settings, settings.flows[0]) as desk:
-        with pytest.raises(Refused, match="does not answer this machine, but it is alive") as caught:
+        with pytest.raises(Refused, check=coded("source_alive")) as caught:
             desk.begin([group], RunRequest(accept_data_loss="for the test"))
         assert "a heartbeat was written there" in caught.value.evidence
         assert "--despite-signs-of-life" in caught.value.hint

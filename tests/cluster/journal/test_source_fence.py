@@ -22,6 +22,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_soak, in_wide
+from tests.support.errors import coded
 from tests.support.failover.orchestrator import (
     Kill,
     Running,
@@ -48,9 +49,9 @@ def test_the_record_is_before_the_fence_and_done_with_open(stage: Switchovers) -
     assert names[:3] == [(RECORD, EntryKind.INTENT), (RECORD, EntryKind.RESULT), (SIZE, EntryKind.INTENT)]
     assert stage.record.mark is FenceMark.OPENED
     assert stage.record.sizes == {stage.topic: "900000"}
-    with pytest.raises(Refused, match="no way back"):
+    with pytest.raises(Refused, check=coded("point_of_no_return")):
         stage.abort()
-    with pytest.raises(Refused, match="no way back"):
+    with pytest.raises(Refused, check=coded("point_of_no_return")):
         stage.abort(statement="it burnt down")
     assert stage.is_closed()
 
@@ -81,7 +82,7 @@ def test_the_source_alone_is_enough(
 def test_before_the_record_nothing_is_fenced(stage: Switchovers) -> None:
     stage.killed_at(StepName.FENCE, EntryKind.INTENT, "after", RECORD)
     assert not stage.is_closed()
-    with pytest.raises(Refused, match="no way back"):  # of the run before
+    with pytest.raises(Refused, check=coded("point_of_no_return")):  # of the run before
         stage.abort()
     assert stage.again("resume").error is None
 
@@ -90,7 +91,7 @@ def test_before_the_record_nothing_is_fenced(stage: Switchovers) -> None:
 def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: Switchovers) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "before")
     assert stage.record.mark is FenceMark.OPENING
-    with pytest.raises(Refused, match="about to open its target"):
+    with pytest.raises(Refused, check=coded("open_unknown")):
         stage.abort()
     assert stage.is_closed()
     stage.abort(statement="its site burnt down")
@@ -104,7 +105,7 @@ def test_once_open_is_marked_a_person_must_say_that_the_target_is_lost(stage: Sw
 @pytest.mark.soak
 def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: Switchovers) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after", "settings")
-    with pytest.raises(Refused, match="about to open its target"):
+    with pytest.raises(Refused, check=coded("open_unknown")):
         stage.abort()
     stage.abort(statement="its site burnt down")
     for verb in ("resume", "abort"):
@@ -120,7 +121,7 @@ def test_an_open_that_has_begun_goes_on_after_an_abort_only_by_a_reason(stage: S
 @pytest.mark.soak
 def test_an_open_that_has_begun_is_finished(stage: Switchovers) -> None:
     stage.killed_at(StepName.OPEN, EntryKind.INTENT, "after")
-    with pytest.raises(Refused, match="about to open its target"):
+    with pytest.raises(Refused, check=coded("open_unknown")):
         stage.abort()
     assert stage.again("resume").error is None
     assert stage.record.mark is FenceMark.OPENED
@@ -164,7 +165,7 @@ def test_a_run_of_an_older_drkit_is_resumed(stage: Switchovers, monkeypatch: pyt
     stage.number += 1
     with stage.world.desk() as desk:
         assert desk.begin([stage.group], RunRequest(planned=True))["state"] == "done"
-    with pytest.raises(Refused, match="no way back"):  # by records of runs before
+    with pytest.raises(Refused, check=coded("point_of_no_return")):  # by records of runs before
         stage.abort()
     assert stage.is_closed()
 

@@ -15,6 +15,7 @@ from drkit.config import load
 from drkit.errors import ConfigError, Refused
 from drkit.local.pair import LocalPair, default_folder
 from drkit.local.process import ProcessIdentity
+from tests.support.errors import coded
 from tests.support.waiting import wait_until
 
 _UP = """
@@ -109,7 +110,7 @@ def _another_start(identity):
 def test_up_refuses_to_overwrite_a_configuration_that_is_not_its_own(pair, tmp_path):
     config = tmp_path / "drkit.toml"
     config.write_text("# precious\n")
-    with pytest.raises(ConfigError, match="did not write"):
+    with pytest.raises(ConfigError, check=coded("config_not_ours")):
         pair.up(config)
     assert config.read_text() == "# precious\n"
     assert pair.status()["state"] == "down"
@@ -123,7 +124,7 @@ def test_folders_of_others_are_left_alone(tmp_path, name):
     precious.parent.mkdir(parents=True)
     precious.write_text("1")
     for work in (pair.down, lambda: pair.up(tmp_path / "drkit.toml")):
-        with pytest.raises(Refused, match="did not make these folders") as caught:
+        with pytest.raises(Refused, check=coded("folders_not_ours")) as caught:
             work()
         assert caught.value.evidence == name
     assert precious.read_text() == "1"
@@ -141,7 +142,7 @@ def test_folders_of_a_start_that_failed_go_away(tmp_path):
 @pytest.mark.wide
 @pytest.mark.parametrize("work", ["kill", "start"])
 def test_a_cluster_that_is_not_there_is_refused(tmp_path, work):
-    with pytest.raises(Refused, match="no local pair") as caught:
+    with pytest.raises(Refused, check=coded("no_local_pair")) as caught:
         getattr(LocalPair(tmp_path), work)("primary")
     assert caught.value.hint == "drkit local up"
 

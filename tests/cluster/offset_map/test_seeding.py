@@ -25,6 +25,7 @@ from drkit.offsets import History, MapKey, Mark, Pack, SegmentMap
 from drkit.offsets.map_codec import decode_record
 from drkit.offsets.map_record import Turn
 from drkit.wire import Record, encode, stamp
+from tests.support.errors import made
 from tests.support.flows.compare import read
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import Flow, partition_states
@@ -196,7 +197,7 @@ def test_a_producer_id_that_was_used_is_refused(turning: Turning) -> None:
     seeds = _at_rest(turning)
     with pytest.raises(Refused) as refused:
         turning.write(seeds)
-    assert "is not new" in refused.value.what
+    assert refused.value.code == "producer_id_not_new"
     turning.now.renew()
     turning.write(seeds)
     assert turning.is_exact()
@@ -210,7 +211,7 @@ def test_a_copy_that_has_another_end_than_its_seed_is_refused(turning: Turning) 
     assert out.flush(30) == 0
     with pytest.raises(Refused) as refused:
         turning.write(seeds)
-    assert "does not end where its seed says" in refused.value.what
+    assert refused.value.code == "seed_end_differs"
     assert "drkit reprotect --abort" in refused.value.hint, "nothing else leads out"
     assert not _written(flow), "also of the partitions that end there"
     assert turning.now.state.get(CutRecord, turning.topic) is None
@@ -222,7 +223,7 @@ def test_without_the_lease_nothing_is_written(turning: Turning) -> None:
     now = turning.now
 
     def lost() -> None:
-        raise LeaseLost("another run has the lease")
+        raise made(LeaseLost, "another run has the lease")
 
     with permitted_by(lost), pytest.raises(LeaseLost):
         write_seeds(now.flow.target, now.flow.settings, now.state, seeds)

@@ -11,6 +11,7 @@ from drkit.model import TopicPartition
 from drkit.replay.run import Replayer
 from drkit.replay.writer import ReplayResult
 from drkit.wire import Record
+from tests.support.errors import made
 from tests.support.replay.world import ReplayWorld, own, tail
 
 
@@ -54,7 +55,7 @@ def test_one_that_died_when_its_topic_was_created_finds_what_is_there_since(
     first, second = (world.export({at: part}) for part in (whole[:4], whole[2:]))
 
     async def dies(*_given: object) -> None:
-        raise Failed("it dies here")
+        raise made(Failed, "it dies here")
 
     with monkeypatch.context() as patch:
         patch.setattr(Replayer, "_run_all", dies)

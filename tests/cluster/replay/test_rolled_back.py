@@ -10,6 +10,7 @@ from drkit.errors import Refused
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.rolled_back import roll_back_kept
+from tests.support.errors import coded
 from tests.support.replay.world import ReplayWorld, run_of, tail
 
 NUMBER, PIECE = 30, 10
@@ -73,7 +74,7 @@ def test_none_appends_what_is_missing(
 
 def test_content_is_asked_of_clients_records_alone(world: ReplayWorld, topic_name: str) -> None:
     left = Left(world, topic_name, written_first=True)
-    with pytest.raises(Refused, match="sent again, or others") as caught:
+    with pytest.raises(Refused, check=coded("replay_content_known")) as caught:
         left.replayed(None)
     sent_again = EQUAL.stop - APPENDED
     assert caught.value.evidence.startswith(f"{sent_again} of {NUMBER} records")
@@ -89,7 +90,7 @@ def test_nothing_is_asked_where_clients_wrote_nothing_equal(world: ReplayWorld, 
     manifest = world.export({at: lost})
     world.process(manifest, kill=IN_THE_THIRD_PIECE, piece=PIECE, kept=True).outcome()
     roll_back_kept(world.target, world.flow, run_of(manifest), [TopicPartition(mine, 0)])
-    with pytest.raises(Refused, match="would have them twice"):
+    with pytest.raises(Refused, check=coded("keep_replayed_before")):
         world.replay(manifest, kept=True)
     assert world.process(manifest, kill=12, piece=5).outcome() == {"killed": True}
     [found] = world.replay(manifest).values()
@@ -105,7 +106,7 @@ def test_a_tail_is_kept_beside_equal_records_that_are_others(world: ReplayWorld,
     world.write(mine, lost[EQUAL])
     manifest = world.export({at: lost})
     for same in (None, Same.CONTENT):
-        with pytest.raises(Refused, match="keep leaves none out") as caught:
+        with pytest.raises(Refused, check=coded("keep_content_known")) as caught:
             world.replay(manifest, same, kept=True)
         assert "--resume --same none" in caught.value.hint
     [found] = world.replay(manifest, Same.NONE, kept=True).values()

@@ -28,6 +28,7 @@ from drkit.replicate.epoch_loop import EpochLoop
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.standby import Standby
 from drkit.spark.session import SharedSpark
+from tests.support.errors import coded
 from tests.support.flow_state.held_elsewhere import TTL, elsewhere
 from tests.support.flows.produce import producer, put
 from tests.support.spark.job_world import World
@@ -79,7 +80,7 @@ def test_a_run_takes_its_lease_back_from_a_renewal_of_its_own_that_is_still_open
 def test_who_waits_for_a_lease_that_cannot_be_seen_says_why(settings, flow, state):
     elsewhere(state)
     with hiding(settings, state, uuid.uuid4().hex):
-        with pytest.raises(LeaseLost, match="cannot be seen") as lost:
+        with pytest.raises(LeaseLost, check=coded("lease_unknown")) as lost:
             FlowLease(settings, flow, state, "heir", 0.5).acquire()
         assert "hanging transactions" in lost.value.hint
 

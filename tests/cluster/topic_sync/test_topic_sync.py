@@ -22,6 +22,7 @@ from drkit.model import TopicPartition
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_configs import WIDEST
+from tests.support.errors import coded
 from tests.support.stored import stored
 from tests.support.topic_sync.topic_world import World
 from tests.support.waiting import eventually
@@ -104,7 +105,7 @@ def test_the_records_of_all_new_topics_are_written_together(world: World):
 
 def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
     ensure_offset_map(world.target, world.flow(), world.state)
-    with pytest.raises(Failed, match="another number of buckets") as failed:
+    with pytest.raises(Failed, check=coded("map_buckets_differ")) as failed:
         ensure_offset_map(world.target, world.flow().model_copy(update={"buckets": 5}), world.state)
     assert "2 partitions, buckets = 5" in failed.value.evidence
 

@@ -14,6 +14,7 @@ from drkit.errors import ConfigError, Refused
 from drkit.model import TopicPartition
 from drkit.offsets.spark_log import LoggedBatch, kafka_text
 from drkit.translate.spark_checkpoint import CheckpointRequest, Told, translate_checkpoint
+from tests.support.errors import coded
 from tests.support.flows.flow import Flow
 from tests.support.flows.known_flow import remember
 from tests.support.flows.produce import fill, fill_transactions
@@ -155,7 +156,7 @@ def test_topics_and_sources_outside_of_the_flow(world: World, tmp_path: Path) ->
     assert told.kept_sources == ["1"]
     new = LoggedBatch.parse((tmp_path / "new" / "offsets" / "1").read_bytes())
     assert (new.sources["1"], new.sources["2"]) == (other, files)
-    with pytest.raises(Refused, match="not empty"):
+    with pytest.raises(Refused, check=coded("checkpoint_folder_in_use")):
         world.ask(there, keep=("1",))
 
 
@@ -169,5 +170,5 @@ def test_partitions_that_the_target_does_not_have(world: World, tmp_path: Path) 
 @pytest.mark.wide
 def test_a_query_without_kafka(world: World, tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "c", committed=-1)
-    with pytest.raises(ConfigError, match="no Kafka offsets"):
+    with pytest.raises(ConfigError, check=coded("query_without_offsets")):
         world.ask(path)

@@ -15,6 +15,7 @@ import pytest
 from drkit import __version__
 from drkit.cli import main as cli
 from drkit.errors import ClusterUnreachable, ConfigError, NotAuthorized, Refused
+from tests.support.errors import made
 
 CONFIG = """
 [clusters.primary]
@@ -56,10 +57,10 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ClusterUnreachable("down"), 1),
-        (NotAuthorized("no"), 1),
-        (ConfigError("wrong"), 2),
-        (Refused("held"), 3),
+        (made(ClusterUnreachable, "down"), 1),
+        (made(NotAuthorized, "no"), 1),
+        (made(ConfigError, "wrong"), 2),
+        (made(Refused, "held"), 3),
         (click.UsageError("usage"), 2),
         (KeyboardInterrupt(), 130),
         (click.Abort(), 130),
@@ -76,7 +77,7 @@ def test_exit_codes(failing: Any, error: BaseException, code: int, capsys: pytes
 
 
 def test_an_error_says_what_where_why_and_what_to_do(failing: Any, capsys: pytest.CaptureFixture[str]):
-    failing(Refused("it is held", where="flow a->b", evidence="line one\nline two", hint="drkit x"))
+    failing(made(Refused, "it is held", where="flow a->b", evidence="line one\nline two", hint="drkit x"))
     cli.run(["boom"])
     lines = [line.rstrip() for line in capsys.readouterr().err.splitlines()]
     assert lines == [
@@ -90,9 +91,10 @@ def test_an_error_says_what_where_why_and_what_to_do(failing: Any, capsys: pytes
 
 @pytest.mark.parametrize("arguments", [["--json", "boom"], ["boom", "--json"]])
 def test_an_error_as_json(failing: Any, arguments: list[str], capsys: pytest.CaptureFixture[str]):
-    failing(Refused("it is held", where="w", evidence="e", hint="h"))
+    failing(made(Refused, "it is held", where="w", evidence="e", hint="h"))
     assert cli.run(arguments) == 3
     assert json.loads(capsys.readouterr().err) == {
+        "code": "job_refused",
         "error": "it is held", "where": "w", "evidence": "e", "hint": "h", "exit_code": 3
     }  # fmt: skip
 

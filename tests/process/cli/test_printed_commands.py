@@ -156,7 +156,7 @@ def test_the_page_for_the_night_has_ten_lines_in_words_that_drkit_prints() -> No
             known = (
                 words.split("(")[0].split("   ")[0].removesuffix(":").replace("OPEN", "{POINT_OF_NO_RETURN}")
             )
-            opened = {known.replace("{POINT_OF_NO_RETURN}", x) for x in ("OPEN", "{run.table.last_abort}")}
+            opened = {known.replace("{POINT_OF_NO_RETURN}", x) for x in ("OPEN", "{last_abort}")}
             spelled = {known, *opened, known.replace(" ", "_")}
             assert any(s in says for s in spelled), words
 

@@ -15,6 +15,7 @@ import pytest
 
 from drkit.cli.questions import ask
 from drkit.errors import Usage
+from tests.support.errors import coded
 from tests.support.flows.process import take_interrupts
 
 ASKS = """
@@ -31,7 +32,7 @@ cli.main(["boom"])
 
 def test_without_a_terminal_the_reason_and_the_option_are_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    with pytest.raises(Usage, match="no terminal") as caught:
+    with pytest.raises(Usage, check=coded("no_terminal")) as caught:
         ask("Fail over?", command="drkit failover")
     assert (caught.value.exit_code, caught.value.hint) == (2, "add --yes")
 

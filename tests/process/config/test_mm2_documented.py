@@ -16,6 +16,7 @@ from drkit.config.mm2.keys import FLOW_KEYS
 from drkit.errors import ConfigError
 from drkit.local.jars import MIRROR_MAKER, classpath
 from drkit.local.java import find_java
+from tests.support.errors import coded
 
 KEYS = """
 import org.apache.kafka.connect.mirror.*;
@@ -262,6 +263,6 @@ def _refusal(folder: Path, key: str) -> str:
 
 def test_clusters_are_needed(tmp_path: Path):
     """The page's active/passive example leaves them out."""
-    with pytest.raises(ConfigError, match="problems") as caught:
+    with pytest.raises(ConfigError, check=coded("config_problems")) as caught:
         loaded(tmp_path, WEST_EAST.partition("\n")[2])
     assert "'clusters' is needed" in caught.value.evidence

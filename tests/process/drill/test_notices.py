@@ -17,6 +17,7 @@ from drkit.drill.entry import SCHEDULED
 from drkit.drill.evidence import TRANSLATION
 from drkit.drill.runs import run_drill as runs
 from drkit.errors import ClusterUnreachable
+from tests.support.errors import made
 
 CONFIG = """[clusters.p]
 bootstrap_servers = "p:1"
@@ -50,7 +51,7 @@ def test_the_scheduler_sends_a_notice_and_does_not_end_when_that_fails(
 
     # No broker answers: the entries are of this machine.
     def silent(*_: object) -> NoReturn:
-        raise ClusterUnreachable("no broker answers", where="s")
+        raise made(ClusterUnreachable, "no broker answers", where="s")
 
     monkeypatch.setattr(DrillHistory, "_ask", silent)
     monkeypatch.setattr(runs, "_COLLECTORS", {TRANSLATION: silent})

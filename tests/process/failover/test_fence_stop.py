@@ -16,6 +16,7 @@ from drkit.errors import Failed
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.kafka.raw import EventLoop
 from drkit.local.ports import PortReservation
+from tests.support.errors import coded
 from tests.support.repoint.certificates import certificate
 from tests.support.repoint.receiver import HttpReceiver
 
@@ -58,7 +59,7 @@ def test_a_webhook_is_signed_and_gets_what_is_to_be_stopped(receiver: Receiver):
 def test_one_that_does_not_stop_it_is_said_without_its_secrets(receiver: Receiver, secret: str):
     if secret == "hush":
         receiver.answers = [(503, {})]
-    with pytest.raises(Failed, match="was not stopped") as caught:
+    with pytest.raises(Failed, check=coded("old_primary_not_stopped")) as caught:
         stop_site(settings(stop_webhook=receiver.url, stop_secret=secret), DOCUMENT)
     assert ("HTTP 503" if secret == "hush" else "HTTP 401") in caught.value.evidence
     assert "by hand" in caught.value.hint
@@ -69,7 +70,7 @@ def test_a_webhook_with_a_private_authority_is_trusted_only_when_the_authority_i
     authority, chain = certificate(tmp_path)
     receiver = Receiver("hush", chain)
     try:
-        with pytest.raises(Failed, match="was not stopped") as caught:
+        with pytest.raises(Failed, check=coded("old_primary_not_stopped")) as caught:
             stop_site(settings(stop_webhook=receiver.url, stop_secret="hush"), DOCUMENT)
         assert "certificate verify failed" in caught.value.evidence
         assert receiver.known is None
@@ -83,7 +84,7 @@ def test_a_webhook_with_a_private_authority_is_trusted_only_when_the_authority_i
 def test_no_server_listens():
     with PortReservation() as ports:
         address = f"127.0.0.1:{ports.reserve()}"
-        with pytest.raises(Failed, match="was not stopped") as caught:
+        with pytest.raises(Failed, check=coded("old_primary_not_stopped")) as caught:
             stop_site(settings(stop_webhook=f"http://{address}/x"), DOCUMENT)
         assert "no answer" in caught.value.evidence
         loop = EventLoop()
@@ -104,6 +105,6 @@ def test_a_program_gets_it_on_its_input(tmp_path: Path):
     heard, _, run = file.read_text().rpartition("\n")
     assert json.loads(heard) == DOCUMENT
     assert run == "r1"
-    with pytest.raises(Failed, match="was not stopped") as caught:
+    with pytest.raises(Failed, check=coded("old_primary_not_stopped")) as caught:
         stop_site(settings(stop_command=(sys.executable, "-c", "raise SystemExit('no way')")), DOCUMENT)
     assert "it ended with 1: no way" in caught.value.evidence

@@ -16,6 +16,7 @@ import pytest
 from drkit.errors import ConfigError, Failed
 from drkit.local.jars import JarCache, copy_jars, default_cache
 from drkit.local.java import find_java
+from tests.support.errors import coded
 from tests.support.local.repository import MODULE, Repository
 
 
@@ -107,7 +108,7 @@ def test_another_content_under_the_same_version_is_refused(fetched, published):
     (jar,) = fetched.jars([MODULE])
     jar.unlink()
     published.publish(b"something else")
-    with pytest.raises(Failed, match="not the jar fetched first"):
+    with pytest.raises(Failed, check=coded("jar_changed")):
         fetched.jars([MODULE])
 
 
@@ -149,7 +150,7 @@ def test_the_cache_follows_the_environment():
 
 def test_a_missing_java_is_reported_with_what_to_install(tmp_path):
     for env in ({"PATH": str(tmp_path)}, {"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]}):
-        with pytest.raises(ConfigError, match="none was found") as caught:
+        with pytest.raises(ConfigError, check=coded("no_java")) as caught:
             find_java(env)
         assert "Java 17" in caught.value.hint
 
@@ -160,7 +161,7 @@ def test_an_old_java_is_reported(tmp_path, version, told):
     java.parent.mkdir()
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     java.chmod(0o755)
-    with pytest.raises(ConfigError, match="too old") as caught:
+    with pytest.raises(ConfigError, check=coded("java_too_old")) as caught:
         find_java({"JAVA_HOME": str(tmp_path)})
     assert told in caught.value.evidence
 

@@ -10,6 +10,7 @@ import pytest
 from drkit.errors import Failed
 from drkit.local.jars import BROKER, MIRROR_MAKER, JarCache, classpath
 from drkit.local.pinned import NAME, pinned, refuse_unpinned, written
+from tests.support.errors import coded
 from tests.support.local.repository import MODULE, Repository
 
 
@@ -37,7 +38,7 @@ def cache_with(tmp_path: Path, repository: Repository, pins: dict[str, str]) -> 
 
 def test_another_jar_is_refused_at_its_first_use(tmp_path: Path, repository: Repository):
     cache = cache_with(tmp_path, repository, {"sample-1.0.jar": "0" * 64})
-    with pytest.raises(Failed, match="not the one that drkit was tested with") as caught:
+    with pytest.raises(Failed, check=coded("jar_not_pinned")) as caught:
         cache.jars([MODULE])
     assert NAME in caught.value.evidence
     assert not list((tmp_path / "cache" / "jars").glob("*/*.jar"))
@@ -62,7 +63,7 @@ def test_a_cache_that_was_filled_by_another_is_not_believed(tmp_path: Path, repo
 
 
 def test_a_jar_that_is_not_on_the_list():
-    with pytest.raises(Failed, match="not the one") as caught:
+    with pytest.raises(Failed, check=coded("jar_not_pinned")) as caught:
         refuse_unpinned({"new.jar": "0"}, {"old.jar": "1"}, all_of_them=True)
     assert caught.value.where == "new.jar"
     refuse_unpinned({"new.jar": "0"}, {"old.jar": "1"}, all_of_them=False)

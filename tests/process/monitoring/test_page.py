@@ -15,6 +15,7 @@ from drkit.monitoring.board import Board
 from drkit.monitoring.page.server import Listen, PageServer
 from drkit.status.groups import GroupPartition, GroupsSeen, GroupStatus, Readiness, Rounds
 from drkit.status.model import Fault, Loss
+from tests.support.errors import made
 from tests.support.monitoring.page_world import EVIL, World
 from tests.support.status.browser import PROGRAM, Browser
 
@@ -178,7 +179,7 @@ def test_health_turns_red_for_every_reason(world: World):
     world.now += 100  # the status was not refreshed since
     assert "status_stale" in world.get("/healthz")[1]
     world.show()
-    world.failure.append(Failed("the lease is lost"))
+    world.failure.append(made(Failed, "the lease is lost"))
     code, text, _ = world.get("/healthz")
     assert (code, "failed" in text) == (503, True)
 

@@ -10,6 +10,7 @@ from drkit.errors import Failed
 from drkit.local.process import ProcessIdentity
 from drkit.repoint import TryAgain
 from drkit.repoint.command import Command
+from tests.support.errors import coded
 from tests.support.waiting import wait_until
 
 STANDBY = Endpoint(5, "standby", "id-2", "s1:9092")
@@ -50,9 +51,9 @@ def test_its_output_is_shown_without_passwords():
 
 
 def test_a_command_that_cannot_start_is_no_matter_of_time():
-    with pytest.raises(Failed, match="cannot be started") as failed:
+    with pytest.raises(Failed, check=coded("program_not_started")) as failed:
         Command(("/no/such/program",), 1.0).tell(STANDBY)
     assert not isinstance(failed.value, TryAgain)
     assert failed.value.where == "/no/such/program"
-    with pytest.raises(Failed, match="no such program"):  # also to who only asks, before it matters
+    with pytest.raises(Failed, check=coded("program_missing")):  # also to who only asks, before it matters
         Command(("/no/such/program",), 1.0).current()

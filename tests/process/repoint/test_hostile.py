@@ -20,6 +20,7 @@ from drkit.repoint.command import Command
 from drkit.repoint.file import EndpointFile
 from drkit.repoint.program import run_program
 from drkit.repoint.webhook import Webhook
+from tests.support.errors import coded
 from tests.support.repoint import hostile
 from tests.support.waiting import eventually
 
@@ -145,9 +146,9 @@ def test_a_file_that_is_no_file_is_not_waited_for(tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/zero"), tmp_path):
-        with pytest.raises(Failed, match="is no file"):
+        with pytest.raises(Failed, check=coded("endpoint_file_irregular")):
             EndpointFile(path).current()
-        with pytest.raises(Failed, match="is no file"):
+        with pytest.raises(Failed, check=coded("endpoint_file_irregular")):
             EndpointFile(path).tell(STANDBY)
     assert pipe.is_fifo()
 
@@ -196,7 +197,7 @@ def test_a_command_has_ended_when_its_process_has():
 @pytest.mark.parametrize("text", [hostile.IGNORES_SIGTERM, hostile.LEAVES_A_SESSION])
 def test_a_command_that_will_not_end_is_ended(text: str):
     began = time.monotonic()
-    with pytest.raises(TryAgain, match="was killed"):
+    with pytest.raises(TryAgain, check=coded("program_timeout")):
         Command(hostile.python(text), 0.5).tell(STANDBY)
     assert time.monotonic() - began < BOUND
 
@@ -219,7 +220,7 @@ def test_fails_then_works(tmp_path: Path):
 
 
 def test_a_command_with_a_nul_fails_alone():
-    with pytest.raises(Failed, match="cannot be started"):
+    with pytest.raises(Failed, check=coded("program_not_started")):
         Command(("/bin/true", "a\0b"), 1.0).tell(STANDBY)
 
 

@@ -30,6 +30,7 @@ from drkit.watch.claim import acknowledgement, against_claim
 from drkit.watch.identity import ObserverIdentity, this_process
 from drkit.watch.observer import Observer
 from tests.support.detect.any_notes import AUTOMATIC, HARD, NOW_MS, records
+from tests.support.errors import coded
 
 Written = Sequence[tuple[bytes, bytes | None]]
 
@@ -172,7 +173,7 @@ def test_an_agent_is_leased_by_configured_names_alone(tmp_path: Path):
 def test_a_name_that_is_not_configured_is_refused_at_the_start(tmp_path: Path):
     with PortReservation() as ports:
         found = named(tmp_path, ports)
-        with pytest.raises(ConfigError, match="not among those that count") as refused:
+        with pytest.raises(ConfigError, check=coded("name_not_listed")) as refused:
             FenceAgent(found, found.flows[0], "dc2")
         assert (refused.value.where, refused.value.evidence) == ("--name", "fence_agent.agents = dc1")
         with pytest.raises(ConfigError, match="the name o9 is not among") as refused:
@@ -187,10 +188,10 @@ def test_a_name_that_is_not_configured_is_refused_at_the_start(tmp_path: Path):
 def test_a_name_that_others_would_drop_is_refused_at_the_start(tmp_path: Path, name: str):
     with PortReservation() as ports:
         found = settings(tmp_path, ports)
-        with pytest.raises(ConfigError, match="others would drop") as refused:
+        with pytest.raises(ConfigError, check=coded("name_unprintable")) as refused:
             FenceAgent(found, found.flows[0], name)
         assert refused.value.where == "--name"
-        with pytest.raises(ConfigError, match="others would drop"):
+        with pytest.raises(ConfigError, check=coded("name_unprintable")):
             this_process(name)
 
 

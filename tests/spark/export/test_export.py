@@ -24,6 +24,7 @@ from drkit.export.reading import TailReader
 from drkit.export.run import CopiedBack, Exported, read_back
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.topic import StateTopic
+from tests.support.errors import coded
 from tests.support.export.by_spark import MASTER, export
 from tests.support.export.holes import holes_of
 from tests.support.export.topics import Topics, kinds_at, seen_as
@@ -87,7 +88,7 @@ def lines(topics: Topics, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     left.mkdir(parents=True)
     for remains in (left / "00000000000000000017-0a0b.jsonl", to / "run-2/manifest.json.part"):
         remains.write_bytes(b"{")
-    with pytest.raises(ConfigError, match="no manifest"):
+    with pytest.raises(ConfigError, check=coded("export_manifest_missing")):
         check_files(str(to / "run-2/manifest.json"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("drkit.export.jobs.PART_BYTES", 5000)
@@ -123,7 +124,7 @@ def test_a_complete_one_is_kept_and_never_written_over(topics: Topics, whole: Ex
     assert again == whole._replace(is_reused=True, peak_memory_bytes=0)
     assert Path(whole.path).stat() == before
     assert "a complete export is there and is kept" in said[0]
-    with pytest.raises(Refused, match="never written over"):
+    with pytest.raises(Refused, check=coded("export_exists")):
         export(topics, to, "run-1", "codecs")
     assert check_files(whole.path, whole.sha256)
 
@@ -144,11 +145,11 @@ def test_spark_finds_what_the_hashes_of_files_do_not_show(lines: Exported, tmp_p
     (folder / "manifest.json").write_bytes(replace(lines.manifest, partitions=partitions).to_bytes())
     path = str(folder / "manifest.json")
     check_files(path)
-    with pytest.raises(Refused, match="not what was written") as refused:
+    with pytest.raises(Refused, check=coded("export_altered")) as refused:
         read_back(path, master=MASTER)
     wrong = f"{partition.topic}-0: offsets {part.first} to {part.end - 1} do not hold"
     assert wrong in refused.value.evidence
-    with pytest.raises(Refused, match="not what was written"):
+    with pytest.raises(Refused, check=coded("export_altered")):
         check_files(path, lines.sha256)
 
 
@@ -159,17 +160,17 @@ def hash_of(file: Path) -> str:
 def test_a_range_that_cannot_be_read_whole_is_refused(topics: Topics):
     (tail,) = topics.tails("old")
     reader = TailReader(topics.cluster)
-    with pytest.raises(Refused, match="ends before the range") as refused:
+    with pytest.raises(Refused, check=coded("export_range_short")) as refused:
         list(reader.read(tail._replace(end=tail.end + 1), frozenset()))
     assert f"its last stable offset is {tail.end}" in refused.value.evidence
-    with pytest.raises(Refused, match="recreated under the same name"):
+    with pytest.raises(Refused, check=coded("export_topic_recreated")):
         list(reader.read(tail._replace(topic_id=UUID(int=1)), frozenset()))
     reader.close()
 
 
 def test_a_local_folder_is_refused_where_executors_are_elsewhere(topics: Topics, tmp_path: Path):
     for to in (str(tmp_path), f"file://{tmp_path}"):
-        with pytest.raises(Refused, match="none of Spark's executors"):
+        with pytest.raises(Refused, check=coded("export_folder_not_shared")):
             export(topics, tmp_path, "run-6", "old", request={"to": to, "master": "spark://127.0.0.1:1"})
     assert not [*tmp_path.iterdir()]
 

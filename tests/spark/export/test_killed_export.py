@@ -11,6 +11,7 @@ import pytest
 
 from drkit.errors import ConfigError
 from drkit.export.check import check_files
+from tests.support.errors import coded
 from tests.support.export.by_spark import export, settings
 from tests.support.export.topics import Topics
 from tests.support.waiting import eventually
@@ -49,7 +50,7 @@ def test_one_that_was_killed_is_incomplete_and_is_replaced(topics: Topics, tmp_p
             process.kill()
             _, said = process.communicate()
     assert [*tmp_path.glob("run-8/records/*/*/*")], said
-    with pytest.raises(ConfigError, match="no manifest"):
+    with pytest.raises(ConfigError, check=coded("export_manifest_missing")):
         check_files(str(tmp_path / "run-8/manifest.json"))
     told: list[str] = []
     done = export(topics, tmp_path, "run-8", tails=tails, progress=told.append)

@@ -22,6 +22,7 @@ from drkit.replicate.epochs import Epochs
 from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.master import choose_master
 from drkit.spark.session import SharedSpark, spark_session
+from tests.support.errors import coded
 from tests.support.flows.produce import fill
 from tests.support.spark.job_world import TASKS, World
 from tests.support.waiting import eventually
@@ -93,7 +94,7 @@ def test_once_reports_every_event_of_its_last_epoch(world: World, capsys: pytest
 
 
 def test_once_without_a_matching_topic_says_so(world: World):
-    with pytest.raises(ConfigError, match="no topic of the source matches"):
+    with pytest.raises(ConfigError, check=coded("no_topic_matches")):
         world.job(once=True).run(world.stop)
 
 
@@ -214,7 +215,7 @@ def test_a_second_job_of_a_flow_is_refused(world: World):
     job = world.start(world.job())
     eventually(lambda: world.failure or job.leases(), what="the first job's plan")
 
-    with pytest.raises(Refused, match="another run replicates"):
+    with pytest.raises(Refused, check=coded("lease_held")):
         world.job().run(threading.Event())
 
 
@@ -230,7 +231,7 @@ def test_masters_with_too_few_slots_are_refused_with_the_numbers():
 
 def test_a_missing_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ConfigError, match="Spark needs Java 17"), spark_session("none", 1):
+    with pytest.raises(ConfigError, check=coded("spark_java_missing")), spark_session("none", 1):
         pass
 
 

@@ -16,6 +16,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.replicate.run import RunOptions, RunResult, replicate
 from drkit.topic_sync.preview import check, dry_run
+from tests.support.errors import coded
 from tests.support.flows.compare import read
 from tests.support.flows.produce import producer, put
 from tests.support.waiting import eventually
@@ -162,7 +163,7 @@ def test_two_flows_whose_expressions_meet_in_a_real_topic(triangle: Triangle):
     triangle.write("A", "items")
     triangle.write("B", "items")
     settings = triangle.settings("AC", "BC", naming="identity", topics=[rf"{triangle.tag}-it[aeiou]m(s)"])
-    with pytest.raises(Refused, match="two flows would both write topic") as refused:
+    with pytest.raises(Refused, check=coded("topic_claimed_twice")) as refused:
         check(settings, settings.flows)
     assert triangle.name("items") in refused.value.what
     assert triangle.sides["A"].alias in refused.value.evidence
@@ -178,6 +179,6 @@ def test_one_cluster_under_two_aliases(triangle: Triangle):
         alias=triangle.sides["B"].alias, bootstrap_servers=triangle.sides["A"].bootstrap_servers
     )
     settings = triangle.settings("AB")
-    with pytest.raises(Refused, match="are the same cluster") as refused:
+    with pytest.raises(Refused, check=coded("clusters_identical")) as refused:
         dry_run(settings, settings.flows)
     assert triangle.clusters["A"].cluster_id in refused.value.evidence

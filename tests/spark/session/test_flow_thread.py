@@ -18,6 +18,7 @@ from drkit.replicate.job import FlowJob
 from drkit.replicate.run import RunOptions, replicate
 from drkit.spark.session import SharedSpark
 from drkit.topic_sync.rules import FROZEN, PROMOTED, FlowPromoted
+from tests.support.errors import made
 
 CLUSTERS = tuple(ClusterSettings(alias=a, bootstrap_servers="h:1") for a in ("a", "b"))
 SECRET = "known-to-nobody-7f3a"
@@ -67,7 +68,7 @@ def test_sparks_process_that_ends_with_drkits_is_no_failure():
         assert ended(error, asked_to_stop=False).exit_code == 1
 
 
-@pytest.mark.parametrize("error", [ConfigError("no Java"), OSError(28, "No space left on device")])
+@pytest.mark.parametrize("error", [made(ConfigError, "no Java"), OSError(28, "No space left on device")])
 def test_flows_give_their_leases_back_where_spark_does_not_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception
 ):

@@ -25,6 +25,7 @@ from drkit.replicate.run import RunOptions, replicate
 from drkit.spark.session import plan_spark, spark_session
 from drkit.spark.worker_check import executors
 from drkit.verify.run import VerifyRequest, verify
+from tests.support.errors import coded
 from tests.support.flows.process import tree
 from tests.support.flows.produce import Load, fill
 from tests.support.spark.job_world import World
@@ -113,7 +114,10 @@ def test_another_python_is_named_with_its_worker(cluster: SparkCluster):
     with spark_session("drkit tests", 1):
         pass
     plan = plan_spark(cluster.url, 1, cluster.conf("other-python"))
-    with pytest.raises(ConfigError, match="another Python") as refused, spark_session("drkit tests", plan):
+    with (
+        pytest.raises(ConfigError, check=coded("worker_other_python")) as refused,
+        spark_session("drkit tests", plan),
+    ):
         pass
     assert refused.value.evidence.startswith("Python 3.10 there, 3.")
     assert refused.value.where.startswith("127.0.0.1 executor ")

@@ -19,6 +19,7 @@ from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.replicate.supervisor import is_transient, supervise
 from drkit.spark.jobs import SparkGone, SparkJobs, cause_of
 from drkit.spark.session import SharedSpark
+from tests.support.errors import made
 from tests.support.waiting import eventually
 
 FLOW = FlowSettings(source="a", target="b")
@@ -144,7 +145,7 @@ def test_asked_to_stop_the_end_of_spark_is_no_failure():
 
     def attempt() -> None:
         stop.set()
-        raise SparkGone("Spark has ended")
+        raise made(SparkGone, "Spark has ended")
 
     supervise("a->b", attempt, stop)
 

@@ -13,6 +13,7 @@ import pytest
 from drkit.errors import Failed, NotAuthorized
 from drkit.spark.jobs import SparkGone, SparkJobs
 from drkit.spark.session import SharedSpark, spark_session
+from tests.support.errors import made
 from tests.support.flows.process import tree
 from tests.support.spark.here import end_jvm
 from tests.support.waiting import eventually
@@ -75,7 +76,7 @@ def test_a_killed_worker_is_reported_as_killed(jobs: SparkJobs):
 
 def test_a_missing_permission_of_a_task_is_reported(jobs: SparkJobs):
     def task(_: str) -> str:
-        raise NotAuthorized("no READ on t", where="t")
+        raise made(NotAuthorized, "no READ on t", where="t")
 
     with pytest.raises(NotAuthorized, match="no READ on t"):
         jobs.run(["lease"], task)
@@ -90,7 +91,7 @@ def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
         pause = threading.Event()
         if text == "fails":
             pause.wait(1.0)
-            raise Failed("boom")
+            raise made(Failed, "boom")
         while True:
             with beats.open("a") as file:
                 file.write(".")

@@ -9,6 +9,7 @@ import pytest
 
 from drkit.errors import Failed
 from drkit.failover.returning import begin
+from tests.support.errors import made
 from tests.support.failback.tail import DeadPrimary
 
 SEED = begin, "seed"
@@ -25,7 +26,7 @@ def broken_off(home: DeadPrimary, folder: Path, topic: str, before: tuple[Any, s
     def breaks(*given: Any) -> None:
         if [] in given:  # of no topic
             return
-        raise Failed("it breaks off here", where=before[1], evidence="for the test", hint="")
+        raise made(Failed, "it breaks off here", where=before[1], evidence="for the test", hint="")
 
     with home.side.desk() as desk, pytest.MonkeyPatch.context() as patch:
         patch.setattr(*before, breaks)

@@ -15,6 +15,7 @@ from drkit.cli import main as cli
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError, Failed, Usage
 from drkit.failover.core.machine import TABLES
+from tests.support.errors import coded
 
 STEPS = {step.value for table in TABLES.values() for step in table.order} | {k.name for k in VerdictKind}
 KILLED = (FOLDER / "primary-killed.yaml").read_text(encoding="utf-8")
@@ -121,5 +122,5 @@ def test_every_scenario_is_listed(capsys: pytest.CaptureFixture[str]):
 
 
 def test_an_action_outside_of_a_scenario_is_refused():
-    with pytest.raises(Failed, match="no scenario is under way"):
+    with pytest.raises(Failed, check=coded("no_scenario_running")):
         fault("kill primary")

@@ -14,6 +14,7 @@ from drkit.cli.actions.back.choices import Decisions, decided_on_terminal, reque
 from drkit.errors import Usage
 from drkit.failover.core.request import RunRequest
 from drkit.failover.returning.deciding import Undecided
+from tests.support.errors import coded, made
 
 PLACE = "drkit reprotect"
 
@@ -30,7 +31,7 @@ def given(**more: Any) -> Decisions:
 
 
 def undecided(**topics: int) -> Undecided:
-    error = Undecided("somebody has to decide", where="p", evidence="", hint="say it")
+    error = made(Undecided, "somebody has to decide", where="p", evidence="", hint="say it")
     error.topics, error.needs_reason = topics, True
     return error
 
@@ -78,7 +79,7 @@ def test_a_reason_that_was_given_is_not_asked_for(monkeypatch: pytest.MonkeyPatc
 
 def test_without_a_terminal_nothing_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    with pytest.raises(Usage, match="no terminal"):
+    with pytest.raises(Usage, check=coded("no_terminal")):
         decided_on_terminal(undecided(a=1), RunRequest(reason="why"), PLACE)
 
     def work(_request: RunRequest) -> dict[str, Any]:

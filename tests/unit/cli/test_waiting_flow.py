@@ -12,6 +12,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError
 from drkit.flow_state.records import PendingFence, Role, RoleRecord
 from drkit.flow_state.state import FlowState
+from tests.support.errors import made
 
 ALIASES = ("a", "b", "c", "d")
 FLOWS = (("a", "b"), ("b", "a"), ("c", "d"))
@@ -40,7 +41,7 @@ def test_the_flow_that_owes_a_fence_is_meant_before_one_that_waits(
     @contextmanager
     def state_of(_settings: Settings, flow: FlowSettings) -> Iterator[FlowState | None]:
         if flow.name == "b->a":
-            raise ClusterUnreachable("it is dead", where="a", evidence="", hint="")
+            raise made(ClusterUnreachable, "it is dead", where="a", evidence="", hint="")
         state = FlowState()
         if flow.name in owing:
             state.take(DEBT.key().encode(), DEBT.encode())
@@ -92,7 +93,7 @@ def test_what_is_pending_on_a_silent_cluster_is_unknown_and_not_nothing(
     @contextmanager
     def state_of(_settings: Settings, flow: FlowSettings) -> Iterator[FlowState | None]:
         if flow.name == dead:
-            raise ClusterUnreachable("it is dead", where="", evidence="", hint="")
+            raise made(ClusterUnreachable, "it is dead", where="", evidence="", hint="")
         yield FlowState()
 
     monkeypatch.setattr(waiting_flow, "state_of", state_of)

@@ -44,7 +44,7 @@ def test_a_wrong_setting_hides_no_wrong_alias(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "# only a comment\n"])
 def test_an_empty_file_says_what_is_missing(tmp_path: Path, text: str) -> None:
     found = problems(tmp_path, text)
-    assert found.what == "the configuration is empty"
+    assert found.code == "config_empty"
     assert "bootstrap_servers" in found.evidence
     assert "drkit config init" in found.hint
 

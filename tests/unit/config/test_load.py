@@ -7,6 +7,7 @@ import pytest
 
 from drkit.config import ClusterSettings, load, read
 from drkit.errors import ConfigError
+from tests.support.errors import coded
 
 CLUSTERS = """
 [clusters.primary]
@@ -214,13 +215,13 @@ def test_a_reference_to_nothing(file: Path, reference: str, what: str):
 
 def test_not_toml(file: Path):
     error = problem(file, "a = 1\nflows = [}")
-    assert error.what == "the configuration is not valid TOML"
+    assert error.code == "config_not_toml"
     assert "line 2" in error.evidence
 
 
 def test_where_the_file_is_looked_for(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(file.parent)
-    with pytest.raises(ConfigError, match="no configuration") as none:
+    with pytest.raises(ConfigError, check=coded("config_not_given")) as none:
         load(None, {})
     assert "drkit demo" in none.value.hint
     with pytest.raises(ConfigError) as missing:

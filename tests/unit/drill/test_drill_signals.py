@@ -21,6 +21,7 @@ from drkit.errors import ClusterUnreachable
 from drkit.flow_state.processes import this_process
 from drkit.flow_state.records import Process
 from drkit.monitoring.board import Board
+from tests.support.errors import made
 from tests.support.waiting import eventually
 
 NOW = 100 * DAY_MS
@@ -163,7 +164,7 @@ def test_metrics_are_served_from_what_was_read_last(tmp_path: Path) -> None:
         )
         return served()
 
-    topic.error = ClusterUnreachable("no broker answers", where="s")
+    topic.error = made(ClusterUnreachable, "no broker answers", where="s")
     assert read_again(1) == [], "what was never read has no figure"
     bubble = entry(1, "aborted", name="bubble", kind="bubble", id=id_of("a"), cleanup_owed=True)
     topic.entries, topic.error = [entry(8, "pass"), entry(1, "fail"), bubble], None
@@ -182,7 +183,7 @@ def test_metrics_are_served_from_what_was_read_last(tmp_path: Path) -> None:
     assert [line.partition("{")[0] for line in shown] == [line.partition("{")[0] for line in after]
     assert shown[1:] == after[1:]
     assert float(shown[0].split()[-1]) == 92 * DAY_MS / 1000
-    topic.error = ClusterUnreachable("no broker answers", where="s")
+    topic.error = made(ClusterUnreachable, "no broker answers", where="s")
     assert read_again(3) == shown
     assert monitor.unread == {"p->s": "no broker answers"}
 

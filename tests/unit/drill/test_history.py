@@ -25,6 +25,7 @@ from drkit.drill.runs.scheduler import DrillScheduler
 from drkit.errors import ClusterUnreachable, Failed, Refused, Usage
 from drkit.flow_state.processes import this_process
 from tests.support.drill.logs import position
+from tests.support.errors import coded, made
 
 GOOD = tuple(position("abcdef", 6, i, i)._replace(group=f"g{i}") for i in range(5))
 BAD = (*GOOD, position("abcdef", 6, 2, 3)._replace(group="billing"))
@@ -68,7 +69,13 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list[object]) -> None:
     settings = settings_of(tmp_path)
     history = DrillHistory(tmp_path)
-    rows += [GOOD, BAD, ClusterUnreachable("no broker answers", where="s"), Refused("no state"), ValueError()]
+    rows += [
+        GOOD,
+        BAD,
+        made(ClusterUnreachable, "no broker answers", where="s"),
+        made(Refused, "no state"),
+        ValueError(),
+    ]
     steps: list[str] = []
     with history.lock():
         for number in range(4):
@@ -118,14 +125,14 @@ def test_a_drill_ends_at_its_limit_and_when_it_is_stopped(
 def test_bad_input_has_one_clear_error(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     history = DrillHistory(tmp_path)
-    with pytest.raises(Usage, match="there is no drill with the id"):
+    with pytest.raises(Usage, check=coded("drill_id_unknown")):
         history.entry("../../etc")
     with history.lock():
         plan = plan_of(settings, 1)
         history.begin(DrillEntry.of(plan, 1000, None, this_process()))
-        with pytest.raises(Refused, match="another drill is running"), DrillHistory(history.folder).lock():
+        with pytest.raises(Refused, check=coded("drill_lock_held")), DrillHistory(history.folder).lock():
             pass
-        with pytest.raises(Failed, match="no report here"):
+        with pytest.raises(Failed, check=coded("drill_report_elsewhere")):
             history.report_of(history.entry(plan.id))
 
 

@@ -18,6 +18,7 @@ from drkit.drill.inventory import (
     read_inventory,
 )
 from drkit.errors import ClusterUnreachable
+from tests.support.errors import made
 
 MADE = [
     MadeItem("source", "topic", "drkit-drill.1.orders.internal", "id-1"),
@@ -125,7 +126,7 @@ def test_a_look_without_an_answer_is_never_clean(*, is_later: bool):
 
 def test_a_part_that_does_not_answer_is_unknown(monkeypatch: pytest.MonkeyPatch):
     def silent(settings: ClusterSettings) -> dict[str, Any]:
-        raise ClusterUnreachable("cannot list topics", where=settings.alias, evidence="no answer")
+        raise made(ClusterUnreachable, "cannot list topics", where=settings.alias, evidence="no answer")
 
     readers = {**dict.fromkeys(InventoryPart, lambda _: {"one": ""}), InventoryPart.TOPIC: silent}
     monkeypatch.setattr(module, "_READERS", readers)

@@ -27,6 +27,7 @@ from drkit.drill.report.model import (
 from drkit.drill.report.page import POLICY, render_page
 from drkit.errors import Failed
 from tests.support.drill.logs import position
+from tests.support.errors import coded
 
 FIELDS = (
     "id kind verdict reasons plan scope timeline rto rpo steps groups checks controls not_proven drift"
@@ -57,7 +58,7 @@ def test_a_report_survives_json_and_has_the_published_fields() -> None:
     stale = report(*ROWS, ROWS[1]._replace(group="z", committed=4, mark_age_seconds=90.0))
     assert (stale.groups[-1].repeats, stale.checks[1].failed) == (3, 1)
     assert stale.groups[-1].reason == "orders-0, stored: behind: 3 offsets would be repeated, stored 90 s ago"
-    with pytest.raises(Failed, match="not the report of a drill"):
+    with pytest.raises(Failed, check=coded("not_a_drill_report")):
         read_report("{}")
 
 
@@ -98,7 +99,7 @@ def test_a_changed_window_is_found_and_a_missing_one_is_no_report() -> None:
     digest = plain["evidence"]["positions"]["windows"][0][0][0][1]
     assert check_report(read_report(text.replace(digest, "0" * len(digest), 1)))
     plain["evidence"]["positions"]["windows"].pop()
-    with pytest.raises(Failed, match="not the report of a drill"):
+    with pytest.raises(Failed, check=coded("not_a_drill_report")):
         read_report(json.dumps(plain))
 
 

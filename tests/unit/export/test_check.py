@@ -14,6 +14,7 @@ from drkit.export.check import check_files, exported_records
 from drkit.export.contents import Item
 from drkit.export.hole import Hole
 from drkit.export.manifest import ExportFormat
+from tests.support.errors import coded
 from tests.support.export.made import exported, some_items
 
 TAILS: dict[tuple[str, int], list[Item]] = {
@@ -102,7 +103,7 @@ def test_what_was_altered_is_named(export: Path, alter: Callable[[Path], object]
 def test_another_manifest_than_that_of_the_journal_is_refused(export: Path, tmp_path: Path):
     other = exported(tmp_path / "other", {("orders", 0): some_items(100, 40, 9)})
     sha256 = check_files(other).sha256
-    with pytest.raises(Refused, match="not what was written") as refused:
+    with pytest.raises(Refused, check=coded("export_altered")) as refused:
         check_files(str(export), sha256)
     assert sha256 in refused.value.evidence
 
@@ -110,7 +111,7 @@ def test_another_manifest_than_that_of_the_journal_is_refused(export: Path, tmp_
 def test_records_of_a_changed_file_are_never_returned(export: Path):
     """Not even those before the change: a replay of them cannot be undone."""
     flip(a_file(export))
-    with pytest.raises(Refused, match="not what was written"):
+    with pytest.raises(Refused, check=coded("export_altered")):
         next(exported_records(str(export), "orders", 0))
     assert [*exported_records(str(export), "orders", 1)] == records(TAILS["orders", 1])
 
@@ -118,7 +119,7 @@ def test_records_of_a_changed_file_are_never_returned(export: Path):
 def test_no_manifest_is_an_incomplete_export(export: Path):
     export.unlink()
     for path in (export, export.parent, a_file(export) / "x"):
-        with pytest.raises(ConfigError, match="no manifest"):
+        with pytest.raises(ConfigError, check=coded("export_manifest_missing")):
             check_files(str(path))
 
 

@@ -17,6 +17,7 @@ from drkit.failover.failback import Failback, FailbackOperator, FailbackOptions,
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.way_home import HomeStage, Situation, ways_of
 from drkit.status.pair.model import PairState
+from tests.support.errors import made
 
 CLUSTERS = {alias: {"bootstrap_servers": f"{alias}:9092"} for alias in ("a", "b")}
 FLOWS = [{"source": "a", "target": "b"}, {"source": "b", "target": "a"}]
@@ -140,7 +141,7 @@ def test_a_run_that_is_under_way_is_resumed(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_stage_that_is_held_leaves_its_report(monkeypatch: pytest.MonkeyPatch):
     pair = Pair(monkeypatch, HomeStage.RETURN, HomeStage.SWITCH)
-    pair.errors["begin"] = Refused("held")
+    pair.errors["begin"] = made(Refused, "held")
     found, _ = failing_back()
     with pytest.raises(Refused, match="held"):
         found.run()
@@ -154,7 +155,7 @@ def test_a_stage_that_is_held_leaves_its_report(monkeypatch: pytest.MonkeyPatch)
 def test_a_replicator_may_run_the_last_stage(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(failback, "_POLL_SECONDS", 0.0)
     pair = Pair(monkeypatch, HomeStage.TURN)
-    pair.errors["begin_return"] = RunLocked("another process works on it")
+    pair.errors["begin_return"] = made(RunLocked, "another process works on it")
     found, _ = failing_back()
     found.run()
     assert [done.report["state"] for done in found.reports] == ["done"], "not of the run that was locked"

@@ -97,7 +97,7 @@ def test_a_commit_after_the_gates_is_judged_in_the_same_way(*, returns: bool):
         return
     with pytest.raises(Refused) as caught:
         _decided(cast("Context", context), own)
-    assert "a turn has made passive" in caught.value.what
+    assert caught.value.code == "group_on_old_side"
     assert "--keep-positions" not in caught.value.hint
 
 

@@ -17,6 +17,7 @@ from drkit.kafka.raw import EventLoop
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.status.lag.source import UncopiedRange
+from tests.support.errors import made
 from tests.support.failover.paper import model
 from tests.support.failover.paper.model import Play, Work
 
@@ -82,4 +83,4 @@ def test_a_partition_that_the_source_lost_is_not_counted() -> None:
 
 
 def test_it_fails_with_exit_code_1() -> None:
-    assert Failed("x", where="y").exit_code == 1
+    assert made(Failed, "x", where="y").exit_code == 1

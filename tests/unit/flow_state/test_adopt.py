@@ -22,6 +22,7 @@ from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import Intent, Mode
 from drkit.wire import Record, encode
 from tests.model.explorer import Explorer
+from tests.support.errors import coded
 from tests.support.flow_state.keys import KEYS, TOPIC
 
 FLOW: Final = FlowSettings(source="a", target="b")
@@ -100,7 +101,7 @@ def test_a_state_that_was_never_adopted_is_not_discarded(sign: Sign):
     """A forged marker says that it was: then all roles, promotions and the map would be deleted."""
     found = FlowRecords(FLOW, KEYS, [state(("control-key", sign), ("promotion", sign))], {})
     assert found.adopted
-    with pytest.raises(Refused, match="all that drkit knows"):
+    with pytest.raises(Refused, check=coded("adopt_nothing_signed")):
         refuse_loss(found.topics)
     refuse_loss([state(("flow", Sign.CURRENT), ("acls", sign))])
 
@@ -110,7 +111,7 @@ def test_what_was_written_since_it_was_read_is_not_replaced():
     read = state(("promotion", Sign.CURRENT))
     read.ends = {0: 1}
     refuse_change(read, {0: 1})
-    with pytest.raises(Refused, match="others write meanwhile"):
+    with pytest.raises(Refused, check=coded("adopt_state_changing")):
         refuse_change(read, {0: 2})
 
 

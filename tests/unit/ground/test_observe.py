@@ -7,6 +7,7 @@ import pytest
 
 from drkit import observe
 from drkit.errors import Failed
+from tests.support.errors import made
 
 
 def test_an_event_is_a_line_and_a_number(capsys: pytest.CaptureFixture[str]):
@@ -24,7 +25,7 @@ def test_an_event_is_a_line_and_a_number(capsys: pytest.CaptureFixture[str]):
 
 def test_an_error_is_an_event_of_one_kind_and_its_text_a_field(capsys: pytest.CaptureFixture[str]):
     observe.setup("json", "info")
-    observe.error(Failed("cannot list topics", where="a", hint="look"))
+    observe.error(made(Failed, "cannot list topics", where="a", hint="look"))
     line = json.loads(capsys.readouterr().err)
     assert (line["event"], line["what"], line["kind"]) == ("error", "cannot list topics", "Failed")
     assert (line["where"], line["hint"]) == ("a", "look")

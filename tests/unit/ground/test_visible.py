@@ -15,6 +15,7 @@ from drkit.errors import Failed
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.visible import visible, visible_json, visible_lines
+from tests.support.errors import made
 from tests.support.failover.odd_groups import HARMFUL, ODD
 
 EVIL = "\x1b]0;title\x07\x9b2J\r\x1b[1A\N{RIGHT-TO-LEFT OVERRIDE}[bold]x[/] end"
@@ -45,7 +46,7 @@ def test_answers_errors_and_progress(capsys: pytest.CaptureFixture[str], as_json
     emit({EVIL: EVIL, "deep": {EVIL: EVIL}, "rows": [{EVIL: EVIL}]}, as_json)
     emit(list(ODD), as_json)
     emit(EVIL, as_json)
-    emit_error(Failed(EVIL, where=EVIL, evidence=f"{EVIL}\nmore", hint=EVIL), as_json=as_json)
+    emit_error(made(Failed, EVIL, where=EVIL, evidence=f"{EVIL}\nmore", hint=EVIL), as_json=as_json)
     show_progress(StepProgress(StepName.REPOINT, EVIL, {"group": EVIL}))
     observe.setup("json" if as_json else "console")
     observe.event("note_dropped", key=EVIL)

@@ -18,6 +18,7 @@ from drkit.kafka.client_config import confluent_config, raw_config
 from drkit.kafka.security.jaas import parse_jaas
 from drkit.kafka.security.oauth import ClientCredentials
 from drkit.kafka.security.settings import OAuth, read_security
+from tests.support.errors import coded
 
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p;\\"=x";'
 
@@ -220,5 +221,5 @@ def test_oauth_settings(endpoint: str):
 
 
 def test_a_token_endpoint_must_be_http(tmp_path: Path):
-    with pytest.raises(ConfigError, match="http"):
+    with pytest.raises(ConfigError, check=coded("token_endpoint_malformed")):
         ClientCredentials(OAuth(f"file://{tmp_path}", "id", "s"), "a")

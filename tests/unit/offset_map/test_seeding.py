@@ -18,6 +18,7 @@ from drkit.offset_map.seeding import NotReady, SeededPartition, _records, cut_af
 from drkit.offsets import History, Intent, Mark, Pack, PartitionMap, SegmentMap
 from drkit.offsets.map_record import MapRecord, Mode, Turn
 from drkit.offsets.seed import CopyEnd, seed_after, seed_of_emptied
+from tests.support.errors import coded
 
 AT = TopicPartition("orders", 0)
 OLD, NEW = History(7, 3), History(9, 0)
@@ -115,7 +116,7 @@ def test_repeated_nothing_is_written_also_where_a_task_has_ended_the_seed_s_hist
 
 def test_a_map_that_has_begun_otherwise_is_refused() -> None:
     state = known(NEW)
-    with pytest.raises(Refused, match="not new"):
+    with pytest.raises(Refused, check=coded("producer_id_not_new")):
         begun(state)
 
 
@@ -124,13 +125,13 @@ def test_an_id_that_was_used_is_refused(look: Look) -> None:
     state = known()
     if look is LOOK:
         state.ended.add(NEW)
-    with pytest.raises(Refused, match="not new"):
+    with pytest.raises(Refused, check=coded("producer_id_not_new")):
         begun(state, look=look)
 
 
 @pytest.mark.parametrize("end", [102, 104])
 def test_another_end_than_that_of_the_seed_is_refused(end: int) -> None:
-    with pytest.raises(Refused, match="does not end where its seed says"):
+    with pytest.raises(Refused, check=coded("seed_end_differs")):
         begun(known(), look=Look(0, end=end))
 
 

@@ -15,6 +15,7 @@ from drkit.replay.progress import ReplayProgress
 from drkit.replay.records import HEADER, Origin
 from drkit.replay.tail import Export, Tail
 from drkit.wire import Record
+from tests.support.errors import coded
 
 AT = TopicPartition("orders", 0)
 TAIL = Tail(Origin("c", AT, "r1"), UUID(int=1), 10, 20, 8, lambda _at: iter(()), 1)
@@ -41,10 +42,10 @@ def test_its_progress_names_the_producers_and_where_it_ends() -> None:
 
 def test_nothing_of_it_may_be_there() -> None:
     refuse_repeats(KEPT, bytes([0, TailFlag.KEY_CHANGED, 0]), "s", None)
-    with pytest.raises(Refused, match="keep leaves none out") as caught:
+    with pytest.raises(Refused, check=coded("keep_content_known")) as caught:
         refuse_repeats(KEPT, bytes([0, TailFlag.ALIKE | TailFlag.KEY_CHANGED]), "s", Same.CONTENT)
     assert "--same none" in caught.value.hint
-    with pytest.raises(Refused, match="were replayed before") as caught:
+    with pytest.raises(Refused, check=coded("keep_replayed_before")) as caught:
         refuse_repeats(KEPT, bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s", None)
     assert caught.value.evidence.startswith("1 of 2 records")
 
@@ -80,15 +81,15 @@ def test_only_the_run_that_began_it_continues() -> None:
     refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", source_id=UUID(int=9))], "s")
     refuse_other_way(KEPT, [replace(KEEPING, run_id="r0", appended=0, rolled_back_ms=1)], "s")
     for keeping in (KEEPING, replace(KEEPING, run_id="r0"), replace(KEEPING, appended=0, next=10)):
-        with pytest.raises(Refused, match="a return that keeps this tail is appending it"):
+        with pytest.raises(Refused, check=coded("keep_under_way")):
             refuse_other_way(TAIL, [keeping], "s")
-    with pytest.raises(Refused, match="begun in another way"):
+    with pytest.raises(Refused, check=coded("keep_begun_otherwise")):
         refuse_other_way(KEPT, [BEGUN], "s")
     for before in (BEGUN, replace(BEGUN, next=20)):
         with pytest.raises(Refused):
             refuse_other_way(KEPT, [before], "s")
     for before in (replace(BEGUN, run_id="r0"), replace(KEEPING, run_id="r0", rolled_back_ms=1)):
-        with pytest.raises(Refused, match="were replayed before"):
+        with pytest.raises(Refused, check=coded("keep_replayed_before")):
             refuse_other_way(KEPT, [before], "s")
         refuse_other_way(TAIL, [before], "s")  # it is compared by content
 
@@ -101,5 +102,5 @@ def test_a_tail_of_a_return_that_was_rolled_back_may_be_replayed_not_kept() -> N
     assert ReplayProgress.of(left.to_json()) == left
     assert "rolled_back_ms" not in KEEPING.to_json(), "others have the bytes of before"
     refuse_other_way(TAIL, [left], "s")
-    with pytest.raises(Refused, match="would have them twice"):
+    with pytest.raises(Refused, check=coded("keep_replayed_before")):
         refuse_other_way(KEPT, [replace(left, run_id="r0")], "s")

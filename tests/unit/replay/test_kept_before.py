@@ -20,6 +20,7 @@ from drkit.replay.progress import ReplayBook, ReplayProgress
 from drkit.replay.records import Origin
 from drkit.replay.tail import Tail
 from drkit.wire import Record
+from tests.support.errors import coded
 
 AT = TopicPartition("orders", 0)
 TOPIC = UUID(int=1)
@@ -134,7 +135,7 @@ def test_it_stays_on_record_beside_a_replay_of_the_same_export() -> None:
 def test_a_tail_that_was_begun_and_rolled_back_is_not_kept_again() -> None:
     """By the same export neither: what it would leave out is on the new primary as of nobody's tail."""
     kept = Tail(origin_of("r1")._replace(is_kept=True), TOPIC, 10, 20, 8, lambda _: iter(()), 1)
-    with pytest.raises(Refused, match="would have them twice") as caught:
+    with pytest.raises(Refused, check=coded("keep_replayed_before")) as caught:
         refuse_other_way(kept, [LEFT], "s")
     assert caught.value.hint.startswith("drkit reprotect --abort")
     refuse_other_way(kept, [replace(LEFT, appended=0, next=10)], "s")
@@ -144,9 +145,9 @@ def test_equal_records_of_clients_are_others_if_that_was_said() -> None:
     alike, kept = bytes([0, TailFlag.ALIKE]), Tail(origin_of("r1"), TOPIC, 10, 20, 8, lambda _: iter(()), 1)
     refuse_repeats(kept, alike, "s", Same.NONE)
     for same in (None, Same.CONTENT):
-        with pytest.raises(Refused, match="keep leaves none out") as caught:
+        with pytest.raises(Refused, check=coded("keep_content_known")) as caught:
             refuse_repeats(kept, alike, "s", same)
         assert "--resume --same none" in caught.value.hint
         assert "drkit reprotect --abort" in caught.value.hint
-    with pytest.raises(Refused, match="were replayed before"):
+    with pytest.raises(Refused, check=coded("keep_replayed_before")):
         refuse_repeats(kept, bytes([TailFlag.REPLAYED, TailFlag.ALIKE]), "s", Same.NONE)

@@ -19,6 +19,7 @@ from drkit.replay.plan import PartitionPlan, begun_by
 from drkit.replay.progress import QuarantineRecord, ReplayProgress
 from drkit.replay.quarantine import MISSING, Quarantine
 from drkit.replay.run import _moved
+from tests.support.errors import coded
 
 SOURCE, NAME = TopicPartition("orders", 0), "orders.divergent.7"
 AT = TopicPartition(NAME, 0)
@@ -113,6 +114,6 @@ def test_one_that_a_client_has_created_since_the_plan_gets_nothing(
     monkeypatch: pytest.MonkeyPatch, known: QuarantineRecord | None
 ) -> None:
     kafka = Kafka(monkeypatch, NEW)
-    with pytest.raises(Refused, match="a topic of this name is there, and is not drkit's"):
+    with pytest.raises(Refused, check=coded("quarantine_topic_foreign")):
         kafka.made(known)
     assert not kafka.did

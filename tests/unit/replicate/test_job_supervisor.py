@@ -9,6 +9,7 @@ import pytest
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.lease.lost import LeaseLost, LeaseTaken
 from drkit.replicate.supervisor import LONGEST_PAUSE_SECONDS, Backoff, is_transient, supervise
+from tests.support.errors import made
 
 
 class Clock:
@@ -38,14 +39,20 @@ class Attempts:
 
 
 def test_a_flow_that_dies_is_started_again_until_it_lives():
-    attempts = Attempts(ClusterUnreachable("a"), Failed("b"), LeaseLost("c"))
+    attempts = Attempts(made(ClusterUnreachable, "a"), made(Failed, "b"), made(LeaseLost, "c"))
     supervise("a->b", attempts, threading.Event(), backoff=NoPause())
     assert attempts.made == 4
 
 
 @pytest.mark.parametrize(
     "error",
-    [ConfigError("x"), NotAuthenticated("x"), NotAuthorized("x"), Refused("x"), LeaseTaken("x")],
+    [
+        made(ConfigError, "x"),
+        made(NotAuthenticated, "x"),
+        made(NotAuthorized, "x"),
+        made(Refused, "x"),
+        made(LeaseTaken, "x"),
+    ],
     ids=lambda e: type(e).__name__,
 )
 def test_what_trying_again_cannot_help_ends_it(error: Exception):
@@ -62,7 +69,7 @@ def test_a_bug_is_no_reason_to_try_again():
 
 
 def test_a_copy_that_must_end_gives_up_after_some_attempts():
-    attempts = Attempts(*[ClusterUnreachable("gone")] * 50)
+    attempts = Attempts(*[made(ClusterUnreachable, "gone")] * 50)
     with pytest.raises(ClusterUnreachable):
         supervise("a->b", attempts, threading.Event(), once=True, backoff=NoPause())
     assert attempts.made == 6
@@ -70,7 +77,7 @@ def test_a_copy_that_must_end_gives_up_after_some_attempts():
 
 def test_stop_ends_the_waiting_and_no_new_attempt_begins():
     stop = threading.Event()
-    attempts = Attempts(Failed("x"), Failed("y"))
+    attempts = Attempts(made(Failed, "x"), made(Failed, "y"))
 
     class StopNow(Backoff):
         def __call__(self, _: object = None) -> float:

@@ -17,6 +17,7 @@ from drkit.kafka.security.settings import Tls
 from drkit.repoint import Result, TryAgain, Way, adapters, tell_all
 from drkit.repoint.configmap import ConfigMap
 from drkit.repoint.kube_access import KubeAccess, find_access
+from tests.support.errors import coded
 from tests.support.repoint.api_server import ApiServer
 
 STANDBY = Endpoint(5, "standby", "id-2", "s1:9092")
@@ -67,7 +68,7 @@ def test_two_who_create_it_at_once(server: ApiServer):
         server.put("kafka", {"other": "y"})
 
     server.before_write = meanwhile
-    with pytest.raises(TryAgain, match="another client"):
+    with pytest.raises(TryAgain, check=coded("configmap_conflict")):
         kube(server).tell(STANDBY)
     kube(server).tell(STANDBY)
     assert server.maps["kafka"]["data"].keys() == {"other", "endpoint.json"}
@@ -126,7 +127,7 @@ def test_another_content_under_the_key_is_left_alone(server: ApiServer):
 def test_an_unknown_authority_is_not_trusted(server: ApiServer):
     access = KubeAccess(server.url, "shop", Tls(), "good")
     adapter = ConfigMap(access, "kafka", namespace=None, key=None, timeout_seconds=5.0)
-    with pytest.raises(Failed, match="not trusted"):
+    with pytest.raises(Failed, check=coded("certificate_untrusted")):
         adapter.tell(STANDBY)
     assert not server.requests
 
@@ -199,6 +200,6 @@ def test_kubeconfigs_that_cannot_be_used(
 
 
 def test_no_way_at_all(tmp_path: Path):
-    with pytest.raises(ConfigError, match="no way to the Kubernetes") as failed:
+    with pytest.raises(ConfigError, check=coded("no_kubernetes")) as failed:
         find_access(None, {"HOME": str(tmp_path)}, tmp_path)
     assert "kubeconfig" in failed.value.hint

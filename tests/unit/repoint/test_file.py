@@ -16,6 +16,7 @@ from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
 from drkit.repoint import OlderTerm, RepointEffect, TryAgain
 from drkit.repoint.file import EndpointFile, _only_one
+from tests.support.errors import coded
 
 STANDBY = Endpoint(5, "standby", "id-2", "s1:9092")
 
@@ -58,7 +59,9 @@ def test_a_missing_folder_is_said(tmp_path: Path):
     with pytest.raises(Failed, match="cannot be written") as failed:
         file.tell(STANDBY)
     assert "create the folder" in failed.value.hint
-    with pytest.raises(Failed, match="no folder"):  # also to who only asks, before it matters
+    with pytest.raises(
+        Failed, check=coded("endpoint_folder_missing")
+    ):  # also to who only asks, before it matters
         file.current()
 
 

@@ -17,6 +17,7 @@ from drkit.spark.cluster import SlotWatch
 from drkit.spark.slots import UNLIMITED, Slots, SteadySlots
 from drkit.spark.worker_check import NewWorkers
 from drkit.spark.workshop import SharedSpark
+from tests.support.errors import made
 from tests.support.waiting import eventually
 
 FRAME = TaskAssignment("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
@@ -166,7 +167,7 @@ def test_a_new_worker_that_cannot_run_drkit_is_reported_while_spark_runs(
     def check(_slots: int) -> bool:
         if ended:
             workers.end()
-        raise ConfigError("a Spark worker lacks what drkit needs", where="w1")
+        raise made(ConfigError, "a Spark worker lacks what drkit needs", where="w1")
 
     workers = NewWorkers(1, check)
     workers.look(2)

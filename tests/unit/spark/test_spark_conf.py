@@ -25,6 +25,7 @@ from drkit.spark.conf import (
 )
 from drkit.spark.master import Master, MasterRoute, choose_master, find_route
 from drkit.spark.session import plan_spark
+from tests.support.errors import coded
 
 STANDALONE = Master("spark://10.0.0.1:7077", None)
 ROUTE = MasterRoute("10.0.0.1:7077", "10.0.0.9")
@@ -42,7 +43,7 @@ def test_a_master_says_where_it_listens():
 
 @pytest.mark.parametrize("url", ["spark://host", "spark://host:port", "mesos://h:1", "local[x]", ""])
 def test_what_is_no_master_is_refused_with_those_that_are(url: str):
-    with pytest.raises(ConfigError, match="is no master of Spark") as refused:
+    with pytest.raises(ConfigError, check=coded("spark_master_malformed")) as refused:
         choose_master(url, 1)
     assert "spark://HOST:PORT" in refused.value.hint
 
@@ -59,7 +60,7 @@ def test_the_route_to_the_master_gives_the_drivers_address():
 def test_a_master_that_does_not_answer_is_named_with_each_address():
     with socket.create_server(("127.0.0.1", 0)) as listens:
         free = listens.getsockname()[1]
-    with pytest.raises(Failed, match="master does not answer") as failed:
+    with pytest.raises(Failed, check=coded("spark_master_silent")) as failed:
         plan_spark(f"spark://127.0.0.1:{free},127.0.0.2:{free}", 1)
     assert failed.value.evidence.count("Connection refused") == 2
 
@@ -71,7 +72,7 @@ def test_settings_are_pairs_of_spark_and_the_command_wins_over_the_file(tmp_path
         "spark.cores.max": "6", "spark.authenticate.secret": "s3", "spark.a": "b=c",
     }  # fmt: skip
     for wrong in ("spark.cores.max", "cores=1"):
-        with pytest.raises(ConfigError, match="is no setting of Spark"):
+        with pytest.raises(ConfigError, check=coded("spark_setting_unknown")):
             given_conf([wrong], None)
     with pytest.raises(ConfigError, match="cannot be read"):
         given_conf([], tmp_path / "none")
@@ -91,7 +92,7 @@ def test_a_secret_is_no_argument_of_a_process():
     for key in ("spark.authenticate.secret", "spark.ssl.rpc.keyPassword", "spark.hadoop.fs.s3a.secret.key",
                 "spark.hadoop.fs.azure.account.key.a.example", "spark.hadoop.fs.s3a.access.key"):  # fmt: skip
         assert not may_be_seen({key: "s3"})
-        with pytest.raises(ConfigError, match="is a secret"):
+        with pytest.raises(ConfigError, check=coded("spark_setting_secret")):
             given_conf([f"{key}=s3"], None)
     files = ["spark.authenticate.secret.file=/run/s", "spark.kubernetes.authenticate.oauthTokenFile=/run/t"]
     assert given_conf(files, None) == may_be_seen(given_conf(files, None))
@@ -126,7 +127,7 @@ def test_the_secrets_of_tasks_are_known_by_name():
 def test_no_secret_travels_in_clear_text():
     yarn, kubernetes = Master("yarn", None), Master("k8s://https://h:1", None)
     for master in (STANDALONE, Master("spark://127.0.0.1:1", None)):
-        with pytest.raises(Refused, match="in clear text") as refused:
+        with pytest.raises(Refused, check=coded("spark_secrets_in_clear")) as refused:
             refuse_clear_text(master, {}, ["sasl.password of a"])
         assert refused.value.evidence.startswith("sasl.password of a;")
         refuse_clear_text(master, {}, [])
@@ -176,7 +177,7 @@ def test_containers_have_room_for_python_and_are_encrypted(url: str, monkeypatch
 
 def test_kubernetes_needs_an_image():
     master = Master("k8s://https://10.0.0.1:6443", None)
-    with pytest.raises(ConfigError, match="needs an image"):
+    with pytest.raises(ConfigError, check=coded("spark_image_missing")):
         refuse_unfit(master, {})
     refuse_unfit(master, {"spark.kubernetes.container.image": "registry/spark"})
 
@@ -192,5 +193,5 @@ def test_workers_run_a_python_of_the_same_version(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
     assert workers_python(STANDALONE, ROUTE, {}) == "/opt/python"
     assert workers_python(choose_master(None, 1), None, {}) == sys.executable
-    with pytest.raises(ConfigError, match="run drkit's own Python"):
+    with pytest.raises(ConfigError, check=coded("spark_python_set")):
         workers_python(choose_master(None, 1), None, {"spark.pyspark.python": "./py"})

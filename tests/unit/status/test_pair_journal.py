@@ -9,6 +9,7 @@ from drkit.errors import Failed
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import EntryKind, JournalEntry, parts_of
 from drkit.status.pair.journal import RETURN, JournalRuns
+from tests.support.errors import made
 
 OPENING: dict[str, Any] = {"scope": {"topics": {"orders": "p.orders"}}, "holder": {"token": "t"}}
 
@@ -47,7 +48,7 @@ def test_the_steps_of_a_return_are_shown_though_the_failover_does_not_know_them(
 def test_a_held_run_says_why_until_it_is_resumed():
     held = [
         entry(0, "run", body=OPENING),
-        entry(1, "held", "DRAIN", body={"error": Failed("late").as_dict()}),
+        entry(1, "held", "DRAIN", body={"error": made(Failed, "late").as_dict()}),
     ]
     found = runs(*held).under_way
     assert found is not None

@@ -11,6 +11,7 @@ from drkit.errors import ConfigError, Failed, Refused
 from drkit.model import TopicPartition
 from drkit.offsets.spark_query import NewLog
 from drkit.translate.spark_folder import check_out, local_path, read_folder, write_folder
+from tests.support.errors import coded
 
 AT = TopicPartition("orders", 0)
 
@@ -107,7 +108,7 @@ def test_paths_of_schemas_lead_into_the_copy(
 def test_where_a_copy_for_another_file_system_will_lie_must_be_said(checkpoint: Path, tmp_path: Path) -> None:
     (checkpoint / "state/0/_metadata/v2").mkdir(parents=True)
     (checkpoint / "state/0/_metadata/v2/0").write_text(operator("s3a://b/c"))
-    with pytest.raises(Refused, match="where its copy will lie") as seen:
+    with pytest.raises(Refused, check=coded("checkpoint_location_unknown")) as seen:
         write_folder(read_folder(checkpoint), tmp_path / "new", NewLog())
     assert "--location" in seen.value.hint
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
@@ -133,34 +134,34 @@ def test_a_query_that_runs_is_noticed(checkpoint: Path, tmp_path: Path) -> None:
 def test_nothing_is_left_of_what_the_disk_refused(checkpoint: Path, tmp_path: Path) -> None:
     folder = read_folder(checkpoint)
     (checkpoint / "commits" / "0").unlink()
-    with pytest.raises(Failed, match="could not be written"):
+    with pytest.raises(Failed, check=coded("checkpoint_not_written")):
         write_folder(folder, tmp_path / "new", NewLog({0: b"", 1: b""}))
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
 
 
 @pytest.mark.parametrize("where", ["hdfs://nn:8020/c", "s3a://bucket/c", "abfss://c@a.dfs/c"])
 def test_other_file_systems_are_refused(where: str) -> None:
-    with pytest.raises(Refused, match="only local") as seen:
+    with pytest.raises(Refused, check=coded("checkpoint_not_local")) as seen:
         local_path(where)
     assert "hadoop fs -get" in seen.value.hint
 
 
 def test_a_folder_in_use_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     for out in (checkpoint, checkpoint / "new", tmp_path):
-        with pytest.raises(Refused, match="within"):
+        with pytest.raises(Refused, check=coded("checkpoint_nested")):
             check_out(checkpoint, out)
     other = tmp_path / "other"
     other.mkdir()
     check_out(checkpoint, other)
     (other / "mine").touch()
     for out in (other, other / "mine"):
-        with pytest.raises(Refused, match="not empty") as seen:
+        with pytest.raises(Refused, check=coded("checkpoint_folder_in_use")) as seen:
             check_out(checkpoint, out)
         assert seen.value.evidence == "mine"
 
 
 def test_no_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such folder"):
+    with pytest.raises(ConfigError, check=coded("checkpoint_folder_missing")):
         read_folder(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="no checkpoint") as seen:
         read_folder(tmp_path)
@@ -171,10 +172,10 @@ def test_no_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_is_not_whole(checkpoint: Path) -> None:
     (checkpoint / "offsets" / "1").write_bytes(b"v9\n{}")
-    with pytest.raises(Refused, match="not what Spark writes") as seen:
+    with pytest.raises(Refused, check=coded("offset_log_malformed")) as seen:
         read_folder(checkpoint)
     assert seen.value.where.endswith("offsets/1")
     (checkpoint / "offsets" / "1").unlink()
     (checkpoint / "commits" / "1").write_bytes(b"v1\n{}")
-    with pytest.raises(Refused, match="not whole"):
+    with pytest.raises(Refused, check=coded("checkpoint_incomplete")):
         read_folder(checkpoint)

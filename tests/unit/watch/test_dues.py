@@ -8,6 +8,7 @@ from drkit.config import FlowSettings
 from drkit.detect.seen import Sight
 from drkit.errors import Refused
 from drkit.watch.pending_fences import PAID_SECONDS, PendingFences
+from tests.support.errors import made
 from tests.support.watch.moments import moment
 
 ALIVE, GONE = moment(Sight.CLEAR), moment(Sight.GONE)
@@ -27,7 +28,7 @@ class Till:
         if self.breaks:
             raise LookupError("no such partition")
         if self.refuses:
-            raise Refused("it still takes writes", evidence="partition 0", hint="close it")
+            raise made(Refused, "it still takes writes", evidence="partition 0", hint="close it")
         return len(self.asked) == 1
 
     def look(self, seconds: float, seen: object = ALIVE, *, owed: bool = True) -> list[float]:

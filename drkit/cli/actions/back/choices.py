@@ -91,12 +91,7 @@ def _size(option: str, said: str, place: str) -> int:
     except ValidationError:
         found = 0
     if found <= 0:
-        raise Usage(
-            f"{option} needs a size",
-            where=place,
-            evidence=f"{option} {said}",
-            hint=f"{option} 50GiB, 800MB or a number of bytes; with 1 each topic goes alone",
-        )
+        raise Usage("size_malformed", where=place, evidence=f"{option} {said}", option=option)
     return found
 
 
@@ -106,16 +101,18 @@ def _by_topic(option: str, said: Iterable[str], kind: type[StrEnum], place: str)
         topic, equals, value = text.rpartition("=")
         if not (topic and equals) or value not in list(kind):
             raise Usage(
-                f"{option} needs TOPIC={'|'.join(kind)}",
+                "choice_malformed",
                 where=place,
                 evidence=f"{option} {text}",
-                hint=f"{option} orders={next(iter(kind))}, or '*={next(iter(kind))}' for every topic",
+                option=option,
+                kind="|".join(kind),
+                iter=next(iter(kind)),
             )
         if found.setdefault(topic, value) != value:
             raise Usage(
-                f"{option} says two things of one topic",
+                "choice_contradicts",
                 where=place,
                 evidence=f"{topic}: {found[topic]} and {value}",
-                hint="name each topic once",
+                option=option,
             )
     return found

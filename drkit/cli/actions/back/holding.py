@@ -46,11 +46,10 @@ def end_hold(settings: Settings, service: FailoverService) -> None:
     run = service.under_way
     if run is not None and run.table is RETURN:
         raise Usage(
-            "a return is under way: it copies what is held",
+            "failback_under_way",
             where=f"{_PLACE} --abort",
             evidence=f"run {run.run_id}: {run.state}",
-            hint=f"{RETURN.command} --resume ends it, and the hold when it is protected; or roll back first:"
-            f" {RETURN.command} --abort",
+            command=RETURN.command,
         )
     show_put_back(put_back(settings, service.flow), service.flow)
 

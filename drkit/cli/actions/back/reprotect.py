@@ -183,7 +183,7 @@ def _check(given: _Given) -> None:
     """
     again = [f"--{name}" for name in ("resume", "abort") if given[name]]
     if wrong := _contradiction(given, again) or _not_with(given, again):
-        raise Usage(wrong, where=_PLACE, hint=f"{_PLACE} --help")
+        raise Usage("options_conflict", where=_PLACE, conflict=wrong, place=_PLACE)
 
 
 def _contradiction(given: _Given, again: list[str]) -> str:
@@ -260,7 +260,7 @@ def _refuse_failover(service: FailoverService) -> None:
     run = service.under_way
     if run is not None and run.table is not RETURN:
         raise Usage(
-            "a failover is under way, not a return",
+            "not_a_failback_run",
             where=_PLACE,
             evidence=f"run {run.run_id}: {run.state}",
             hint=f"{run.table.command} --resume" + (f", or {run.table.command} --abort" * run.abortable),

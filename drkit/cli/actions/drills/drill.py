@@ -70,10 +70,10 @@ def run(**given: Unpack[_Given]) -> int:
             return 0
     elif of_switchover := [word for word in _OF_SWITCHOVER if given[word]]:
         raise Usage(
-            f"--{of_switchover[0].replace('_', '-')} is for drills of kind switchover",
+            "option_of_switchover_drill",
             where="drkit drill run",
             evidence=f"{plan.name} is a drill of kind {plan.kind}",
-            hint="leave it out",
+            of_switchover=of_switchover[0].replace("_", "-"),
         )
     _check_files(html, report)
     history = DrillHistory.of(settings)
@@ -99,9 +99,10 @@ def history(name: str | None) -> None:
         if name is not None:
             named = {entry.name: entry for entry in known.entries()}
             raise Usage(
-                f"no drill '{name}' was run",
+                "drill_never_ran",
                 where="drkit drill history",
                 hint=suggestion(name, named) if named else "run one: drkit drill run --kind readiness",
+                name=name,
             )
         say("no drill was run yet: drkit drill run --kind readiness")
     emit([entry_row(entry, as_json=session().as_json) for entry in entries])
@@ -131,11 +132,7 @@ def report(drill_id: str | None, html: Path | None, check: Path | None, *, schem
     elif check is not None:
         _check(check, drill_id)
     elif drill_id is None:
-        raise Usage(
-            "name a drill by its id",
-            where="drkit drill report",
-            hint="all ids: drkit drill history; a file: drkit drill report --check FILE",
-        )
+        raise Usage("drill_id_missing", where="drkit drill report")
     else:
         known = DrillHistory.of(configuration().settings)
         found = known.report_of(known.entry(drill_id))
@@ -175,19 +172,11 @@ def _plan(settings: Settings, name: str | None, kind: DrillKind | None, flow: st
         drills = {drill.name: drill for drill in settings.drills}
         if name not in drills:
             known = suggestion(name, drills) if drills else "the file has no [[drills]]"
-            raise Usage(
-                f"there is no drill '{name}'",
-                where="drkit drill run",
-                hint=f"{known}; without a table: drkit drill run --kind readiness",
-            )
+            raise Usage("drill_unknown", where="drkit drill run", name=name, known=known)
         return plan_drill(settings, drills[name], drill_id)
     if name is None and kind is not None:
         return plan_kind(settings, kind, settings.one_flow(flow), drill_id)
-    raise Usage(
-        "name either a drill of the file or a kind",
-        where="drkit drill run",
-        hint="drkit drill run NAME, or drkit drill run --kind readiness --flow FLOW",
-    )
+    raise Usage("drill_name_and_kind", where="drkit drill run")
 
 
 def _check(file: Path, drill_id: str | None) -> None:
@@ -196,7 +185,7 @@ def _check(file: Path, drill_id: str | None) -> None:
     :raises Failed: it was altered, or is not a report
     """
     if not file.is_file():
-        raise Usage("there is no such file", where=str(file), hint="name the JSON file of a report")
+        raise Usage("file_missing", where=str(file))
     text = file.read_bytes()
     found, problems = read_report(text), []
     if text != found.to_json().encode():
@@ -217,12 +206,7 @@ def _check(file: Path, drill_id: str | None) -> None:
             say("the report before it is on another machine: its hash was not compared")
     problems += check_report(found, before)
     if problems:
-        raise Failed(
-            "the report is not what the drill wrote",
-            where=str(file),
-            evidence="; ".join(problems),
-            hint="use the file in the drill folder: drkit drill history",
-        )
+        raise Failed("report_altered", where=str(file), evidence="; ".join(problems))
     if session().as_json:
         emit({"id": found.id, "verdict": found.verdict, "check": "unaltered", "self": found.self_hash})
     else:
@@ -236,11 +220,11 @@ def _check_files(html: Path | None, report: Path | None) -> None:
     """
     where = "drkit drill run"
     if html is not None and html == report:
-        raise Usage("--html and --report name the same file", where=where, hint="choose two names")
+        raise Usage("report_paths_equal", where=where)
     for file in (html, report):
         if file is not None and not file.absolute().parent.is_dir():
             hint = "create its folder, or choose another file"
-            raise Usage("the folder of this file does not exist", where=str(file), hint=hint)
+            raise Usage("report_folder_missing", where=str(file), hint=hint)
 
 
 def _show(report: DrillReport, path: Path, html: Path | None) -> None:

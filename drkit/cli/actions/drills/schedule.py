@@ -35,11 +35,7 @@ def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
     loaded = configuration()
     settings = loaded.settings
     if not settings.drills:
-        raise ConfigError(
-            "no drill is configured",
-            where=str(loaded.path),
-            hint='add a table: [[drills]] name = "daily", kind = "translation", cron = "0 6 * * *"',
-        )
+        raise ConfigError("no_drill_configured", where=str(loaded.path))
     if scheduler is not None:
         _print(loaded, scheduler, image)
         return 0

@@ -23,6 +23,7 @@ from drkit.failover.pending_fences import AppliedFences
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.locked import (
     CLUSTER,
     DRKIT,
@@ -94,7 +95,7 @@ def test_a_return_does_not_guess_and_goes_on_when_the_right_is_back(
     take_cluster_rights(rights.admins[0].settings)
     for said in ("", CUT):  # a statement about other means does not make it known which fence there is
         request = home.request(tmp_path / "saved", clients_cut=said)
-        with home.side.desk() as desk, pytest.raises(Refused, match="may not list the ACLs") as refused:
+        with home.side.desk() as desk, pytest.raises(Refused, check=coded("acls_not_listable")) as refused:
             desk.begin_return(request)
         assert "DESCRIBE and ALTER on the cluster" in refused.value.hint
         assert f"--flow '{home.side.settings.flows[0].name}'" in refused.value.hint
@@ -122,7 +123,7 @@ def test_a_size_of_an_earlier_moment_goes_where_an_acl_is_proven(
     assert paid.evidence["how"] == SIZE
     assert any(f"may not list the ACLs of {side.source.alias}" in note for note in paid.notes), paid.notes
     assert as_app(home.primary, home.topics[0]).write() != 0, "fenced all the same"
-    with side.desk() as desk, pytest.raises(Refused, match="may not list the ACLs"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("acls_not_listable")):
         desk.rehearse_return(home.request(tmp_path / "saved", clients_cut=""))
 
     give_cluster_rights(rights.admins[0].settings)
@@ -145,7 +146,7 @@ def test_a_size_stays_while_no_acl_is_proven_and_both_are_shown(
     give_cluster_rights(rights.admins[0].settings)
     admin = dict(zip(("sasl.username", "sasl.password"), ("admin", "admin-password"), strict=True))
     side.failover_fields["fence"] = {"means": ACL, "canary": admin, "seconds": 0.5}
-    with side.desk() as desk, pytest.raises(Refused, match="nothing else keeps clients off") as refused:
+    with side.desk() as desk, pytest.raises(Refused, check=coded("late_fence_refuses_drkit")) as refused:
         desk.begin_return(home.request(tmp_path / "saved", clients_cut=""))
     assert "it has an authorizer" in refused.value.evidence
     assert "drkit reprotect" in refused.value.hint
@@ -185,7 +186,7 @@ def test_the_right_is_looked_at_before_anything_is_emptied(
                 allow(admin, DRKIT, [(*CLUSTER, operation)])
 
     request, before = home.request(tmp_path / "saved", clients_cut=""), side.records(side.source, topic)
-    with side.desk(tell=take) as desk, pytest.raises(Refused, match="cannot become its guard") as refused:
+    with side.desk(tell=take) as desk, pytest.raises(Refused, check=coded("guard_not_authorized")) as refused:
         desk.begin_return(request)
     assert refused.value.evidence == f"drkit's principal has no {lacks} on the cluster"
     assert "drkit reprotect --resume" in refused.value.hint
@@ -213,7 +214,7 @@ def test_a_failover_at_night_fences_by_size_and_a_switchover_waits(
     side.replicate()
     side.copied([topic])
     take_cluster_rights(rights.admins[0].settings)
-    with side.desk() as desk, pytest.raises(Refused, match="may not list the ACLs") as refused:
+    with side.desk() as desk, pytest.raises(Refused, check=coded("acls_not_listable")) as refused:
         desk.begin([], RunRequest(planned=True))
     assert "drkit failover --resume" in refused.value.hint
     assert app.write() == 0, "it serves on"
@@ -241,7 +242,7 @@ def test_a_fence_by_acl_that_was_chosen_is_refused_or_owed_and_never_a_size(
     side.copied([topic])
     take_cluster_rights(rights.admins[0].settings)
     request = RunRequest(despite_signs_of_life="a test")
-    with side.desk() as desk, pytest.raises(Refused, match="may not list the ACLs") as refused:
+    with side.desk() as desk, pytest.raises(Refused, check=coded("acls_not_listable")) as refused:
         desk.begin([], request)
     assert "DESCRIBE on the cluster" in refused.value.evidence
     assert "DESCRIBE and ALTER on the cluster, then: drkit failover --resume" in refused.value.hint
@@ -252,7 +253,7 @@ def test_a_fence_by_acl_that_was_chosen_is_refused_or_owed_and_never_a_size(
     assert _size(home, rights) is None
     with side.desk() as desk:
         for work in (pending_fences.planned, pending_fences.apply_pending):
-            with pytest.raises(Refused, match="may not list the ACLs") as refused:
+            with pytest.raises(Refused, check=coded("acls_not_listable")) as refused:
                 work(desk)
             assert "then: drkit fence pay" in refused.value.hint
     assert _kinds(home) == ["owed"]

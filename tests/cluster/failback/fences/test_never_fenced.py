@@ -15,6 +15,7 @@ from drkit.failover.returning import begin, contact
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.pair import CUT
 from tests.support.failback.tail import REASON, Case, DeadPrimary, dead_primary
 from tests.support.failover.command import Said, drkit
@@ -79,7 +80,7 @@ def test_a_run_that_is_held_since_it_fenced_by_size_goes_on(
     file, name = written(home.side, tmp_path), f"{home.side.source.alias}->{home.side.target.alias}"
     for module in (contact, begin):
         monkeypatch.setattr(module, "fenced_by_size", lambda _: [])
-    with home.side.desk() as desk, pytest.raises(Refused, match="nothing else keeps clients off") as held:
+    with home.side.desk() as desk, pytest.raises(Refused, check=coded("late_fence_refuses_drkit")) as held:
         desk.begin_return(home.request(tmp_path / "saved", clients_cut=""))
     monkeypatch.undo()
     assert held.value.hint.endswith('drkit reprotect --resume --clients-cut "HOW"')

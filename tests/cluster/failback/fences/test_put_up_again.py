@@ -22,6 +22,7 @@ from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairAlarm, PairStatus
 from drkit.status.paired import PairedCollector
+from tests.support.errors import coded
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.settings_file import drkit, written
 from tests.support.flows.produce import answers, fill
@@ -58,7 +59,7 @@ def test_what_was_written_meanwhile_is_exported_and_waits_for_a_decision(
     paid = drkit(file, *pay, "--yes")
     assert paid.returncode == 0, paid
     request = RunRequest(clients_cut=CUT, export_to=str(tmp_path / "saved"))
-    with side.desk() as desk, pytest.raises(Undecided, match="somebody has to decide"):
+    with side.desk() as desk, pytest.raises(Undecided, check=coded("decision_missing")):
         desk.begin_return(request, decides_later=True)
     with side.desk() as desk:
         assert desk.under_way is not None

@@ -19,6 +19,7 @@ from drkit.kafka.access.acls import delete_acls
 from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairAlarm
 from drkit.status.paired import PairedCollector
+from tests.support.errors import coded
 from tests.support.failback.locked import give_cluster_rights, take_cluster_rights
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary
@@ -88,5 +89,5 @@ def test_what_is_pending_is_done_where_acls_are_hidden(home: DeadPrimary, rights
         assert agreed == DueFences(pending=frozenset({audit})), "which ones were lifted is hidden"
         assert pending_fences.apply_pending(desk, agreed) is not None
     assert as_app(home.primary, audit).write() != 0
-    with side.desk() as desk, pytest.raises(Refused, match="may not list the ACLs"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("acls_not_listable")):
         pending_fences.apply_pending(desk, DueFences())

@@ -16,6 +16,7 @@ from drkit.failover.fencing.methods import SIZE
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.locked import give_cluster_rights, take_cluster_rights
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.application import CANARY, as_app
@@ -61,13 +62,13 @@ def test_an_acl_replaces_it_where_nobody_has_said_how_clients_are_cut_off(
     side = pair.now
     with side.desk() as desk:
         assert [row.fence for row in pending_fences.shown(desk).topics] == [SIZE]
-        with pytest.raises(Refused, match="nothing else keeps clients off") as refused:
+        with pytest.raises(Refused, check=coded("late_fence_refuses_drkit")) as refused:
             desk.begin_return(RunRequest())
     assert "canary in [failover.fence]" in refused.value.hint
 
     side.failover_fields["fence"] = {"canary": CANARY}
     take_cluster_rights(admin)
-    with side.desk() as desk, pytest.raises(Refused, match="may not list the ACLs") as refused:
+    with side.desk() as desk, pytest.raises(Refused, check=coded("acls_not_listable")) as refused:
         desk.begin_return(RunRequest())
     assert "DESCRIBE and ALTER on the cluster" in refused.value.hint
     give_cluster_rights(admin)

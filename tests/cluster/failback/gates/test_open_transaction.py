@@ -20,6 +20,7 @@ from drkit.kafka.codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from drkit.kafka.requests import EARLIEST
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill, producer, put
@@ -116,7 +117,7 @@ def _stays_open(home: DeadPrimary, folder: Path, topic: str) -> None:
 
     with home.side.desk() as desk, pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_transactions, "abort", refuses)
-        with pytest.raises(Refused, match="the old primary does not stand still") as caught:
+        with pytest.raises(Refused, check=coded("old_primary_still_written")) as caught:
             desk.begin_return(home.request(folder, [topic]), topics=[topic])
         assert caught.value.evidence.startswith(f"{topic}-0: a transaction is open after ")
         assert "whose transaction it is" in caught.value.hint

@@ -14,6 +14,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import EARLIEST
 from drkit.kafka.topics import topic_configs
+from tests.support.errors import coded, made
 from tests.support.failback.pair import CUT, Pair, Side
 from tests.support.flows.produce import answers, fill
 
@@ -59,7 +60,7 @@ def test_what_came_back_is_emptied_before_the_side_opens(side: Side, monkeypatch
     before = [_policy(side, topic) for topic in topics]
 
     def refused(*_arguments: object) -> None:
-        raise Failed("the settings are not taken", where="", evidence="", hint="")
+        raise made(Failed, "the settings are not taken", where="", evidence="", hint="")
 
     with monkeypatch.context() as patch:
         patch.setattr(standing, "put_back", refused)
@@ -81,7 +82,7 @@ def test_what_came_back_is_emptied_before_the_side_opens(side: Side, monkeypatch
 def test_a_side_that_ends_before_is_not_opened(side: Side) -> None:
     """What was emptied cannot be proven there: it has lost its end. Clients of the other side go on."""
     _emptied(side, 1_000)
-    with side.desk() as desk, pytest.raises(Refused, match="refuses to empty partitions") as refused:
+    with side.desk() as desk, pytest.raises(Refused, check=coded("empty_refused")) as refused:
         desk.begin([], RunRequest(planned=True, clients_cut=CUT))
     assert "it ends before that offset, so it lost records" in refused.value.hint
     assert answers(side.source, side.name("orders"), [b"still served"]) == [None]
@@ -96,7 +97,7 @@ def test_open_proves_it_once_more(side: Side, monkeypatch: pytest.MonkeyPatch) -
             patch.setattr(f"drkit.failover.{place}.empty_again", lambda *_: ())
         with (
             side.desk() as desk,
-            pytest.raises(Failed, match="begin with records from before the turn again"),
+            pytest.raises(Failed, check=coded("emptied_records_back")),
         ):
             desk.begin([], RunRequest(planned=True, clients_cut=CUT))
     with side.desk() as desk:

@@ -17,6 +17,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.requests import EARLIEST
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.errors import coded
 from tests.support.failback.pair import CUT
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.shared_clusters import ModuleClusters
@@ -74,7 +75,7 @@ def _what_came_back_is_no_history(
     rebuilt = RunRequest(
         clients_cut=CUT, methods={"*": "rebuild"}, reason="a test", export_to=str(folder / "again")
     )
-    with side.desk() as desk, pytest.raises(Refused, match="has earlier records than the new one"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("rebuild_loses_history")):
         desk.begin_return(rebuilt)
     with StateTopic(side.source, side.target.alias) as state:
         state.load()

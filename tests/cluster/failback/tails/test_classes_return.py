@@ -13,6 +13,7 @@ import pytest
 from drkit.errors import Refused
 from drkit.failover.core.machine import StepName
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.changed import ChangedPrimary
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case
@@ -51,7 +52,7 @@ def test_each_class_comes_home(home: ChangedPrimary, tmp_path: Path) -> None:
     side, name = home.side, home.side.name
     with side.desk() as desk:
         request = home.request(tmp_path / "saved")
-        with pytest.raises(Refused, match="has partitions that the new one has not") as caught:
+        with pytest.raises(Refused, check=coded("fewer_partitions")) as caught:
             desk.begin_return(request)
         assert f"{name('more')}-2" in caught.value.evidence
         assert f"{name('wider')}-2" in caught.value.evidence
@@ -62,9 +63,7 @@ def test_each_class_comes_home(home: ChangedPrimary, tmp_path: Path) -> None:
     home.look_again()
     with side.desk() as desk:
         wrong = {**request.dispositions, name("recreated"): "replay"}
-        with pytest.raises(
-            Refused, match="that was recreated on the old primary cannot be replayed"
-        ) as caught:
+        with pytest.raises(Refused, check=coded("replay_recreated")) as caught:
             desk.begin_return(request._replace(dispositions=wrong))
         assert f"--disposition {name('recreated')}=quarantine" in caught.value.hint
     home.come_home(request)

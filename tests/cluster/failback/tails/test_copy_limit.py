@@ -12,6 +12,7 @@ from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.old_primary import copy_limit
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.tail import Case, DeadPrimary, Log, dead_primary
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
@@ -42,7 +43,7 @@ def test_the_next_topic_waits_for_the_copy_of_those_before(
     request = home.request(tmp_path / "saved", copy_limit=1)
     with side.desk(tell=tell) as desk, monkeypatch.context() as patch:
         patch.setattr(copy_limit, "STALLED_SECONDS", 3.0)
-        with pytest.raises(Refused, match="emptied are not copied again") as stalled:
+        with pytest.raises(Refused, check=coded("emptied_not_copied_again")) as stalled:
             desk.begin_return(request)
     assert home.back.settings.flows[0].name in stalled.value.hint
     assert len(begun) == 1

@@ -23,6 +23,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.errors import coded
 from tests.support.failback.killed import KilledReturns
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
@@ -105,7 +106,7 @@ def test_a_tail_that_is_kept_and_lost_on_the_way_is_refused(stage: KilledReturns
     assert stage.begun(killed, Kill(f"{StepName.BEGIN} append {killed} {EntryKind.INTENT}", "after"))
     assert not alter_topic_configs(Cluster.connect(side.source), {killed: {"retention.ms": "86400000"}})
     _lost(home, killed)
-    with side.desk() as desk, pytest.raises(Refused, match="lost records of a tail that is to be kept"):
+    with side.desk() as desk, pytest.raises(Refused, check=coded("keep_tail_lost")):
         desk.resume(home.request(tmp_path / "saved", [killed]))
     assert _retention(home, killed) == "-1", "it is held again before anything else"
     _rebuilt(stage, killed, tmp_path / "killed")
@@ -120,7 +121,7 @@ def test_a_tail_that_is_kept_and_lost_on_the_way_is_refused(stage: KilledReturns
 
     with side.desk() as desk, pytest.MonkeyPatch.context() as patch:
         patch.setattr(begin, "append_kept", loses)
-        with pytest.raises(Refused, match="lost records of a tail that is to be kept"):
+        with pytest.raises(Refused, check=coded("keep_tail_lost")):
             desk.begin_return(home.request(tmp_path / "saved", [appended]), topics=[appended])
     _rebuilt(stage, appended, tmp_path / "appended")
 
@@ -172,7 +173,7 @@ def _refused_without_a_decision(home: DeadPrimary, topic: str, folder: Path) -> 
             line for lines in desk.rehearse_return(request, [topic]).lines for line in str(lines).split("\n")
         ]
         assert any("in an export alone" in line for line in said), said
-        with pytest.raises(Undecided, match="somebody has to decide") as caught:
+        with pytest.raises(Undecided, check=coded("decision_missing")) as caught:
             desk.begin_return(request._replace(dispositions={}), topics=[topic])
     assert caught.value.topics == {topic: sum(map(len, home.tails[topic].values()))}
     assert "in an export alone" in caught.value.evidence
@@ -209,7 +210,7 @@ def _rebuilt(stage: KilledReturns, topic: str, folder: Path) -> None:
     """The way out that the refusal names."""
     home = stage.home
     _aborted(home)
-    with home.side.desk() as desk, pytest.raises(Refused, match="needs a proven beginning"):
+    with home.side.desk() as desk, pytest.raises(Refused, check=coded("keep_unproven")):
         desk.begin_return(home.request(folder, [topic]), topics=[topic])
     home.cases[topic] = REPLAYED
     with home.side.desk() as desk:

@@ -12,6 +12,7 @@ from drkit.failover.core.step import StepResult
 from drkit.failover.steps.fence import FenceStep
 from drkit.failover.steps.table import all_steps
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill, producer, put
@@ -47,7 +48,10 @@ def test_a_partition_that_the_standby_does_not_have_holds_a_switchover(
     world.replicate()
     world.copied([topic])
     steps = {**all_steps(), StepName.FENCE: LateFence(world, topic)}
-    with world.desk(steps=steps) as desk, pytest.raises(Refused, match="the copy is not complete") as held:
+    with (
+        world.desk(steps=steps) as desk,
+        pytest.raises(Refused, check=coded("switchover_incomplete")) as held,
+    ):
         desk.begin([], RunRequest(planned=True))
     assert f"{topic}-2" in held.value.evidence
     with world.desk() as desk:

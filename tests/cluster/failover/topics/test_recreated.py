@@ -16,6 +16,7 @@ from drkit.failover.fencing.methods import NOTHING_PASSES, SIZE
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics, topic_configs, topic_names
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.pair import CUT
 from tests.support.failover.truth import values
 from tests.support.failover.world import World
@@ -62,7 +63,7 @@ def test_a_topic_that_comes_back_holds_the_switchover_by_name(world: World, step
     request = RunRequest(planned=True, clients_cut=CUT)
     with (
         world.desk(tell=comes_back) as desk,
-        pytest.raises(Refused, match="were created again on the old primary") as refused,
+        pytest.raises(Refused, check=coded("recreated_on_old_primary")) as refused,
     ):
         desk.begin([], request)
     assert again in refused.value.where

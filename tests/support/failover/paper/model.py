@@ -21,6 +21,7 @@ from drkit.failover.interpreter import Interpreter
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
 from drkit.kafka.permit import may_send
+from tests.support.errors import made
 
 _S = StepName
 
@@ -96,7 +97,7 @@ class Memory(Journal):
 
     def confirm(self) -> None:
         if self.overtaken is not None:
-            raise RunLocked("it took over")
+            raise made(RunLocked, "it took over")
 
     def _may_open(self) -> None:
         w, loss = self.world, self.result(_S.DRAIN) or {}
@@ -143,7 +144,7 @@ class Work:
                     may_send()
                     w.fenced, w.lift_pending = True, False
                 if not w.fenced:
-                    raise Refused("it takes writes")
+                    raise made(Refused, "it takes writes")
                 return StepResult({"how": "acl", "proven": True})
             case _S.FENCE:
                 return StepResult({"how": "debt", "proven": False})
@@ -175,7 +176,7 @@ class Work:
             _S.OPEN: not w.opened,
         }
         if broken.get(self.name):
-            raise Refused(f"{self.name} does not hold")
+            raise made(Refused, f"{self.name} does not hold")
         return StepResult()
 
     def undo(self, context: Any) -> StepResult:

@@ -16,6 +16,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.interpreter import Interpreter
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.kafka.permit import may_send
+from tests.support.errors import made
 from tests.support.failover.paper.model import Killed, Memory, Paper
 
 _S = StepName
@@ -64,15 +65,15 @@ class ReturnWork:
     def run(self, context: Any) -> StepResult:
         w = context.world
         if self.name is not _S.LOCK and not w.reachable:
-            raise Refused(f"{self.name}: it does not answer")
+            raise made(Refused, f"{self.name}: it does not answer")
         match self.name:
             case _S.CONTACT:
                 self._fenced(w)
                 if w.members:
-                    raise Refused("a group has members")
+                    raise made(Refused, "a group has members")
             case _S.COMPARE:
                 if w.end != 10:
-                    raise Refused("it is not what was copied")
+                    raise made(Refused, "it is not what was copied")
                 return StepResult({"end": w.end})
             case _S.DEMOTE:
                 self._fenced(w)
@@ -83,7 +84,7 @@ class ReturnWork:
 
     def _fenced(self, w: ReturnWorld) -> None:
         if not w.fenced:
-            raise Refused("it takes writes")
+            raise made(Refused, "it takes writes")
 
     def _intent(self, context: Any, name: str, fresh: dict[str, Any]) -> dict[str, Any]:
         known = context.journal.effects(self.name).get(name)
@@ -110,7 +111,7 @@ class ReturnWork:
         if "lift" not in effects:
             self._fenced(w)
             if w.end != context.result(_S.COMPARE)["end"]:
-                raise Refused("it has changed since it was compared")
+                raise made(Refused, "it has changed since it was compared")
             with context.journal.effect(self.name, "seeds", {"at": w.end}):
                 may_send()
                 w.seeded_at = w.end
@@ -124,7 +125,7 @@ class ReturnWork:
         w = context.world
         broken = {_S.DEMOTE: w.promoted, _S.BEGIN: not w.may_copy}
         if broken.get(self.name):
-            raise Refused(f"{self.name} does not hold")
+            raise made(Refused, f"{self.name} does not hold")
         return StepResult()
 
     def undo(self, context: Any) -> StepResult:

@@ -30,6 +30,7 @@ from drkit.replay.compare import TailFlag
 from drkit.replay.kept import NotKept, refuse_repeats
 from drkit.replay.records import Origin
 from drkit.replay.tail import Tail
+from tests.support.errors import coded
 
 FLOW = FlowSettings(source="p", target="s", topics=(".*",))
 AT = TopicPartition("t", 0)
@@ -148,7 +149,7 @@ def test_without_a_topic_that_cannot_return_its_choices_are_left_out(monkeypatch
         methods={"late": "rebuild"}, give_up_history=("late", "t"), reason="why",
     )  # fmt: skip
     known = SimpleNamespace(topics={t: (t, None) for t in roles})
-    with pytest.raises(Refused, match="in the topics that were named") as caught:
+    with pytest.raises(Refused, check=coded("nothing_to_protect_in_topics")) as caught:
         scope.choose(returning(said, known=known), ["late"])
     assert caught.value.hint.endswith(
         f"leave it out: {BEGIN} {CLIENTS_CUT} --disposition t=discard --disposition '*=discard'"
@@ -189,7 +190,7 @@ def test_replicas_that_lag_do_not_cost_the_options(monkeypatch: pytest.MonkeyPat
     topics = {"t": SimpleNamespace(partitions={0: partition})}
     monkeypatch.setattr(gates, "describe_topics", lambda *_: topics)
     said = RunRequest(clients_cut=CUT, export_to=PLACE, dispositions={"t": "discard"}, reason="why")
-    with pytest.raises(Refused, match="replicas that are not in sync") as caught:
+    with pytest.raises(Refused, check=coded("replicas_out_of_sync")) as caught:
         gates.refuse_lagging_replicas(returning(said, target_admin=lambda: None), ["t"])
     command = caught.value.hint.partition("then: ")[2]
     assert command == f"{BEGIN} {CLIENTS_CUT} {EXPORT_TO} --disposition t=discard --reason why"

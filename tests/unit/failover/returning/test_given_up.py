@@ -23,6 +23,7 @@ from drkit.flow_state.records import (
     TailRecord,
     UnreplayedRecord,
 )
+from tests.support.errors import coded
 
 MANIFEST = "/saved/r1-5a/manifest.json"
 SAVED = SavedTailRecord("r1", 1, 3, UUID(int=1), {0: (100, 112)}, {0: 12}, MANIFEST, "ab")
@@ -55,7 +56,7 @@ def context(dispositions: dict[str, str], ended: UnreplayedRecord = GIVEN_UP, te
 def test_a_disposition_of_records_that_were_given_up_is_refused_with_who_when_and_why(
     said: str, option: str
 ) -> None:
-    with pytest.raises(Refused, match="were given up") as caught:
+    with pytest.raises(Refused, check=coded("given_up")) as caught:
         refuse_dispositions(context({"t": said}), [EMPTIED], {})
     assert caught.value.evidence == (
         f"t: 12 records of {MANIFEST} given up by ann@ops1 at 2023-11-14T22:13:20Z: ticket 4711"

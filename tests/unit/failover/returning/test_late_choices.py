@@ -11,6 +11,7 @@ from drkit.errors import Refused
 from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.runs import refuse_late_choices
+from tests.support.errors import coded
 
 SAID = RunRequest(dispositions={"*": "discard", "a": "replay"}, methods={"a": "trim"})
 
@@ -32,7 +33,7 @@ def run_of(**more: Any) -> Any:
     ],
 )
 def test_another_choice_is_refused_once_topics_may_have_begun(added: RunRequest) -> None:
-    with pytest.raises(Refused, match="too late to decide otherwise") as caught:
+    with pytest.raises(Refused, check=coded("decided_too_late")) as caught:
         refuse_late_choices(run_of(), added)
     assert caught.value.hint.startswith("drkit reprotect --abort")
     refuse_late_choices(run_of(is_final=False), added)
@@ -41,7 +42,7 @@ def test_another_choice_is_refused_once_topics_may_have_begun(added: RunRequest)
 
 def test_a_typing_error_is_refused_before_it_is_journalled() -> None:
     """A run keeps what was said: with a topic that does not return it could only be aborted."""
-    with pytest.raises(Refused, match="names a topic that does not return"):
+    with pytest.raises(Refused, check=coded("choice_of_other_topic")):
         refuse_late_choices(run_of(is_final=False), RunRequest(dispositions={"ordres": "replay"}))
     several = RunRequest(dispositions={"ordres": "replay", "b": "discard"}, reason="why")
     with pytest.raises(Refused) as caught:

@@ -29,6 +29,7 @@ from drkit.model import TopicPartition
 from drkit.offsets.crossing import Crossing
 from drkit.offsets.translation import PartitionPosition
 from drkit.topology.acls import EVERYBODY, Acl, AclOperation, Permission, topic_acl
+from tests.support.errors import coded
 from tests.support.export.made import exported, some_items
 
 AT = TopicPartition("t", 0)
@@ -62,9 +63,7 @@ def test_a_tail_with_records_that_drkit_copied_back_is_not_kept(tmp_path: Path, 
         keep_gates.refuse_copied_back(context, ["t"])
         return
     keep_gates.refuse_copied_back(context, ["another"])
-    with pytest.raises(
-        Refused, match="records of the new primary stand in a tail that is to be kept"
-    ) as caught:
+    with pytest.raises(Refused, check=coded("keep_mixed")) as caught:
         keep_gates.refuse_copied_back(context, ["t"])
     assert caught.value.evidence == "t-0"
     assert "--method t=rebuild" in caught.value.hint
@@ -87,7 +86,7 @@ def test_a_second_tail_is_not_kept_before_the_copy_has_passed_the_first(
     if not is_refused:
         ask()
         return
-    with pytest.raises(Refused, match="the copy had not passed an earlier tail") as caught:
+    with pytest.raises(Refused, check=coded("keep_after_kept")) as caught:
         ask()
     assert caught.value.evidence == f"t-0: copied up to {frontier}, a tail was kept up to 30"
 
@@ -104,7 +103,7 @@ def test_a_choice_for_a_topic_that_does_not_return_is_refused(choice: Mapping[st
     state = SimpleNamespace(load=lambda: None)
     context = returning(request=RunRequest(**choice), words=(), state=state)
     for ask in (DecideStep().plan, DecideStep().run):
-        with pytest.raises(Refused, match="a choice names a topic that does not return") as caught:
+        with pytest.raises(Refused, check=coded("choice_of_other_topic")) as caught:
             ask(context)
         assert caught.value.evidence == "others"
         kept = {"dispositions": " --disposition '*=replay'", "give_up_history": " --give-up-history '*'"}
@@ -121,7 +120,7 @@ def test_records_that_are_back_after_they_were_deleted_stop_the_topic() -> None:
         assert question is not_empty
         return {at: 7 for at in up_to if at == AT}
 
-    with pytest.raises(Failed, match="records that were deleted on the old primary are back") as caught:
+    with pytest.raises(Failed, check=coded("deleted_records_back")) as caught:
         refuse_risen(returning(run=run), {AT: 20, other: 9})
     assert caught.value.evidence == "t-0 begins at 7, not 20"
     assert "--resume deletes them again" in caught.value.hint
@@ -158,7 +157,7 @@ def test_a_guard_that_would_refuse_drkit_is_never_put_up(
     if evidence is None:
         guard.refuse_unguarded(context, back, ["t"])
         return
-    with pytest.raises(Refused, match="the fence of the old primary would refuse drkit itself") as caught:
+    with pytest.raises(Refused, check=coded("fence_refuses_drkit")) as caught:
         guard.refuse_unguarded(context, back, ["t"])
     assert evidence in caught.value.evidence
     assert "own_principal" in caught.value.hint

@@ -14,6 +14,7 @@ from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.service import FailoverService
 from drkit.failover.way_home import Ways, going_home, not_in_step, nothing_to_do, refuse_uncut
 from drkit.status.pair.model import PairState, PairTopic
+from tests.support.errors import coded, made
 
 THERE, BACK = FlowSettings(source="a", target="b"), FlowSettings(source="b", target="a")
 PAIR = (
@@ -61,7 +62,7 @@ class Opened:
 
     def switch_by_size(self, topics: list[str]) -> list[str]:
         if self._by_size is None:
-            raise ClusterUnreachable("b does not answer")
+            raise made(ClusterUnreachable, "b does not answer")
         return [t for t in topics if t in self._by_size]
 
 
@@ -86,7 +87,7 @@ def test_clients_do_not_move_home_where_the_turn_after_it_would_be_refused(
     if not refused:
         refuse_uncut(settings, Ways(THERE, BACK, frozenset(named)), cut)
         return
-    with pytest.raises(Refused, match="nothing else would keep clients off") as caught:
+    with pytest.raises(Refused, check=coded("switchover_fence_refuses_drkit")) as caught:
         refuse_uncut(settings, Ways(THERE, BACK, frozenset(named)), cut)
     assert caught.value.where == f"b: {refused}"
     assert 'then say how: --clients-cut "HOW"; or' in caught.value.hint

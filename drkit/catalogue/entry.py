@@ -1,0 +1,33 @@
+"""One error of drkit: its sentence, its hint, its exit code and its page."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """What drkit says about one error, whatever it was raised for."""
+
+    sentence: str
+    """What happened, without a full stop; ``{name}`` stands for a value that the raise gives."""
+    exit_code: int
+    """1 failed, 2 usage or configuration, 3 refused or held."""
+    hint: str = ""
+    """What to do next, best a command, with the same values; empty if the raise gives it."""
+    page: str = ""
+    """The runbook about it, without folder and suffix; empty: the list of all errors."""
+
+
+def failed(sentence: str, *, hint: str = "", page: str = "") -> Entry:
+    """Return an error with exit code 1: the work was tried and failed."""
+    return Entry(sentence, 1, hint, page)
+
+
+def wrong(sentence: str, *, hint: str = "", page: str = "") -> Entry:
+    """Return an error with exit code 2: the command line or the configuration is wrong."""
+    return Entry(sentence, 2, hint, page)
+
+
+def refused(sentence: str, *, hint: str = "", page: str = "") -> Entry:
+    """Return an error with exit code 3: drkit waits for a decision or a repair."""
+    return Entry(sentence, 3, hint, page)

@@ -1,0 +1,149 @@
+"""Errors of a flow's state, its leases and its offset map."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.catalogue.entry import Entry, failed, refused
+
+ERRORS: Final[dict[str, Entry]] = {
+    "fence_entry_vanished": failed(
+        "an entry of the fence's record that was acknowledged cannot be read back",
+        hint="check the topic's in-sync replicas and unclean.leader.election.enable = false",
+    ),
+    "fence_record_unreadable": failed(
+        "the record of the fence cannot be read to its end",
+        hint="check the brokers of the source, then repeat",
+    ),
+    "fence_record_unwritable": failed(
+        "the record of the fence cannot be written",
+        hint="check the in-sync replicas of the source, then repeat",
+    ),
+    "flow_without_producer_id": failed(
+        "the flow has no producer id",
+        hint="give the flow a new live producer id, then begin the direction again",
+    ),
+    "internal_topic_refuses": failed(
+        "an internal topic on the target does not accept records",
+        hint="check brokers and in-sync replicas of the target cluster",
+    ),
+    "lease_expired": failed(
+        "the lease of {flow} was not renewed in its time",
+        hint="check the target cluster, and whether this machine was suspended",
+    ),
+    "lease_held": refused(
+        "another run replicates {flow}",
+        hint=(
+            "stop that process (SIGTERM); its lease ends {ttl_ms:.0f} s after its last renewal; "
+            "drkit replicate --standby waits for that and takes over"
+        ),
+    ),
+    "lease_lost": failed("{reason}"),
+    "lease_not_renewed": failed(
+        "the lease of {flow} could not be renewed",
+        hint="check the target cluster, and drkit's permission on its transactional ids",
+    ),
+    "lease_taken": refused("another run of {flow} took over", hint="see who: drkit status"),
+    "lease_unknown": failed(
+        "whether another run has the lease of {flow} cannot be seen",
+        hint="list and abort hanging transactions on the target",
+    ),
+    "lease_wait_cancelled": failed("cancelled while waiting for the lease"),
+    "map_buckets_differ": failed(
+        "the offset map was made with another number of buckets",
+        hint="set buckets = {count} in the flow {flow}",
+    ),
+    "map_deleted": refused(
+        "the offset map was deleted: what was copied is unknown",
+        hint="to copy from the start, delete the copied topics, {name} and {state} on the target",
+    ),
+    "map_missing": failed(
+        "the offset map topic does not exist",
+        hint="was it deleted? drkit replicate recreates it and copies from the start",
+    ),
+    "map_recreated": failed(
+        "the offset map was deleted and made again", hint="start again: drkit says what is left to do"
+    ),
+    "map_refuses": failed(
+        "the offset map does not accept records",
+        hint="check brokers and in-sync replicas of the target cluster",
+    ),
+    "map_taken": failed("another task has taken this part of the flow"),
+    "map_unreadable": failed(
+        "the offset map cannot be read to its end",
+        hint="list and abort hanging transactions on the target, then start again",
+    ),
+    "opposite_flow_unnamed": refused(
+        ("a flow in the other direction that opposite_flows does not name copies into this topic"),
+        hint=(
+            "if that flow is yours: opposite_flows = {listed} leaves out what it wrote; if there "
+            "is no such flow: opposite_flows = [] copies everything"
+        ),
+    ),
+    "producer_id_not_new": refused(
+        "the live producer id {producer_id} is not new for the flow",
+        hint="give the flow a new live producer id, then begin the direction again",
+    ),
+    "producer_replaced": failed(
+        "a failover or a return has replaced the producer of this flow",
+        hint="nothing: the flow starts again with the new one",
+    ),
+    "reverse_flow_not_acknowledged": failed(
+        "a running flow in the other direction does not leave out what this one would write",
+        hint=(
+            "see whether its configuration names this flow (opposite_flows) and what that run "
+            'does, stop it (SIGTERM) or set naming = "prefix" in one of the two flows'
+        ),
+    ),
+    "reverse_state_unreadable": failed(
+        "the state of the flow in the other direction cannot be read to its end",
+        hint="list and abort hanging transactions on the source",
+    ),
+    "seed_end_differs": refused(
+        "a copy does not end where its seed says",
+        hint=(
+            "find out who writes there, and stop it; only a new return compares and saves what it"
+            " wrote: drkit reprotect --abort, then begin again"
+        ),
+    ),
+    "state_foreign_record": refused(
+        ("the flow's state holds a record that is not drkit's, under the key of one that it needs"),
+        hint=(
+            "find out who writes there besides drkit, and deny it; write the record that was "
+            "there under this key again; or, to copy from the start, delete the copied topics and"
+            " the flow's state topic on the target"
+        ),
+    ),
+    "state_not_writable": failed(
+        "the flow's state cannot be written",
+        hint="check in-sync replicas of the target and drkit's permission to write there",
+    ),
+    "state_unreadable": failed(
+        "the flow's state cannot be read to its end", hint="list and abort hanging transactions on {target}"
+    ),
+    "state_unsigned": refused(
+        "the flow's state has no valid MAC of the control key",
+        hint=(
+            "if it was written before this pair had a control key: drkit control adopt; if "
+            "another process of drkit has another key, or none: give it this one; if neither: "
+            "find out who writes there besides drkit, and deny it"
+        ),
+    ),
+    "transaction_left_open": failed("a transaction of drkit's own was left open, and drkit may not end it"),
+    "write_time_over": failed("the time in which this task may write is over"),
+    "promoted_by_failover": refused(
+        "the topic was promoted by the failover {role}, and its return has not begun",
+        hint="{to_reprotect} saves these, then makes {target} its standby",
+    ),
+    "promoted_by_switchover": refused(
+        "the topic was promoted by the switchover {role}, and its return has not begun",
+        hint="{to_reprotect} makes {target} its standby",
+    ),
+    "source_replaced": refused(
+        "the source's name leads to another cluster than the one that a failover has left",
+        hint=(
+            "correct bootstrap_servers of {source}; if this cluster takes the place of the old "
+            "primary: {reprotect} {source_id}"
+        ),
+    ),
+}

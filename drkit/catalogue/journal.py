@@ -1,0 +1,122 @@
+"""Errors of failover runs and their journal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.catalogue.entry import Entry, failed, refused, wrong
+
+ERRORS: Final[dict[str, Entry]] = {
+    "adopt_flow_running": refused(
+        "the flow runs: what it writes meanwhile would be replaced",
+        hint="stop that process (SIGTERM), then: drkit control adopt",
+        page="failover-control-key",
+    ),
+    "adopt_nothing_signed": refused(
+        ("nothing of this flow has a MAC of the control key: all that drkit knows of it would be deleted"),
+        hint=(
+            "sign what is there: drkit control adopt; or name the key that signed it in previous_key_files"
+        ),
+        page="failover-control-key",
+    ),
+    "adopt_state_changing": refused(
+        "others write meanwhile: what they wrote would be replaced by what was read before",
+        hint="stop drkit replicate, and let drkit failover end; then: drkit control adopt",
+        page="failover-control-key",
+    ),
+    "choice_of_other_topic": refused(
+        "a choice names a topic that does not return",
+        hint="these do: {topics}; without that choice: {command}",
+        page="reprotect-undecided",
+    ),
+    "decided_too_late": refused(
+        "it is too late to decide otherwise: topics of the return have begun",
+        hint=(
+            "{command} --abort, then a return of the topics that had not begun may decide "
+            "otherwise; or {command} --resume without these; what is discarded can be replayed "
+            "later: drkit replay --from MANIFEST"
+        ),
+        page="reprotect-undecided",
+    ),
+    "journal_copy_unreadable": failed(
+        "the copy of the failover journal on this machine cannot be read",
+        hint="the target's journal decides: move this file away to continue",
+    ),
+    "journal_entry_lost": refused(
+        "the failover journal on the target lost an entry that this machine wrote",
+        hint=(
+            "was drkit-failover.*.internal deleted, or the target restored? compare both clusters"
+            " by hand; remove the file to continue with what the target has"
+        ),
+        page="failover-journal-lost",
+    ),
+    "journal_entry_vanished": failed(
+        "an entry that the journal had acknowledged cannot be read back",
+        hint="check the topic's in-sync replicas and unclean.leader.election.enable = false",
+    ),
+    "journal_fenced": failed("another process took over the journal"),
+    "journal_foreign_run": refused(
+        "the failover journal on the target names a run that drkit cannot have begun",
+        hint="find out who writes to drkit-failover.*.internal; runbooks/failover-journal-lost.md",
+        page="failover-journal-lost",
+    ),
+    "journal_not_understood": failed(
+        "the failover journal holds a record that this drkit does not understand",
+        hint="use the drkit that wrote it, or a newer one",
+    ),
+    "journal_not_writable": failed(
+        "drkit may not write the failover journal",
+        hint="grant drkit's principal READ, WRITE and CREATE on topics with the prefix 'drkit-'",
+    ),
+    "journal_run_lost": refused(
+        "the failover journal on the target does not have a run that this machine has begun",
+        hint=(
+            "find out who deleted the journal. What the run did is still done: see drkit status "
+            "and drkit fence show; runbooks/failover-journal-lost.md says when to begin again. "
+            "When the run is over, move the file away"
+        ),
+        page="failover-journal-lost",
+    ),
+    "journal_unreachable": failed(
+        "the failover journal does not answer",
+        hint="check the target's brokers and in-sync replicas, then: {command} --resume",
+    ),
+    "journal_unsigned": refused(
+        "the failover journal has no valid MAC of the control key",
+        hint=(
+            "if it was written before this pair had a control key: drkit control adopt; if "
+            "another process of drkit has another key, or none: give it this one; if neither: "
+            "find out who writes there besides drkit, and deny it; where there never was a "
+            "failover: drkit control adopt --discard"
+        ),
+        page="failover-control-key",
+    ),
+    "never_copied": refused(
+        "nothing was ever copied to this cluster",
+        hint="copy first: drkit replicate --flow '{flow}'",
+        page="failover-nothing-copied",
+    ),
+    "no_control_key": wrong(
+        "there is no control key to sign with",
+        hint=("drkit control create PATH, the same file on every host; then set key_file in [control]"),
+    ),
+    "no_reverse_flow": wrong(
+        "no flow copies from {target} to {source}",
+        hint='add it: [[flows]] source = "{target}", target = "{source}"',
+    ),
+    "no_run": wrong(
+        "there is no failover to {verb}",
+        hint="begin one: drkit failover --group G, or --all; a return begins with drkit reprotect",
+    ),
+    "point_of_no_return": refused("there is no way back after {last_abort}", page="failover-no-way-back"),
+    "run_locked": refused("another orchestrator has this {table}", page="failover-another-orchestrator"),
+    "signing_failed": failed(
+        "records of drkit cannot be signed",
+        hint=("check its in-sync replicas, and drkit's right to write there; then: drkit control adopt"),
+    ),
+    "unstable_preconditions": refused(
+        "what the failover rests on does not stay true",
+        hint="stop it or let it run, then: drkit failover --resume; or drkit failover --abort",
+        page="failover-not-stable",
+    ),
+}

@@ -1,0 +1,88 @@
+"""Errors of Kafka clusters and their answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.catalogue.entry import Entry, failed, refused, wrong
+
+ERRORS: Final[dict[str, Entry]] = {
+    "certificate_unusable": wrong(
+        "a certificate or key does not load",
+        hint="check that the files exist, are PEM, and that ssl.key.password is right",
+    ),
+    "client_properties_refused": wrong("client properties cannot be used: {text}"),
+    "client_property_not_a_number": wrong(
+        "{key}: '{client}' is not a whole number", hint="set {key} to a number without unit, or leave it out"
+    ),
+    "cluster_request_failed": failed("cannot {what}"),
+    "cluster_silent": failed("cluster {alias} did not answer in {seconds:.0f} s"),
+    "cluster_unusable": failed("cannot use cluster {alias}: {reason}"),
+    "clusters_identical": refused(
+        "{source} and {target} are the same cluster",
+        hint="correct bootstrap_servers of one of them, then: drkit config check --connect",
+    ),
+    "corrupt_batch": failed(
+        "record batch at offset {offset} is corrupt: {reason}",
+        hint="read the partition with `kafka-dump-log --deep-iteration` on the source's leader",
+    ),
+    "credentials_refused": failed(
+        "cluster {settings} refused the credentials",
+        hint="check user, password and mechanism in clusters.{settings}.client",
+    ),
+    "kerberos_missing": wrong("Kerberos needs the package gssapi", hint="pip install 'drkit[kerberos]'"),
+    "log_end_unknown": failed("the end of a log is not known"),
+    "new_topic_missing": failed("a new topic does not appear"),
+    "no_authorizer": failed("{alias} has no authorizer"),
+    "no_producer_id": failed("no producer id was given"),
+    "no_token": failed(
+        "the token endpoint gave no token", hint="check sasl.oauthbearer.client.id, the secret and the scope"
+    ),
+    "not_authorized_for_commits": failed(
+        "drkit may not read which groups have committed",
+        hint="allow drkit's principal READ on the topic __consumer_offsets",
+    ),
+    "not_authorized_for_log_end": failed(
+        "the end of a log may not be asked", hint="grant drkit DESCRIBE and READ on its own topics"
+    ),
+    "not_authorized_for_transactions": failed(
+        "no permission for {name} with the transactional id {transactional_id} on {cluster}",
+        hint="grant WRITE and DESCRIBE on transactional ids with the prefix 'drkit.'",
+    ),
+    "not_authorized_to_write": failed(
+        "drkit may not write to {some} on {cluster}",
+        hint=(
+            "grant drkit's principal WRITE on the topic; a DENY on it, also of User:*, wins over "
+            "every ALLOW: remove it, or let it name others"
+        ),
+    ),
+    "port_taken": failed("the port for metrics cannot be opened", hint="choose another --metrics-port"),
+    "records_unreadable": failed("records cannot be read"),
+    "scram_users_unknown": failed(
+        "cannot list SCRAM users",
+        hint="grant drkit's principal DESCRIBE on the cluster; brokers tell since Kafka 2.7",
+    ),
+    "token_endpoint_malformed": wrong(
+        "the token endpoint is no http(s) address",
+        hint="set sasl.oauthbearer.token.endpoint.url to https://…",
+    ),
+    "topic_not_read_to_end": failed("a topic cannot be read to its end"),
+    "transaction_failed": failed(
+        "{name} of {transactional_id} failed",
+        hint="another run may hold this transactional id; see: drkit status",
+    ),
+    "verify_broke_off": failed(
+        "the comparison broke off", hint="check both clusters, then run drkit verify again"
+    ),
+    "verify_cluster_silent": failed(
+        "a cluster stopped answering during the comparison",
+        hint="check the cluster, then run drkit verify again",
+    ),
+    "verify_partition_unreadable": failed(
+        "cannot read a partition to compare it",
+        hint="check the cluster and drkit's permission to read the topic",
+    ),
+    "verify_topic_unknown": wrong(
+        "{flow} copies no topic {lacking}", hint="name source topics that the flow's filters accept"
+    ),
+}

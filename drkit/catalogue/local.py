@@ -1,0 +1,102 @@
+"""Errors of local clusters and of the demo."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.catalogue.entry import Entry, failed, refused, wrong
+
+ERRORS: Final[dict[str, Entry]] = {
+    "broker_does_not_end": failed("a broker does not end"),
+    "broker_not_launched": failed("a broker could not be launched"),
+    "broker_not_ready": failed("a broker is not ready in time", hint="its logs: {folder}"),
+    "broker_running": failed("this broker runs already"),
+    "certificate_not_made": failed("no certificate could be made"),
+    "config_not_ours": wrong(
+        "there is a configuration that this `drkit local up` did not write",
+        hint="write another one with --write FILE, then use it with --config FILE",
+    ),
+    "demo_copy_differs": failed("the copy is not equal to its source"),
+    "demo_drill_failed": failed("the drill did not pass"),
+    "demo_failback_failed": failed("the return was not done"),
+    "demo_failback_uneven": failed("the balance of the return is not even"),
+    "demo_failover_failed": failed("the failover was not done"),
+    "demo_group_not_exact": failed("the group did not get exactly the rest on the standby"),
+    "demo_kept_primary": failed("the primary of a kept pair is not killed"),
+    "demo_no_answer": failed("a command of the demo gave no answer"),
+    "demo_no_order_copied": failed("no order reached the standby while drkit kept up"),
+    "demo_orders_refused": failed("the primary does not take the demo's orders"),
+    "demo_pair_runs": refused(
+        "a local pair runs already",
+        hint="drkit local down, then drkit demo --keep again; or plain drkit demo",
+    ),
+    "demo_payments_missing": failed("the group does not get its payments"),
+    "demo_records_differ": failed("a consumer sees other records on the standby than on the primary"),
+    "demo_replicate_ended": failed("drkit replicate ended by itself"),
+    "demo_shop_not_written": failed("the demo's shop could not write to the primary"),
+    "demo_switchover_failed": failed("the switchover was not done"),
+    "demo_switchover_uneven": failed("the balance of both switchovers is not even"),
+    "demo_waited_in_vain": failed(
+        "the demo waited {seconds:.0f} s in vain: {note}",
+        hint="a busy machine? try again; the same happens again: please report it",
+    ),
+    "folders_not_ours": refused(
+        "drkit local up did not make these folders, and nothing in them is deleted",
+        hint="name another folder with --folder, or remove them yourself",
+    ),
+    "format_does_not_end": failed("formatting a broker's storage does not end"),
+    "format_failed": failed("a broker's storage could not be formatted"),
+    "jar_changed": failed(
+        "a jar fetched again is not the jar fetched first",
+        hint="find out which is right; then remove the cache folder (DRKIT_CACHE) and try again",
+    ),
+    "jar_not_pinned": failed(
+        "a fetched jar is not the one that drkit was tested with",
+        hint=("do not use it; see whether DRKIT_IVY_SETTINGS names a repository that can be trusted"),
+    ),
+    "jars_not_fetched": failed(
+        "Kafka's jars could not be fetched",
+        hint=("check the network, or name a mirror in an Ivy settings file with DRKIT_IVY_SETTINGS=FILE"),
+    ),
+    "java_does_not_start": wrong(
+        "Java does not start",
+        hint=(
+            "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
+        ),
+    ),
+    "java_too_old": wrong(
+        "this Java is too old for Kafka's brokers",
+        hint=(
+            "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
+        ),
+    ),
+    "java_without_version": wrong(
+        "this Java tells no version",
+        hint=(
+            "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
+        ),
+    ),
+    "keytool_missing": failed("keytool does not run"),
+    "listener_unknown": wrong("no such listener", hint="there are: {listeners}"),
+    "local_pair_incomplete": refused(
+        "a part of the local pair has ended", hint="drkit local down, then up again"
+    ),
+    "local_state_unreadable": failed(
+        "the state of the local pair cannot be read",
+        hint="end its brokers by hand (java ... kafka.Kafka), then remove the file",
+    ),
+    "no_certificates": failed("a cluster without TLS has no certificates"),
+    "no_class_archive": failed("no class archive was written"),
+    "no_java": wrong(
+        "local clusters need Java, and none was found",
+        hint=(
+            "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
+        ),
+    ),
+    "no_link": wrong("no link in front of this role"),
+    "no_local_pair": refused("there is no local pair in this folder", hint="drkit local up"),
+    "pyspark_missing_for_jars": wrong(
+        "pyspark is not installed, and its Ivy fetches Kafka's jars", hint="pip install pyspark"
+    ),
+    "start_given_up": failed("the start was given up"),
+}

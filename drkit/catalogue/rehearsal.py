@@ -1,0 +1,127 @@
+"""Errors of chaos scenarios and drills."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.catalogue.entry import Entry, failed, refused, wrong
+
+ERRORS: Final[dict[str, Entry]] = {
+    "broker_still_running": failed("a broker is still running"),
+    "chaos_command_failed": failed("the command ended with {error_code}", hint="expected: {expect}"),
+    "chaos_commit_refused": failed("a commit was refused"),
+    "chaos_no_coordinator": failed("the coordinator of a group does not answer"),
+    "chaos_not_installed": wrong(
+        "chaos scenarios need packages that are not installed",
+        hint="pip install 'drkit[chaos]'; from a clone: pip install '.[chaos]'",
+    ),
+    "chaos_run_under_way": refused(
+        "another chaos run is under way", hint="wait for it, or give --folder another folder"
+    ),
+    "chaos_until_unknown": wrong("nothing to wait for is called '{until}'", hint="drkit explain chaos"),
+    "chaos_waited_in_vain": failed("waited {seconds:.0f} s in vain for {what}"),
+    "child_not_ended": failed("a child process has not ended"),
+    "child_not_started": failed("a process of the scenario does not start"),
+    "cluster_stopped_answering_drill": failed(
+        "a cluster stopped answering during the drill",
+        hint="check both clusters: drkit config check --connect",
+    ),
+    "command_not_ended": failed("a command has not ended"),
+    "cron_differs_in_kubernetes": refused(
+        "Kubernetes reads this cron expression otherwise",
+        hint="write the days as lists, with the other field as '*'; or run drkit drill schedule",
+    ),
+    "drill_aborted": failed("{reason}"),
+    "drill_cleanup_owed": refused(
+        "an earlier drill owes its cleanup",
+        hint=("delete what it names, or bring back the cluster that does not answer: drkit drill cleanup"),
+    ),
+    "drill_cleanup_unrecorded": failed(
+        "the drill owes its cleanup, and this machine cannot keep its history",
+        hint="make room there, then: drkit drill cleanup --flow {flow!q}",
+        page="drill-cleanup-owed",
+    ),
+    "drill_control_refused": failed("a control of the drill cannot be written"),
+    "drill_due_time_taken": refused(
+        "this due time has an entry", hint="another scheduler runs the same drills: drkit drill history"
+    ),
+    "drill_entry_not_written": failed(
+        "the entry of the drill cannot be written",
+        hint="check in-sync replicas of the target and drkit's permission to write there",
+    ),
+    "drill_failover_not_done": failed("the failover of the bubble is not done"),
+    "drill_flow_missing": failed("the configuration has no such flow"),
+    "drill_history_unwritable": failed(
+        "this machine cannot keep the history of drills", hint="make room there, then repeat the command"
+    ),
+    "drill_id_unknown": wrong(
+        "there is no drill with the id {drill_id}", hint="{suggestion}; all: drkit drill history"
+    ),
+    "drill_leftover": refused(
+        "a {kind} of the drill exists", hint="delete it if no other drill of this flow runs"
+    ),
+    "drill_list_refused": refused(
+        "drkit cannot list what is on {side}",
+        hint="give drkit the right to describe them: drkit config check --connect",
+    ),
+    "drill_lock_held": refused("another drill is running", hint="wait until it ends: drkit drill history"),
+    "drill_no_room": refused(
+        "the standby has no room for the records of a drill",
+        hint="free its disk, or lower limits.bytes_per_second or limits.seconds of the drill",
+    ),
+    "drill_records_refused": failed("the first records of the drill are refused"),
+    "drill_report_elsewhere": failed(
+        "this drill has no report here",
+        hint="an unfinished one is still running, or its process was killed: drkit drill history",
+    ),
+    "drill_running": refused("a drill of this flow is running", hint="wait for its end"),
+    "drill_step_refused": failed("the operating system refused a step of the drill"),
+    "drill_time_limit": failed("the drill takes longer than its limit"),
+    "drill_topics_not_deleted": refused(
+        "the topics of a drill could not be deleted",
+        hint="set it to true, or rehearse with the kinds readiness and translation",
+    ),
+    "drill_under_way": refused(
+        "another drill of this flow is under way", hint="wait until it ends: drkit drill history"
+    ),
+    "drills_unknown": failed(
+        "the drills of this flow are not known", hint="bring back its target, then repeat the command"
+    ),
+    "failovers_paused": refused("failovers are paused", page="failover-paused"),
+    "fault_not_in_force": wrong(
+        "the fault '{name}' is not in force", hint="a fault of an instant has no end"
+    ),
+    "fault_unknown": wrong("there is no fault '{name}'", hint="drkit explain chaos"),
+    "foreign_record_not_accepted": failed("the foreign record was not accepted"),
+    "link_still_connects": failed("the link still takes connections"),
+    "link_still_passes": failed("bytes still pass the link"),
+    "no_exported_file": failed("there is no exported file"),
+    "no_journal_entry_in_time": failed("a command wrote no journal entry in time"),
+    "no_orchestrator_running": failed("no orchestrator is at work"),
+    "no_parent_pipe": failed("the parent of the scenario's processes has no standard input"),
+    "no_scenario_running": failed(
+        "no scenario is under way",
+        hint=("its steady-state hypothesis needs the probe drkit.chaos.probes.holds, which begins it"),
+    ),
+    "not_a_drill_report": failed("this is not the report of a drill"),
+    "not_protected": refused("production is not PROTECTED", hint="drkit status --flow '{flow}' says why"),
+    "other_run_moved_production": failed("another run has moved production"),
+    "process_stopped": failed("the process was asked to end"),
+    "process_stopped_before_switchover": failed("the process was asked to end before production moved"),
+    "production_not_at_home": refused("production is not at home", hint="drkit failback --flow '{there}'"),
+    "replicator_not_stopped": failed("the replicator is not stopped"),
+    "reverse_flow_leaves_out": refused(
+        "topics or topics_exclude of {back} leave out topics that would move",
+        hint="let {back} copy them, or leave them out of {there}, too",
+    ),
+    "reverse_replicator_missing": refused(
+        ("a switchover drill needs a running replicator of the flow back: it protects the new primary"),
+        hint="start it: drkit replicate --flow '{back}'",
+    ),
+    "scenario_not_an_experiment": wrong("the file is not an experiment of Chaos Toolkit"),
+    "scenario_not_yaml": wrong("the file is not YAML"),
+    "scenario_unknown": wrong(
+        "there is no scenario '{name}'", hint="{suggestion}; all scenarios: drkit chaos list"
+    ),
+    "scenario_unreadable": wrong("cannot read the scenario"),
+}

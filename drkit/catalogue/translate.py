@@ -1,0 +1,67 @@
+"""Errors of offset translation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from drkit.catalogue.entry import Entry, failed, refused, wrong
+
+ERRORS: Final[dict[str, Entry]] = {
+    "checkpoint_folder_in_use": refused(
+        "the folder for the new checkpoint is not empty",
+        hint="name another folder with --out, or remove this one",
+    ),
+    "checkpoint_folder_missing": wrong("there is no such folder", hint="name a checkpointLocation"),
+    "checkpoint_incomplete": refused(
+        "the checkpoint is not whole", hint="translate the folder that the query itself wrote, complete"
+    ),
+    "checkpoint_location_unknown": refused(
+        "the checkpoint says where it lies, and where its copy will lie is not known",
+        hint="say to where you will bring the copy: --location URL",
+    ),
+    "checkpoint_nested": refused(
+        "the new checkpoint would lie within the old one, or the old one within the new",
+        hint="name a folder beside it with --out",
+    ),
+    "checkpoint_not_local": refused(
+        "only local checkpoint folders can be translated",
+        hint=(
+            "bring it here with that system's own program, as: hadoop fs -get URL DIR; translate "
+            "DIR; then put the result to a new URL with: hadoop fs -put DIR2 URL2"
+        ),
+    ),
+    "checkpoint_not_written": failed(
+        "the new checkpoint could not be written",
+        hint="nothing was left there; check the disk and its permissions, then try again",
+    ),
+    "flow_not_known": failed(
+        "nothing is known of this flow on its target", hint="copy first: drkit replicate --flow '{flow}'"
+    ),
+    "group_without_offsets": wrong(
+        "the group {group} has no committed offsets",
+        hint=("name another --group, or one offset: drkit translate --topic T --partition P --offset N"),
+    ),
+    "no_checkpoint": wrong("this is no checkpoint of Structured Streaming"),
+    "offset_log_malformed": refused(
+        "an offset log is not what Spark writes",
+        hint="translate the folder that the query itself wrote, complete",
+    ),
+    "offsets_not_exact": refused(
+        "{count} of {total} offsets have no exact position on the other cluster; nothing was written"
+    ),
+    "query_running": refused(
+        "the query is running: its checkpoint changed meanwhile",
+        hint="stop the Spark application, then translate again",
+    ),
+    "query_source_unknown": wrong(
+        "the query has no Kafka source {unknown}",
+        hint="name one of these with --keep-source; sources of other kinds are kept anyway",
+    ),
+    "query_without_offsets": wrong(
+        "the query has no Kafka offsets to translate", hint="use the checkpoint as it is"
+    ),
+    "source_silent_no_checkpoint": failed(
+        "the source does not answer, and no checkpoint has what the group committed there",
+        hint="if it has offsets on the target: add --reverse",
+    ),
+}
