@@ -10,6 +10,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from drkit.flow_state.names import state_topic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from tests.support.drill.switchover import DrilledPair
@@ -69,6 +72,7 @@ def test_production_goes_there_and_comes_home_with_spark(drilled: DrilledPair, t
             subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log) as replicator,
         ):
             try:
+                eventually(lambda: has_begun(drilled), 300, "the state of both flows")
                 with drilled.at_work() as (writer, _):
                     done = drkit(file, "drill", "run", NAME, "--yes")
                     assert (done.code, done.data["verdict"]) == (0, "pass"), done
@@ -86,6 +90,12 @@ def test_production_goes_there_and_comes_home_with_spark(drilled: DrilledPair, t
     ]
     [row] = drkit(file, "drill", "history").data
     assert float(passed.split()[-1]) == row["began_ms"] / 1000
+
+
+def has_begun(drilled: DrilledPair) -> bool:
+    """Return whether the replicator has created the state of both flows."""
+    sides = (drilled.there, drilled.back)
+    return all(state_topic(s.source.alias) in topic_names(Cluster.connect(s.target)) for s in sides)
 
 
 def exported(port: int, wanted: str) -> list[str]:
