@@ -48,7 +48,7 @@ def due_times(drill: DrillSettings, last: datetime, now: datetime) -> DueTimes:
 
 
 def _newest_due(drill: DrillSettings, last: datetime, now: datetime) -> datetime | None:
-    """Return the last due time until now that is after another one; None: there is none.
+    """Return the last due time after `last` and not after `now`, None without one.
 
     The part that is searched grows until it has one: a year of minutes is half a million due times.
     """

@@ -159,7 +159,7 @@ class BubbleStage(ClientStage):
         return [*self.clients.values(), *self.replicators.values(), *failover]
 
     def is_aborted(self) -> bool:
-        """Return whether the drill was aborted; one of which a process was killed by others is."""
+        """Return whether the drill was aborted. It is when others killed one of its processes."""
         named = {**self.clients, **self.replicators}
         killed = [name for name, child in named.items() if not self.abort_reason and child.was_killed()]
         if killed or not (self.abort_reason or self.parent.is_alive()):

@@ -275,7 +275,7 @@ def _entry(text: bytes) -> DrillEntry | None:
 
 @contextmanager
 def _on_disk(entry: DrillEntry) -> Iterator[None]:
-    """Raise an error of this machine's disk as one that says what the drill still owes. Raises Failed."""
+    """Raise errors of the disk as one that says whether the cleanup is owed. Raises Failed."""
     try:
         yield
     except OSError as error:
