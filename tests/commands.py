@@ -13,7 +13,9 @@ from typing import Final
 
 import click
 
+from drkit.cli.help import Documented
 from drkit.cli.main import root
+from drkit.cli.options import Option, OptionGroup
 
 PAGE: Final = "docs/reference/commands.md"
 _HEADER: Final = """\
@@ -22,19 +24,18 @@ _HEADER: Final = """\
 <!-- Generated: `python -m tests.commands`. A test keeps this page equal to the commands' own help. -->
 
 `drkit help failover` and `drkit failover --help` print the same. [Exit codes](exit-codes.md).
+Each command takes the [common options](#drkit), before or after its name.
 """
-_EVERYWHERE: Final = frozenset({"--config", "--set", "--json", "--log-format", "--log-level", "--help"})
-"""Options that mean the same wherever they are: described once, at the top."""
 
 
-def commands(command: click.Command = root, path: str = "drkit") -> Iterator[tuple[str, click.Command]]:
+def commands(command: Documented = root, path: str = "drkit") -> Iterator[tuple[str, Documented]]:
     """Every command with the words that call it, in the order of the help."""
     yield path, command
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
             found = command.get_command(context, name)
-            assert found is not None
+            assert isinstance(found, Documented)
             yield from commands(found, f"{path} {name}")
 
 
@@ -43,22 +44,25 @@ def page() -> str:
     return "\n".join([_HEADER, *(_section(path, command) for path, command in commands())])
 
 
-def _section(path: str, command: click.Command) -> str:
+def _section(path: str, command: Documented) -> str:
     context = click.Context(command, info_name=path)
     lines = [f"## `{path}`", ""]
     lines += [_prose(command.help or command.short_help or ""), ""]
     lines += ["```text", " ".join(["usage:", path, *command.collect_usage_pieces(context)]), "```", ""]
     if isinstance(command, click.Group):
         lines += _table(("command", "does"), _subcommands(path, command, context))
-    options = [p for p in command.params if isinstance(p, click.Option)]
-    shared = [p for p in options if command is not root and not _EVERYWHERE.isdisjoint(p.opts)]
-    records = [p.get_help_record(context) for p in options if p not in shared]
-    if any(records):
-        lines += _table(("option", "meaning"), [(f"`{r[0]}`", r[1]) for r in records if r is not None])
-    if shared:
-        names = ", ".join(sorted(f"`{p.opts[-1]}`" for p in shared))
-        lines += [f"Also {names}: see [`drkit`](#drkit).", ""]
+    own = [p for p in command.params if isinstance(p, Option)]
+    for group in OptionGroup:
+        lines += _options(group, [p for p in own if p.group is group], context)
+    if command is root:
+        lines += _options("Common options", command.params, context)
+    lines += ["```sh", *(f"# {remark}\n{line}" for line, remark in command.examples.items()), "```", ""]
     return "\n".join(lines)
+
+
+def _options(heading: str, options: Iterable[click.Parameter], context: click.Context) -> list[str]:
+    records = [r for p in options if (r := p.get_help_record(context)) is not None]
+    return _table((heading, "meaning"), [(f"`{r[0]}`", r[1]) for r in records]) if records else []
 
 
 def _subcommands(path: str, group: click.Group, context: click.Context) -> Iterator[tuple[str, str]]:

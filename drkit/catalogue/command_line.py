@@ -31,6 +31,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "clients_not_repointed": failed("clients were not told"),
     "cluster_stopped_answering": failed("a cluster stopped answering"),
+    "command_unknown": wrong("no such command '{name}'"),
     "config_file_exists": wrong(
         "the file exists already, and is not overwritten", hint="name another one: drkit config init FILE"
     ),
@@ -48,6 +49,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "drill_unknown": wrong(
         "there is no drill '{name}'", hint="{known}; without a table: drkit drill run --kind readiness"
     ),
+    "explain_kind_unknown": wrong("no kind of names is called '{kind}'", hint="known: {known}"),
     "failback_under_way": wrong(
         "a return is under way: it copies what is held",
         hint=(
@@ -97,7 +99,9 @@ ERRORS: Final[dict[str, Entry]] = {
     "no_terminal": wrong("no terminal to ask on: {without}"),
     "not_a_failback_run": wrong("a failover is under way, not a return"),
     "not_confirmed": wrong("the answer was not yes: nothing was changed", hint="answer y, or add --yes"),
-    "nothing_to_explain": wrong("nothing explains '{asked}'", hint="{suggestion}; all codes: drkit explain"),
+    "nothing_to_explain": wrong(
+        "nothing explains '{asked}'", hint="{suggestion}all names: drkit explain --list"
+    ),
     "once_and_standby": wrong(
         "--once and --standby exclude each other",
         hint="--once ends by itself, a standby waits: leave one of them out",
@@ -125,8 +129,16 @@ ERRORS: Final[dict[str, Entry]] = {
         "name scenarios, or give --all",
         hint="drkit chaos run primary-killed; all scenarios: drkit chaos list",
     ),
-    "several_flows_match": wrong("{count} flows {several}: which one?"),
+    "several_flows_match": wrong("{count} flows {several}: choose one with --flow"),
     "shell_unknown": wrong("click knows no completion for {shell}", hint="update click"),
+    "shipped_file_unknown": wrong("no shipped file is called '{name}'"),
+    "shipped_file_unwritable": failed(
+        "the file cannot be written", hint="correct the permissions, or name another folder"
+    ),
+    "shipped_files_differ": refused(
+        "{count} of {total} files exist with other content",
+        hint="name another folder, or add --force to overwrite them",
+    ),
     "size_malformed": wrong(
         "{option} needs a size",
         hint="{option} 50GiB, 800MB or a number of bytes; with 1 each topic goes alone",

@@ -49,5 +49,5 @@ ERRORS: Final[dict[str, Entry]] = {
         "there is no flow", hint="add a [[flows]] table (in MirrorMaker 2's file: A->B.enabled = true)"
     ),
     "settings_disagree": wrong("{problem}"),
-    "several_flows": wrong("there are {count} flows: {question}"),
+    "several_flows": wrong("there are {count} flows: choose one with --flow"),
 }

@@ -50,7 +50,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="name manifest.json in the folder of an export; without one an export is incomplete",
     ),
     "export_not_authorized": failed(
-        "drkit may not read a topic that is to be exported", hint="allow READ on it, see docs/how-to/acls.md"
+        "drkit may not read a topic that is to be exported", hint="allow READ on it, see drkit explain acls"
     ),
     "export_not_written": failed(
         "the export cannot be written",

@@ -57,7 +57,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "journal_fenced": failed("another process took over the journal"),
     "journal_foreign_run": refused(
         "the failover journal on the target names a run that drkit cannot have begun",
-        hint="find out who writes to drkit-failover.*.internal; runbooks/failover-journal-lost.md",
+        hint="find out who writes to drkit-failover.*.internal; drkit explain failover-journal-lost",
         page="failover-journal-lost",
     ),
     "journal_not_understood": failed(
@@ -72,7 +72,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the failover journal on the target does not have a run that this machine has begun",
         hint=(
             "find out who deleted the journal. What the run did is still done: see drkit status "
-            "and drkit fence show; runbooks/failover-journal-lost.md says when to begin again. "
+            "and drkit fence show; drkit explain failover-journal-lost says when to begin again. "
             "When the run is over, move the file away"
         ),
         page="failover-journal-lost",

@@ -41,7 +41,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "new_primary_stopped_answering": failed("the new primary stopped answering"),
     "not_authorized_to_replay": failed(
         "no permission to {verb} a topic on {alias}",
-        hint="grant drkit's principal READ and WRITE on the topic; see docs/how-to/replay.md",
+        hint="grant drkit's principal READ and WRITE on the topic; see drkit explain replay",
     ),
     "nothing_to_replay": refused(
         "nothing of this export waits for a replay",

@@ -54,7 +54,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "passwords and keys would travel to Spark's executors in clear text",
         hint=(
             "put the cluster's spark.authenticate.secret into a file and name it with "
-            "--spark-properties, see docs/how-to/spark-cluster.md"
+            "--spark-properties, see drkit explain spark-cluster"
         ),
     ),
     "spark_setting_owned": wrong("'{key}' is set by drkit: {owned}", hint="leave it out"),

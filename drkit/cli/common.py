@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from drkit.cli.loading import work
 from drkit.cli.session import common_options, session
+
+COMPLETE: Final = "_DRKIT_COMPLETE"
+"""Variable with which a shell's completion script asks for words."""
 
 
 def equip(command: click.Command) -> None:

@@ -6,9 +6,13 @@ import os
 
 from drkit.cli.session import session
 from drkit.config import Loaded, read
+from drkit.config.unchecked import ClientCheck
 
 
-def configuration() -> Loaded:
-    """The settings of the running command, each with its origin. Raises ConfigError."""
+def configuration(client_check: ClientCheck | None = None) -> Loaded:
+    """The settings of the running command, each with its origin. Raises ConfigError.
+
+    :param client_check: also check every connection with this
+    """
     said = session()
-    return read(said.config, os.environ, said.overrides)
+    return read(said.config, os.environ, said.overrides, client_check)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import faulthandler
+import os
 import sys
-import tempfile
-import traceback
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
 from drkit import __version__
-from drkit.cli.common import equip
+from drkit.cli.common import COMPLETE, equip
 from drkit.cli.ending import end_with
+from drkit.cli.help import DocumentedGroup, usage_of
 from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
 from drkit.cli.streams import drop_stdout, is_of_the_system, prepare, refused_by_the_system
 from drkit.cli.talk import say, show
 from drkit.errors import DrkitError, Failed, Usage
-from drkit.masking import scrubbed
-from drkit.next_command import completed
 
 _PIPE_CLOSED: Final = 141
 """Exit code by which a shell reports a program ended by SIGPIPE."""
@@ -32,80 +30,96 @@ class _Row(NamedTuple):
     help: str
 
 
-# The help texts are here so that `drkit --help` loads no command, and so neither Spark nor Kafka.
-_COMMANDS: Final = {
-    "demo": _Row("drkit.cli.commands.demo", "demo", "The whole story on two local clusters."),
-    "local": _Row(
-        "drkit.cli.commands.local", "local", "A primary/standby pair of local clusters to play with."
-    ),
-    "config": _Row("drkit.cli.commands.config", "config", "What is set and from where; whether it can work."),
-    "replicate": _Row(
-        "drkit.cli.commands.replicate", "replicate", "Copy from source to target, exactly once."
-    ),
-    "status": _Row(
-        "drkit.cli.commands.status", "status", "Roles, lag, what a failover now would lose, what is wrong."
-    ),
-    "failover": _Row(
-        "drkit.cli.commands.failover",
-        "failover",
-        "Move topics and their groups to the standby, or roll it back.",
-    ),
-    "reprotect": _Row(
-        "drkit.cli.commands.back.reprotect",
-        "reprotect",
-        "Make the old primary the standby of the new one, after a failover.",
-    ),
-    "failback": _Row(
-        "drkit.cli.commands.back.failback",
-        "failback",
-        "Bring clients home to the cluster that they were failed over from.",
-    ),
-    "fence": _Row(
-        "drkit.cli.commands.fence",
-        "fence",
-        "How the old primary is fenced; apply a pending fence, or lift it.",
-    ),
-    "divergence": _Row(
-        "drkit.cli.commands.divergence",
-        "diverged",
-        "What the old primary has and the new one has not, after a failover.",
-    ),
-    "replay": _Row(
-        "drkit.cli.commands.replay",
-        "replay",
-        "Append what only the old primary had to the new one, from an export.",
-    ),
-    "repoint": _Row("drkit.cli.commands.repoint", "repoint", "The cluster that clients are pointed to."),
-    "translate": _Row(
-        "drkit.cli.commands.translate", "translate", "A group's exact position on the other cluster."
-    ),
-    "verify": _Row("drkit.cli.commands.verify", "verify", "Compare source and target, record by record."),
-    "watch": _Row(
-        "drkit.cli.commands.watch", "watch", "Is the primary lost? Says what to run, or in mode auto runs it."
-    ),
-    "control": _Row(
-        "drkit.cli.commands.control", "control", "The control key: whose records count in drkit's topics."
-    ),
-    "fence-agent": _Row(
-        "drkit.cli.commands.fence_agent",
-        "fence_agent",
-        "Beside the primary: stops writes when its lease is lost.",
-    ),
-    "chaos": _Row(
-        "drkit.cli.commands.chaos", "chaos", "Break a local pair on purpose, and judge what drkit did."
-    ),
-    "drill": _Row(
-        "drkit.cli.commands.drills.drill", "drill", "Rehearse a failover; reports that can be judged again."
-    ),
-    "explain": _Row("drkit.cli.commands.explain", "explain", "What a refusal, a hold or an event means."),
-    "completion": _Row(
-        "drkit.cli.commands.completion", "completion", "What makes bash, zsh or fish complete drkit's words."
-    ),
-    "help": _Row("drkit.cli.commands.help", "help_on", "The help of drkit, or of one of its commands."),
+# The sentences are here so that `drkit --help` loads no command, and so neither Spark nor Kafka.
+_SECTIONS: Final = {
+    "Every day": {
+        "replicate": _Row(
+            "drkit.cli.commands.replicate", "replicate", "Copy from source to target, exactly once."
+        ),
+        "status": _Row(
+            "drkit.cli.commands.status",
+            "status",
+            "Show lag, current RPO, group readiness and faults of each flow.",
+        ),
+        "watch": _Row(
+            "drkit.cli.commands.watch", "watch", "Detect a lost primary; propose or start a failover."
+        ),
+        "verify": _Row("drkit.cli.commands.verify", "verify", "Compare source and target, record by record."),
+    },
+    "Failover": {
+        "failover": _Row(
+            "drkit.cli.commands.failover",
+            "failover",
+            "Move topics and their consumer groups to the standby.",
+        ),
+        "fence": _Row("drkit.cli.commands.fence", "fence", "Show, apply or lift fences of the old primary."),
+        "repoint": _Row(
+            "drkit.cli.commands.repoint", "repoint", "Show or change the cluster that clients connect to."
+        ),
+        "translate": _Row(
+            "drkit.cli.commands.translate",
+            "translate",
+            "Print a group's equivalent offset on the other cluster.",
+        ),
+    },
+    "Back home": {
+        "failback": _Row(
+            "drkit.cli.commands.back.failback", "failback", "Move clients back to the original primary."
+        ),
+        "reprotect": _Row(
+            "drkit.cli.commands.back.reprotect",
+            "reprotect",
+            "Turn the old primary into the new standby after a failover.",
+        ),
+        "divergence": _Row(
+            "drkit.cli.commands.divergence",
+            "diverged",
+            "List records that exist only on the old primary.",
+        ),
+        "replay": _Row(
+            "drkit.cli.commands.replay", "replay", "Append records from an export to the new primary."
+        ),
+    },
+    "Rehearse": {
+        "drill": _Row("drkit.cli.commands.drills.drill", "drill", "Rehearse a failover and keep a report."),
+        "chaos": _Row(
+            "drkit.cli.commands.chaos", "chaos", "Break a local pair of clusters and check drkit's promises."
+        ),
+    },
+    "Set up": {
+        "config": _Row("drkit.cli.commands.config", "config", "Show and validate the configuration."),
+        "control": _Row(
+            "drkit.cli.commands.control",
+            "control",
+            "Manage the key that authenticates drkit's internal records.",
+        ),
+        "fence-agent": _Row(
+            "drkit.cli.commands.fence_agent",
+            "fence_agent",
+            "Run next to the primary; block writes when its lease expires.",
+        ),
+        "files": _Row(
+            "drkit.cli.files", "files", "Write systemd units, manifests, alert rules, a dashboard."
+        ),
+        "completion": _Row("drkit.cli.commands.completion", "completion", "Print a shell completion script."),
+    },
+    "Learn": {
+        "demo": _Row("drkit.cli.commands.demo", "demo", "Run a guided demo on two local clusters."),
+        "local": _Row(
+            "drkit.cli.commands.local", "local", "Start and stop a pair of local clusters to try drkit."
+        ),
+        "explain": _Row(
+            "drkit.cli.commands.explain",
+            "explain",
+            "Explain a page, code, event, alert, setting or word.",
+        ),
+        "help": _Row("drkit.cli.commands.help", "help_on", "Show the help of drkit or of a command."),
+    },
 }
+_COMMANDS: Final = {name: row for rows in _SECTIONS.values() for name, row in rows.items()}
 
 
-class _Commands(click.Group):
+class _Commands(DocumentedGroup):
     """A group that loads a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
@@ -119,19 +133,29 @@ class _Commands(click.Group):
         equip(command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  likewise
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row.help) for name, row in _COMMANDS.items()])
+    def sections(self, ctx: click.Context) -> Iterator[tuple[str, Mapping[str, str]]]:  # noqa: ARG002  likewise
+        for heading, rows in _SECTIONS.items():
+            yield heading, {name: row.help for name, row in rows.items()}
 
 
 @click.command(
     cls=_Commands,
     params=common_options(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    examples={
+        "drkit status": "Check lag, RPO and faults",
+        "drkit watch --once 5": "Is the primary lost?",
+        "drkit failover --all --dry-run": "What would a failover do and lose?",
+        "drkit failover --all": "Fail over",
+        "drkit explain night": "How to decide at night",
+    },
 )
 @click.version_option(__version__, prog_name="drkit")
 def root() -> None:
-    """Keep a standby Kafka cluster ready and move consumers to it; no record is lost or repeated."""
+    """Keep a standby Kafka cluster ready, and move clients to it and back.
+
+    A planned switchover loses and repeats nothing. An unplanned failover reports its loss to the offset.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -147,14 +171,16 @@ def run(arguments: Sequence[str]) -> int:
     # Known before parsing: a usage error is an answer in JSON too.
     asked = Session(as_json="--json" in arguments, typed=tuple(arguments))
     try:
-        code = root.main(list(arguments), prog_name="drkit", obj=asked, standalone_mode=False)
+        code = _invoke(list(arguments), asked)
         sys.stdout.flush()
     except DrkitError as error:
-        error.hint = completed(error.hint, asked.given)
+        error.hint = work("drkit.next_command").completed(error.hint, asked.given)
         return _failed(error, as_json=asked.as_json)
     except click.ClickException as error:
         return _answer_usage(error, as_json=asked.as_json)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt, EOFError) as error:
+        if not isinstance(error, click.Abort):
+            say()  # ends the line with the terminal's ^C
         return INTERRUPTED
     except BrokenPipeError:
         # The reader closed the pipe; the interpreter must not complain at its last flush.
@@ -163,6 +189,18 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
         return _failed(_unexpected(error, asked), as_json=asked.as_json)
     return code if isinstance(code, int) else 0
+
+
+def _invoke(arguments: list[str], asked: Session) -> Any:
+    """Parse and run a command, as click's own main does, but without its exit code for a closed pipe."""
+    if instruction := os.environ.get(COMPLETE):
+        completion = work("click.shell_completion")
+        return completion.shell_complete(root, {}, "drkit", COMPLETE, instruction)
+    try:
+        with root.make_context("drkit", arguments, obj=asked) as context:
+            return root.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
 
 
 def _failed(error: DrkitError, *, as_json: bool) -> int:
@@ -179,14 +217,8 @@ def _answer_usage(error: click.ClickException, *, as_json: bool) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         show(error.format_message())
         return 0
-    _emit_error(_usage(error), as_json=as_json)
+    _emit_error(usage_of(error), as_json=as_json)
     return Usage.exit_code
-
-
-def _usage(error: click.ClickException) -> Usage:
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "drkit"
-    return Usage("usage_wrong", where=path, problem=error.format_message().rstrip("."), path=path)
 
 
 def _unexpected(error: Exception, asked: Session) -> DrkitError:
@@ -200,12 +232,12 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
             evidence=f"{type(error).__name__}: {error}",
             hint="drkit config check --connect says which; then the same again",
         )
-    text = scrubbed("".join(traceback.format_exception(error)))
+    text = work("drkit.masking").scrubbed("".join(work("traceback").format_exception(error)))
     if asked.log_level == "debug":
         say(text)
         hint = "the traceback is above"
     else:
-        with tempfile.NamedTemporaryFile(
+        with work("tempfile").NamedTemporaryFile(
             "w", prefix="drkit-", suffix=".log", encoding="utf-8", delete=False
         ) as log:
             log.write(text)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 import json
 import sys
 from typing import Any, Final, TextIO
 
 from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from drkit.catalogue import ERRORS
@@ -20,6 +22,10 @@ from drkit.visible import visible, visible_json, visible_lines
 
 _UNBOUNDED: Final = 10_000
 """Width of the output without a terminal: a pipe must see whole lines."""
+_TO_READ: Final = 100
+_LONG_NAME: Final = 34
+"""A longer name has a line of its own on a terminal."""
+_IN_PIPE: Final = 80
 
 
 def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  a command passes its flag on
@@ -52,12 +58,50 @@ def emit_line(data: object) -> None:
     sys.stdout.flush()
 
 
-def _print(*parts: RenderableType) -> None:
+def emit_page(page: RenderableType, more: Sequence[str]) -> None:
+    """Print a text to read, as wide as the terminal, at most 100 columns; in a pipe 80, as man does.
+
+    :param more: lines below the text
+    """
+    width = min(_console(sys.stdout).width, _TO_READ) if sys.stdout.isatty() else _IN_PIPE
+    below = [Text("\n" + "\n".join(more), style="dim")] if more else []
+    _print(page, *below, width=width)
+
+
+def emit_list(sections: Mapping[str, Mapping[str, str]]) -> None:
+    """Print names with a sentence each, below headings; in a pipe one line for each."""
+    limit = _LONG_NAME if sys.stdout.isatty() else _UNBOUNDED
+    for heading, sentences in sections.items():
+        column = max((len(name) for name in sentences if len(name) <= limit), default=limit)
+        grid = _two_columns(column)
+        parts: list[RenderableType] = [Text(heading, style="bold")]
+        for name, sentence in sentences.items():
+            if len(name) > column:
+                parts += [_indented(grid), Text(f"  {name}")]
+                grid = _two_columns(column)
+            grid.add_row("" if len(name) > column else name, Text(sentence))
+        _print(*parts, _indented(grid), Text())
+
+
+def _two_columns(first: int) -> Table:
+    made = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    made.add_column(width=first)
+    made.add_column()
+    return made
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _print(*parts: RenderableType, width: int | None = None) -> None:
     """Print on stdout; in a pipe without the blanks that pad columns."""
     console = _console(sys.stdout)
+    if width is not None:
+        console.width = width
     with console.capture() as made:
         for part in parts:
-            console.print(part)
+            console.print(part, crop=width is None)
     text = made.get()
     if not sys.stdout.isatty():
         text = "\n".join(line.rstrip(" ") for line in text.split("\n"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from drkit.masking import MASK, is_secret
-from drkit.next_command import Given, completed
+from drkit.cli.loading import work
+
+if TYPE_CHECKING:
+    from drkit.next_command import Given
 
 
 @dataclass
@@ -29,15 +31,19 @@ class Session:
     @property
     def given(self) -> Given:
         """Options for printed commands; the value of a secret is not printed."""
+        masking = work("drkit.masking")  # loaded here: a help needs neither module
+
+        def unseen(word: str) -> str:
+            """A ``KEY=VALUE``, in one word with ``--set`` or not, without the value of a secret."""
+            start, key, rest = word.rpartition("--set=") if word.startswith("--set=") else ("", "", word)
+            name, equals, _ = rest.partition("=")
+            return f"{start}{key}{name}={masking.MASK}" if equals and masking.is_secret(name) else word
+
         config = str(self.config) if self.config else ""
-        return Given(tuple(map(_unseen, self.typed)), config, tuple(map(_unseen, self.overrides)), self.flow)
-
-
-def _unseen(word: str) -> str:
-    """A ``KEY=VALUE``, in one word with ``--set`` or not, without the value of a secret."""
-    start, key, rest = word.rpartition("--set=") if word.startswith("--set=") else ("", "", word)
-    name, equals, _ = rest.partition("=")
-    return f"{start}{key}{name}={MASK}" if equals and is_secret(name) else word
+        given: Given = work("drkit.next_command").Given(
+            tuple(map(unseen, self.typed)), config, tuple(map(unseen, self.overrides)), self.flow
+        )
+        return given
 
 
 def session() -> Session:
@@ -61,11 +67,16 @@ def common_options() -> list[click.Parameter]:
             "overrides",
             multiple=True,
             metavar="KEY=VALUE",
-            help="One setting, as in 'flows.primary->standby.tasks=4'; wins over the file. May be repeated.",
+            help="Override one setting, e.g. 'flows.primary->standby.tasks=4'. May be repeated.",
         ),
         _option("--json", "as_json", is_flag=True, help="Print JSON."),
-        _option("--log-format", type=formats, help="How logs look on stderr.  [default: console]"),
-        _option("--log-level", type=levels, help="From which level on to log.  [default: info]"),
+        _option("--log-format", type=formats, help="Log format on stderr.  [default: console]"),
+        _option(
+            "--log-level",
+            type=levels,
+            metavar="LEVEL",
+            help="Minimum log level: debug, info, warning or error.  [default: info]",
+        ),
     ]
 
 
@@ -84,4 +95,4 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 def to_type(text: str) -> str:
     """The text, with every command in it complete, ready to type."""
-    return completed(text, session().given)
+    return str(work("drkit.next_command").completed(text, session().given))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from drkit.cli.session import session
 from drkit.config import FlowSettings, Settings
-from drkit.errors import ClusterUnreachable, ConfigError, DrkitError
+from drkit.errors import ClusterUnreachable, DrkitError, Usage
 from drkit.failover.core.reverse import state_of
 from drkit.failover.returning.waiting import may_wait, pairs_of_flows
 from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
@@ -20,7 +20,7 @@ def flow_that_waits(settings: Settings, name: str | None) -> FlowSettings:
 
     Commands that are printed from then on name it.
 
-    :raises ConfigError: no flow has that name, or it is not clear which is meant
+    :raises Usage: no flow has that name, or it is not clear which is meant
     :raises DrkitError: a cluster does not answer
     """
     chosen = only_flow(settings, name, may_wait, "no topic of them waits for a return", "wait for a return")
@@ -32,17 +32,17 @@ def flow_that_waits(settings: Settings, name: str | None) -> FlowSettings:
 def flow_that_owes(settings: Settings, name: str | None) -> FlowSettings:
     """The flow of that name; without one, the only one that owes a fence or its lift, or else waits.
 
-    :raises ConfigError: no flow has that name, or it is not clear which is meant
+    :raises Usage: no flow has that name, or it is not clear which is meant
     :raises DrkitError: a cluster does not answer
     """
     found = owing_flow(settings, name)
-    return found or settings.one_flow(None, "none of them owes a fence or waits for a return, which one?")
+    return found or settings.one_flow(None, "none of them owes a fence or waits for a return")
 
 
 def owing_flow(settings: Settings, name: str | None) -> FlowSettings | None:
     """As :func:`flow_that_owes`; None: no flow owes a fence, waits, or has moved without a flow back.
 
-    :raises ConfigError: no flow has that name, or several may be meant
+    :raises Usage: no flow has that name, or several may be meant
     :raises DrkitError: a cluster does not answer: what is pending there is unknown
     """
     if name is not None or len(settings.flows) == 1:
@@ -85,19 +85,19 @@ def only_flow(settings: Settings, name: str | None, looked: Looked, none: str, s
     :param looked: whether a flow is meant
     :param none: what is said where none is
     :param several: what is said of several that are
-    :raises ConfigError: no flow has that name, or it is not clear which is meant
+    :raises Usage: no flow has that name, or it is not clear which is meant
     :raises DrkitError: a cluster does not answer
     """
     if name is not None or len(settings.flows) == 1:
         return settings.one_flow(name)
     found = _meant(settings, looked, several)
-    return found[0] if found else settings.one_flow(None, f"{none}, which one do you mean?")
+    return found[0] if found else settings.one_flow(None, none)
 
 
 def _meant(settings: Settings, looked: Looked, several: str) -> list[FlowSettings]:
     """The only flow that is meant, by both directions of its pair; empty: none is.
 
-    :raises ConfigError: several are
+    :raises Usage: several are
     :raises ClusterUnreachable: none is, as far as is known
     """
     found, silent = [], None
@@ -113,8 +113,8 @@ def _meant(settings: Settings, looked: Looked, several: str) -> list[FlowSetting
     return found
 
 
-def _which(found: Sequence[FlowSettings], several: str) -> ConfigError:
-    return ConfigError(
+def _which(found: Sequence[FlowSettings], several: str) -> Usage:
+    return Usage(
         "several_flows_match",
         where="--flow",
         hint=", ".join(f"--flow '{f.name}'" for f in found),

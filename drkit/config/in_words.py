@@ -10,8 +10,9 @@ from drkit.config.files.interpolate import Problem, place
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.fields import TO_DO
 from drkit.config.tables.settings import Settings
+from drkit.masking import shown
 
-_TYPES: Final = "docs/reference/configuration.md has the type, unit and default of every setting"
+_TYPES: Final = "type, unit and default of every setting: drkit explain configuration"
 _MUST_BE: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -31,14 +32,42 @@ _SHAPES: Final = {
     "[a-z0-9-]{0,38}": "must be at most 40 small letters, digits and '-', with no '-' at its ends",
 }
 """Expressions of the model → the expected value, in plain words."""
+_QUOTED: Final = frozenset(_MUST_BE) | {
+    "finite_number",
+    "greater_than",
+    "greater_than_equal",
+    "less_than",
+    "less_than_equal",
+    "literal_error",
+    "string_pattern_mismatch",
+}
+"""Kinds of errors that do not repeat the value in their text."""
+_KEY: Final = "[key]"
+"""Pydantic's last step to the key of a table, where the key itself is wrong."""
 
 
 def translated(error: ValidationError) -> list[Problem]:
     """Pydantic's errors, each with its path and what to do."""
-    return [
-        _problem(e["loc"], e["type"], e["msg"], e.get("ctx", {}).get(TO_DO, ""))
-        for e in error.errors(include_url=False, include_input=False)
-    ]
+    found = []
+    for each in error.errors(include_url=False):
+        location, kind = each["loc"], each["type"]
+        is_key = location[-1:] == (_KEY,)
+        hint = each.get("ctx", {}).get(TO_DO, "")
+        problem = _problem(location[:-1] if is_key else location, kind, each["msg"], hint)
+        if is_key:
+            problem = problem._replace(is_about_name=True)
+        elif kind in _QUOTED:
+            problem = problem._replace(evidence=_quoted(problem.at, each["input"]))
+        found.append(problem)
+    return found
+
+
+def _quoted(at: str, value: object) -> str:
+    """Return a single value as a person wrote it; empty for tables and arrays."""
+    if not isinstance(value, (str, int, float)):
+        return ""
+    text = shown(at, value)
+    return f"'{text}'" if isinstance(text, str) else str(text).lower()
 
 
 def _problem(location: tuple[str | int, ...], kind: str, message: str, hint: str) -> Problem:
@@ -47,9 +76,10 @@ def _problem(location: tuple[str | int, ...], kind: str, message: str, hint: str
     for step in location[:-1] if location[0] == "clusters" and location[-1] == "alias" else location:
         at = place(at, step)
     if kind == "extra_forbidden":
-        return Problem(at, "unknown setting", suggestion(str(location[-1]), _known(location[:-1])))
+        hint = suggestion(str(location[-1]), _known(location[:-1]))
+        return Problem(at, "unknown setting", hint, is_about_name=True)
     if kind == "missing":
-        return Problem(at, "this setting is needed", _TYPES)
+        return Problem(at, "this setting is needed", _TYPES, is_about_name=True)
     if kind in _MUST_BE:
         return Problem(at, f"must be {_MUST_BE[kind]}", _TYPES)
     if shape := next((plain for expression, plain in _SHAPES.items() if expression in message), None):

@@ -22,17 +22,14 @@ from drkit.config.tables.auto_proof import by_number
 from drkit.config.tables.client_properties import ROLES, idle, is_kafkas, nearest
 from drkit.config.tables.control import keys_beside
 from drkit.config.tables.in_clear import in_clear
-from drkit.config.tables.security_properties import PROTOCOLS, is_misspelt
 from drkit.config.tables.settings import Settings
-from drkit.config.unchecked import unknown_aliases
+from drkit.config.unchecked import ClientCheck, unknown_aliases, unusable_connections, wrong_properties
 from drkit.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "DRKIT_CONFIG"
 DEFAULT_FILE: Final = "drkit.toml"
 MM2_SUFFIX: Final = ".properties"
 _AGAIN: Final = "correct it; drkit config check reads the file again"
-_NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
-_SECURITY_PAGE: Final = "docs/how-to/security.md has the properties and their values"
 
 
 class Loaded(NamedTuple):
@@ -59,27 +56,32 @@ def read(
     path: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] = os.environ,
     flags: Iterable[str] = (),
+    client_check: ClientCheck | None = None,
 ) -> Loaded:
     """Like :func:`load`, with the origin of every value.
 
     :param flags: single settings as ``KEY=VALUE``, which override environment and file
+    :param client_check: also check every connection with this; None: problems show when it is used
     """
     file = find(path, env)
     document = _document(file, env)
     override(document, env, flags)
     if file.suffix == MM2_SUFFIX:  # a wrong key creates no table, so the model would miss it
-        _refuse(file, document.problems)
+        _refuse(file, document, document.problems)
     if not document.tables:
         raise _empty(file)
     keys_beside(file.parent, document.tables)
+    found = [*wrong_properties(document.tables)]
+    if client_check is not None:
+        found += unusable_connections(document.tables, client_check, document.unresolved)
     try:
         settings = Settings.model_validate(document.tables)
     except ValidationError as error:
         # `from None`: pydantic's own text repeats the input, including passwords.
-        found = [*translated(error), *unknown_aliases(document.tables)]
-        raise _problems(file, _with_those_of_the_file(document, found)) from None
-    found = [*_wrong_properties(settings), *(Problem(*each) for each in settings.disagreements())]
-    _refuse(file, _with_those_of_the_file(document, found))
+        found += [*translated(error), *unknown_aliases(document.tables)]
+        raise _problems(file, document, _with_those_of_the_file(document, found)) from None
+    found += (Problem(*each) for each in settings.disagreements())
+    _refuse(file, document, _with_those_of_the_file(document, found))
     idle_here = _idle_properties(settings, document)
     unsafe = (*by_number(settings.watch, settings.fence_agent), *in_clear(settings.clusters))
     told = _in_the_users_words(document, (Problem(*each) for each in unsafe))
@@ -96,11 +98,15 @@ def _document(file: Path, env: Mapping[str, str]) -> Document:
             raise ConfigError("config_not_properties", where=str(file), evidence=str(error)) from error
     text = _text(file)
     filled = interpolate(_parse(file, text), file.parent, env)
-    origins = {}
-    for at, line in lines_of(text).items():
-        reference = filled.origins.get(at, "")
-        origins[at] = f"{file.name}:{line} {reference}".rstrip()
-    return Document(filled.document, origins=origins, problems=filled.problems)
+    lines, references = lines_of(text), filled.origins
+    return Document(
+        filled.document,
+        lines=lines,
+        origins={at: f"{file.name}:{n} {references.get(at, '')}".rstrip() for at, n in lines.items()},
+        references=references,
+        unresolved=filled.unresolved,
+        problems=filled.problems,
+    )
 
 
 def _idle_properties(settings: Settings, document: Document) -> Iterator[Problem]:
@@ -122,32 +128,21 @@ def _misspelt(settings: Settings) -> Iterator[Problem]:
                 yield Problem(at, "Kafka has no client property of this name; librdkafka is given it", hint)
 
 
-def _wrong_properties(settings: Settings) -> Iterator[Problem]:
-    """Security properties that would be ignored: a misspelt name, an unknown protocol."""
-    for table, client in _tables_of_properties(settings):
-        for name, value in client.items():
-            if is_misspelt(name):
-                yield Problem(place(table, name), _NO_PROPERTY, nearest(name) or _SECURITY_PAGE)
-            elif name == "security.protocol" and value.upper() not in PROTOCOLS:
-                what = f"'{value}' is not one of {', '.join(PROTOCOLS)}"
-                yield Problem(place(table, name), what, _SECURITY_PAGE)
+def _with_those_of_the_file(document: Document, found: Iterable[Problem]) -> list[Problem]:
+    """Return all problems in the order of the file, without those that an unresolved value causes."""
+    known = document.unresolved
+    causes = {*known.values()}
+    more = [
+        _without_reference(document, p)
+        for p in found
+        if p.is_about_name or not (p.at in known or any(c in p.what or c in p.evidence for c in causes))
+    ]
+    return sorted(dict.fromkeys([*document.problems, *more]), key=lambda p: document.line_of(p.at))
 
 
-def _tables_of_properties(settings: Settings) -> Iterator[tuple[str, Mapping[str, str]]]:
-    for alias, cluster in settings.clusters.items():
-        yield place(place("clusters", alias), "client"), cluster.client
-    for number, flow in enumerate(settings.flows):
-        for setting in ROLES:
-            yield place(place("flows", number), setting), getattr(flow, setting)
-    for number, listener in enumerate(settings.detection.listeners):
-        yield f"detection.listeners[{number}].client", listener.client
-
-
-def _with_those_of_the_file(document: Document, found: Sequence[Problem]) -> list[Problem]:
-    """All problems: a value that could not be filled in is reported once, and hides no others."""
-    named = {problem.at for problem in document.problems}
-    more = [p for p in _in_the_users_words(document, found) if p.at not in named]
-    return [*document.problems, *more]
+def _without_reference(document: Document, problem: Problem) -> Problem:
+    """A value from a variable or file may be a secret, whatever its name is."""
+    return problem._replace(evidence="") if problem.at in document.references else problem
 
 
 def _in_the_users_words(document: Document, problems: Iterable[Problem]) -> list[Problem]:
@@ -194,22 +189,32 @@ def _text(file: Path) -> str:
         raise ConfigError("config_unreadable", where=str(file), evidence=str(error)) from error
 
 
-def _refuse(file: Path, problems: Iterable[Problem]) -> None:
-    if found := list(problems):
-        raise _problems(file, found)
+def _refuse(file: Path, document: Document, problems: Sequence[Problem]) -> None:
+    if problems:
+        raise _problems(file, document, problems)
 
 
-def _problems(file: Path, problems: Sequence[Problem]) -> ConfigError:
-    if len(problems) == 1:
-        at, what, hint = problems[0]
+def _problems(file: Path, document: Document, problems: Sequence[Problem]) -> ConfigError:
+    found = _in_the_users_words(document, problems)
+    if len(found) == 1:
+        at, what, hint, evidence, _ = found[0]
         return ConfigError(
-            "config_problem", where=f"{file}: {at}" if at else str(file), hint=hint or _AGAIN, problem=what
+            "config_problem",
+            where=document.located(at, str(file)),
+            evidence=evidence,
+            hint=hint or _AGAIN,
+            problem=what,
         )
-    lines = [f"{p.at}: {p.what}" + (f" ({p.hint})" if p.hint else "") for p in problems]
     return ConfigError(
         "config_problems",
         where=str(file),
-        evidence="\n".join(lines),
+        evidence="\n".join(_line(file, document, p) for p in found),
         hint=_AGAIN.replace("it;", "each;"),
-        count=len(problems),
+        count=len(found),
     )
+
+
+def _line(file: Path, document: Document, problem: Problem) -> str:
+    at = document.located(problem.at, file.name) if document.lines else problem.at
+    text = ": ".join(part for part in (at, problem.what, problem.evidence) if part)
+    return f"{text} ({problem.hint})" if problem.hint else text

@@ -1,4 +1,4 @@
-"""The meaning of each setting: the text below its line in the source, read when a reference page is written.
+"""The meaning of each setting: the text below its line in the source, read for reference pages and schemas.
 
 Pydantic would read it at every import of the models, which takes a tenth of a second of every command.
 """
@@ -14,13 +14,20 @@ from drkit.config.tables.fields import Strict
 from drkit.config.tables.settings import Settings
 
 
-def definitions() -> dict[str, Any]:
-    """The JSON schema of each table by its class, with a description for each setting."""
-    found: dict[str, Any] = Settings.model_json_schema()["$defs"]
+def described_schema() -> dict[str, Any]:
+    """Return the JSON schema of the settings model, with a description for each setting."""
+    schema: dict[str, Any] = Settings.model_json_schema()
+    found = schema["$defs"] | {Settings.__name__: schema}
     for model in _tables(Strict):
         for name, meaning in _meanings(model).items():
             if model.__name__ in found:
                 found[model.__name__]["properties"][name]["description"] = meaning
+    return schema
+
+
+def definitions() -> dict[str, Any]:
+    """The JSON schema of each table by its class, with a description for each setting."""
+    found: dict[str, Any] = described_schema()["$defs"]
     return found
 
 

@@ -41,11 +41,36 @@ drkit reads the file named by `--config`, else by `DRKIT_CONFIG`, else `./drkit.
 `.properties` is read as MirrorMaker 2's file: see [Coming from MirrorMaker
 2](coming-from-mirrormaker-2.md).
 
-`drkit config check` names every problem and notes what is accepted but not acted on; `drkit config show`
-prints each value with its origin (file and line, variable, flag or default), secrets hidden.
-[drkit.reference.toml](drkit.reference.toml) is a complete file to copy from.
+- `drkit config init --both-ways` writes a file to begin with: two clusters, and a flow in each direction.
+- `drkit config check` names every problem with its line, and notes what is accepted but not acted on. It
+  asks no broker: it also refuses an unknown SASL mechanism, missing credentials, and files that cannot be
+  read. `--connect` asks the brokers, too.
+- `drkit config show` prints what differs from the defaults, with its origin: file and line, variable or
+  flag. `--all` prints every setting. Secrets are hidden.
+- [drkit.reference.toml](drkit.reference.toml) is a complete file to copy from.
 
-Which value counts, the strongest first:
+## In an editor
+
+`drkit config schema` prints the JSON schema of this file: names, types, choices, defaults and meanings.
+
+```sh
+drkit config schema > drkit.schema.json
+```
+
+Then write this comment as the first line of `drkit.toml`:
+
+```toml
+#:schema ./drkit.schema.json
+```
+
+Editors with taplo read it: *Even Better TOML* for Visual Studio Code, and the language server `taplo lsp` for
+others. They complete settings, show their meaning, and mark unknown names and wrong types while you type.
+`taplo lint drkit.toml` does the same in a pipeline. The schema knows single settings; `drkit config check`
+also checks what they mean together. Write the schema again after an upgrade.
+
+## Which value counts
+
+The strongest first:
 
 1. a flag of the command: `--set 'flows.primary->standby.tasks=4'`, `--set
    clusters.standby.client.client.id=me`, `--set failover.rpo_seconds=60`; a flow also by its number in the

@@ -47,7 +47,12 @@ class Reason(StrEnum):
 
 def runbook(reason: Reason) -> str:
     """The page about a HOLD, below the project's root."""
-    return f"runbooks/hold-{reason.value.replace('_', '-')}.md"
+    return f"runbooks/{page_name(reason)}.md"
+
+
+def page_name(reason: Reason) -> str:
+    """Return the name with which ``drkit explain`` prints the page about a HOLD."""
+    return f"hold-{reason.value.replace('_', '-')}"
 
 
 class Flag(StrEnum):

@@ -17,6 +17,8 @@ class Proposal(NamedTuple):
     flow: str
     chosen: Chosen
     survey: Survey
+    flow_back: str | None
+    """The flow that protects the new primary later; None: none is configured."""
 
 
 class Rehearsal(NamedTuple):
@@ -27,6 +29,8 @@ class Rehearsal(NamedTuple):
     lines: list[Planned]
     refusals: list[tuple[str, Refused]]
     """The refusals by gate; empty: the failover would begin."""
+    flow_back: str | None
+    """As in the proposal."""
 
 
 class ReturnProposal(NamedTuple):

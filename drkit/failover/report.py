@@ -19,8 +19,8 @@ _NOTHING_LEFT = {
     " retention, as before; the new one is not protected",
 }
 _PAGES = {
-    FAILOVER.name: "docs/how-to/night.md",
-    RETURN.name: "docs/how-to/failback.md",
+    FAILOVER.name: "drkit explain night",
+    RETURN.name: "drkit explain failback",
 }
 
 

@@ -63,7 +63,7 @@ class FailoverService(Runs):
             found = refusals(question_of(context, seen))
         for _, refusal in found:
             raise refusal
-        confirm(Proposal(self._flow.name, chosen, seen))
+        confirm(Proposal(self._flow.name, chosen, seen, context.settings.flow_back(self._flow)))
         return self._begun(context, {"asked": chosen.to_json()}, decision)
 
     def begin_return(
@@ -164,4 +164,5 @@ class FailoverService(Runs):
             seen = survey(context)
             journal.found[StepName.SNAPSHOT] = seen.to_json()
             found = refusals(question_of(context, seen))
-            return Rehearsal(chosen, seen, rehearse(context, self._steps[FAILOVER.name]), found)
+            lines = rehearse(context, self._steps[FAILOVER.name])
+            return Rehearsal(chosen, seen, lines, found, context.settings.flow_back(self._flow))

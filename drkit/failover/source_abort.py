@@ -107,7 +107,7 @@ def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> li
             where=f"run {opened[-1].run_id}, {topic.where}",
             evidence="of other runs the source has no fence on record; this one has opened the target:"
             f" {target_error.in_short}",
-            hint="bring the target back; what to do without it: runbooks/failover-target-away.md",
+            hint="bring the target back; what to do without it: drkit explain failover-target-away",
             last_abort=FAILOVER.point_of_no_return,
         )
     raise Refused("no_planned_fence", where=topic.where, evidence=target_error.in_short)

@@ -70,7 +70,7 @@ def failed_over(settings: Settings, to: str) -> FlowSettings:
         return found[0]
     if silent is not None and not found:
         raise silent
-    return settings.one_flow(None, "which one was failed over?")
+    return settings.one_flow(None)
 
 
 def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdCluster:

@@ -49,6 +49,8 @@ _RAW_NUMBERS: Final = (
     "socket.connection.setup.timeout.ms",
 )
 _BUFFERS: Final = {"send.buffer.bytes": socket.SO_SNDBUF, "receive.buffer.bytes": socket.SO_RCVBUF}
+NUMBERS: Final = (*_RAW_NUMBERS, *_BUFFERS)
+"""Properties whose values are whole numbers."""
 
 
 def confluent_config(settings: ClusterSettings) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def refuse_unusable(settings: ClusterSettings) -> None:
     security = read_security(settings)
     if security.tls:
         tls_context(security.tls, f"clusters.{settings.alias}.client")
-    for key in (*_RAW_NUMBERS, *_BUFFERS):
+    for key in NUMBERS:
         if key in settings.client:
             _whole(settings, key)
 

@@ -96,9 +96,9 @@ class LocalPair:
         :raises Refused: folders of these names exist, and no ``up`` made them
         :raises Failed: a broker does not end
         """
+        self._refuse_folders_of_others(self._records())  # before a lock file is made there
         with self._locked():
             records = self._records()
-            self._refuse_folders_of_others(records)
             stopped = [record.pid for record in records if record.process.alive]
             _stop(records)
             config = Path(self._state().get("config", ""))

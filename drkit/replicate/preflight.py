@@ -202,7 +202,7 @@ def _commands(lacking: Sequence[Lack]) -> list[str]:
     found = [" ".join((tool, *operations, *of)) for (tool, *_), (operations, of) in wanted.items()]
     if len(found) > _SHOWN:
         more = (
-            f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see docs/how-to/security.md"
+            f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see drkit explain security"
         )
         found = [*found[:_SHOWN], more]
     return ["as an administrator:", *found]

@@ -39,7 +39,7 @@ _PACKAGES: Final = {
 _ANY_VERSION: Final = frozenset({"numpy", "pyarrow", "rich", "structlog"})
 SOME_WORKER: Final = "a Spark worker"
 """Name of the worker where an error of Spark does not name one."""
-_DOCS: Final = "docs/how-to/spark-cluster.md"
+_DOCS: Final = "drkit explain spark-cluster"
 _INSTALL: Final = (
     "install it on every worker for the Python that Spark runs there, or ship an archive with"
     " --conf spark.archives=drkit-python.tar.gz#python --conf spark.pyspark.python=python/bin/python,"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from drkit.detect.reasons import Reason, runbook
+from drkit.detect.reasons import Reason, page_name
 from drkit.detect.verdict import Verdict, VerdictKind
 from drkit.next_command import typed
 from drkit.visible import visible
@@ -16,8 +16,8 @@ _PERSON_DECIDES: Final = frozenset({
 })  # fmt: skip
 """Reasons that a person may overrule with a command."""
 
-NIGHT: Final = "docs/how-to/night.md"
-"""The page for the engineer on call."""
+NIGHT: Final = "drkit explain night"
+"""The command that prints the page for the engineer on call."""
 
 
 def failover_command(flow: str, verdict: Verdict, options: Iterable[str] = ()) -> str:
@@ -42,7 +42,7 @@ def in_words(flow: str, verdict: Verdict, command: str) -> str:
     lines = [f"{flow}: {verdict.name}", *(f"- {visible(line)}" for line in verdict.evidence)]
     lines.append(f"next: {command or verdict.next}")
     if verdict.kind is VerdictKind.HOLD:
-        lines.append(f"see {runbook(verdict.reason)}")
+        lines.append(f"what it means: drkit explain {page_name(verdict.reason)}")
     if verdict.kind is VerdictKind.LOST:
         lines.append(f"how to decide: {NIGHT}")
     return "\n".join(lines)

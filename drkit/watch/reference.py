@@ -21,7 +21,7 @@ from drkit.watch.board import TABLE as METRICS
 
 PAGE: Final = Path("docs", "explanation", "detection.md")
 _BEAT_SECONDS: Final = float(FlowSettings.model_fields["heartbeats_interval_seconds"].default)
-_WHEN: Final = "evaluated top to bottom; first match wins"
+_WHEN: Final = "condition (the first match wins)"
 
 
 def verdicts() -> str:

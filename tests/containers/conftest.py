@@ -98,15 +98,14 @@ def kafka_image(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 def drkit_context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What docker/Dockerfile may copy."""
     context = tmp_path_factory.mktemp("drkit-image")
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "requirements.lock", "README.md", "LICENSE"):
         shutil.copy2(REPOSITORY / name, context)
-    shutil.copytree(REPOSITORY / "drkit", context / "drkit", ignore=shutil.ignore_patterns("__pycache__"))
-    authorities = shutil.copytree(REPOSITORY / "docker/ca", context / "docker/ca")
-    shutil.copytree(REPOSITORY / "docker/spark", context / "docker/spark")
-    shutil.copy2(REPOSITORY / "docker/Dockerfile", context / "docker")
+    for name in ("drkit", "docs", "runbooks", "chaos", "docker"):
+        ignored = shutil.ignore_patterns("__pycache__", "jars")
+        shutil.copytree(REPOSITORY / name, context / name, ignore=ignored)
     # OpenSSL's variable says which authorities this machine trusts: so must pip inside the build.
     if bundle := os.environ.get("SSL_CERT_FILE"):
-        shutil.copyfile(bundle, Path(authorities, "machine.crt"))
+        shutil.copyfile(bundle, context / "docker/ca/machine.crt")
     return context
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from drkit.checkpoints.group_preview import group_plan
+from drkit.cli.client_check import client_problems
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.cli.session import session
-from drkit.config import ClusterSettings, Loaded, Settings
-from drkit.config.files.interpolate import place
+from drkit.cli.screens.config import settings_rows, settings_text
+from drkit.cli.session import session, to_type
+from drkit.config import ClusterSettings, Settings
+from drkit.config.schema import editor_schema
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.masking import shown
 from drkit.replicate.preflight import refuse_missing
 from drkit.topic_sync.acl_preview import acl_plan
 from drkit.topic_sync.preview import as_admin, topic_plan
@@ -23,7 +23,7 @@ from drkit.topic_sync.writers import UNSEEN, topic_writers
 
 def check(*, connect: bool) -> None:
     """Run ``drkit config check``."""
-    loaded = configuration()
+    loaded = configuration(client_problems)
     loaded.settings.refuse_auto_without_key()
     answer: dict[str, Any] = {"configuration": str(loaded.path), "result": "OK"}
     answer["flows"] = ", ".join(f.name for f in loaded.settings.flows) or "none"
@@ -46,17 +46,24 @@ def check(*, connect: bool) -> None:
     emit(answer)
 
 
-def show(*, plan: bool) -> None:
+def show(*, plan: bool, everything: bool) -> None:
     """Run ``drkit config show``."""
     loaded = configuration()
     if not plan:
-        emit(_rows(loaded))
+        settings = settings_rows(loaded)
+        text = to_type(settings_text(settings, everything=everything))
+        emit([row.to_json() for row in settings] if session().as_json else text)
         return
     flows = loaded.settings.flows
     rows = topic_plan(loaded.settings, flows) + acl_plan(loaded.settings, flows)
     rows += group_plan(loaded.settings, flows)
     nothing = "nothing to change: the targets' topics and ACLs are as they should be"
     emit(rows if rows or session().as_json else nothing)
+
+
+def schema() -> None:
+    """Run ``drkit config schema``."""
+    emit(editor_schema(), as_json=True)
 
 
 def _connected(settings: Settings) -> dict[str, Cluster]:
@@ -79,35 +86,3 @@ def _try(settings: ClusterSettings) -> Cluster | DrkitError:
         return Cluster.connect(settings)
     except DrkitError as error:
         return error
-
-
-def _rows(loaded: Loaded) -> list[dict[str, str]]:
-    values = loaded.settings.model_dump(mode="json")
-    for cluster in values["clusters"].values():
-        cluster.pop("alias")  # the name of its table
-    return [
-        {"setting": at, "value": _written(shown(at, value)), "from": _origin(loaded, at)}
-        for at, value in _leaves(values, "")
-    ]
-
-
-def _leaves(value: Any, at: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield from _leaves(child, place(at, key))
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for number, child in enumerate(value):
-            yield from _leaves(child, place(at, number))
-    elif value is not None and value != {}:
-        yield at, value
-
-
-def _written(value: Any) -> str:
-    """A value as in the file."""
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _origin(loaded: Loaded, at: str) -> str:
-    return loaded.origins.get(at, "default")

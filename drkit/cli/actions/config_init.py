@@ -9,8 +9,8 @@ from drkit.cli.render import emit
 from drkit.errors import ConfigError
 from drkit.next_command import typed
 
-STARTER: Final = """\
-# drkit's configuration. Every setting, its default and its meaning: docs/reference/drkit.reference.toml.
+_HEAD: Final = """\
+# drkit's configuration. Every setting, its default and its meaning: drkit explain drkit.reference.toml.
 # A value may come from the environment or from a file: "${env:PASSWORD}", "${file:/run/secrets/password}".
 
 [clusters.primary]
@@ -25,38 +25,57 @@ bootstrap_servers = "primary-1:9092, primary-2:9092"
 [clusters.standby]
 bootstrap_servers = "standby-1:9092, standby-2:9092"
 
-# What is copied, and which way. Regular expressions are for the whole name.
+# What is copied, and in which direction. Regular expressions match the whole name.
 [[flows]]
 source = "primary"
 target = "standby"
 topics = [".*"]
 groups = [".*"]
 
-# Where clients read which cluster they use; a failover changes it (docs/how-to/repointing.md).
+"""
+_ABOUT_BACK: Final = """\
+# The flow back: after a failover it protects the new primary (drkit explain failback).
+# Both flows keep topic names (naming = "identity", the default). Neither copies what the other wrote.
+"""
+_BACK: Final = """\
+[[flows]]
+source = "standby"
+target = "primary"
+topics = [".*"]
+groups = [".*"]
+"""
+_REST: Final = """
+# Where clients read which cluster they use; a failover changes it (drkit explain repointing).
 #[[failover.repoint]]
 #kind = "file"
 #path = "/etc/app/kafka-endpoint.json"
 
-# Who watches the primary: the names that --observer of `drkit watch` gives (docs/explanation/detection.md).
+# Observer names allowed to vote, as --observer of drkit watch gives them (drkit explain detection).
 #[watch]
 #observers = ["obs-a", "obs-b", "obs-c"]
 
 # With a key, drkit's processes believe only each other: drkit control create FILE
-# (docs/how-to/control-key.md).
+# (drkit explain control-key).
 #[control]
 #key_file = "/etc/drkit/control.key"
 
-# Figures and a live page of `drkit replicate` (docs/reference/metrics.md).
+# Metrics and a live page of `drkit replicate` (drkit explain metrics).
 #[metrics]
-#port = 9464
+#port = 9404
 """
 
 
-def init(path: Path) -> None:
+def starter(*, both_ways: bool) -> str:
+    """Return a configuration to begin with; the flow back is a comment unless it is wanted."""
+    back = _BACK if both_ways else "".join(f"#{line}\n" for line in _BACK.splitlines())
+    return _HEAD + _ABOUT_BACK + back + _REST
+
+
+def init(path: Path, *, both_ways: bool) -> None:
     """Run ``drkit config init``."""
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(STARTER)
+            file.write(starter(both_ways=both_ways))
     except OSError as error:
         exists = isinstance(error, FileExistsError)
         raise ConfigError(

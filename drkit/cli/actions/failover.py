@@ -139,7 +139,7 @@ def show_rehearsal(flow: str, found: Rehearsal, *, quiet: bool = False) -> None:
     """
     if quiet:
         _say_verdict(found)
-    proposal = Proposal(flow, found.chosen, found.survey)
+    proposal = Proposal(flow, found.chosen, found.survey, found.flow_back)
     rows = rows_of(found.lines)
     refused = [
         error.as_dict() | {"gate": gate, "hint": to_type(error.hint)} for gate, error in found.refusals
@@ -147,7 +147,8 @@ def show_rehearsal(flow: str, found: Rehearsal, *, quiet: bool = False) -> None:
     show_proposal(proposal)
     notes = notes_of(proposal)
     verdict = verdict_of(found)
-    answer = {"verdict": verdict, "steps": rows, "refused": refused, "notes": notes}
+    answer: dict[str, Any] = {"verdict": verdict, "steps": rows, "refused": refused, "notes": notes}
+    answer["flow_back"] = found.flow_back
     emit(answer if session().as_json else rows)
     if not session().as_json:
         emit(verdict)

@@ -19,7 +19,7 @@ def fence_agent(flow: str | None, name: str | None, *, lifts: bool) -> None:
         return
     if not settings.fence_agent.command:
         raise ConfigError("no_fence_configured", where="fence_agent.command")
-    guarded = settings.one_flow(flow, "the source of which one is to be fenced?")
+    guarded = settings.one_flow(flow)
     agent = FenceAgent(settings, guarded, name or settings.fence_agent.name or socket.gethostname())
     agent.run(until_signalled())
     emit({"agent": agent.name, "fenced": agent.state.fenced})

@@ -10,29 +10,30 @@ from drkit.local.pair import LocalPair, default_folder
 from drkit.next_command import typed
 
 
-def up(folder: Path | None, brokers: int, config: Path, *, as_json: bool) -> None:
+def up(folder: Path | None, brokers: int, config: Path) -> None:
     """Run ``drkit local up``."""
     pair = LocalPair(folder or default_folder())
     answer = pair.up(config, brokers=brokers, progress=say)
     given = [] if config == Path("drkit.toml") else ["--config", str(config)]
-    emit(answer | {"next": typed("drkit", "replicate", *given)}, as_json)
+    emit(answer | {"next": typed("drkit", "replicate", *given)})
 
 
-def down(folder: Path | None, *, as_json: bool) -> None:
+def down(folder: Path | None) -> None:
     """Run ``drkit local down``."""
-    emit(LocalPair(folder or default_folder()).down(), as_json)
+    emit(LocalPair(folder or default_folder()).down())
 
 
-def kill(folder: Path | None, cluster: str, *, as_json: bool) -> None:
+def kill(folder: Path | None, cluster: str) -> None:
     """Run ``drkit local kill``."""
-    emit(LocalPair(folder or default_folder()).kill(cluster), as_json)
+    emit(LocalPair(folder or default_folder()).kill(cluster))
 
 
-def start(folder: Path | None, cluster: str, *, as_json: bool) -> None:
+def start(folder: Path | None, cluster: str) -> None:
     """Run ``drkit local start``."""
-    emit(LocalPair(folder or default_folder()).start(cluster, say), as_json)
+    emit(LocalPair(folder or default_folder()).start(cluster, say))
 
 
-def status(folder: Path | None, *, as_json: bool) -> None:
+def status(folder: Path | None) -> None:
     """Run ``drkit local status``."""
-    emit(LocalPair(folder or default_folder()).status(), as_json)
+    answer = LocalPair(folder or default_folder()).status()
+    emit(answer if answer["brokers"] else answer | {"next": "drkit local up"})

@@ -1,4 +1,4 @@
-"""``drkit chaos``: break a local pair on purpose, and judge whether drkit held its promises."""
+"""``drkit chaos``: break a local pair on purpose, and check whether drkit held its promises."""
 
 from __future__ import annotations
 
@@ -7,46 +7,82 @@ from typing import Any
 
 import click
 
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.group()
+@group(
+    examples={
+        "drkit chaos list": "List the scenarios",
+        "drkit chaos run primary-killed": "Run one scenario",
+        "drkit chaos run --all": "Run all scenarios",
+        "drkit explain primary-killed": "Read what a scenario does",
+    }
+)
 def chaos() -> None:
-    """Break a local pair on purpose, and judge whether drkit held its promises.
+    """Break a local pair of clusters and check drkit's promises.
 
     Each scenario starts two clusters of its own on this machine, needs no configuration, and never touches
     yours. It needs the packages of the chaos extra: pip install 'drkit[chaos]'.
     """
 
 
-@chaos.command("list")
-@click.option(
-    "--coverage", is_flag=True, help="Step by step: the scenarios that have a fault in force there."
+@chaos.command(
+    "list",
+    examples={
+        "drkit chaos list": "List the scenarios",
+        "drkit chaos list --coverage": "List them by the step of their fault",
+        "drkit chaos list --json": "The same as JSON",
+    },
+)
+@option(
+    "--coverage",
+    is_flag=True,
+    group=OptionGroup.OUTPUT,
+    help="For each step, list the scenarios with a fault in force there.",
 )
 def list_scenarios(**given: Any) -> None:
-    """List the scenarios: what breaks, at which step, and the page for it."""
+    """List the scenarios: fault, step and page of each."""
     work("drkit.cli.actions.chaos").list_scenarios(**given)
 
 
-@chaos.command()
+@chaos.command(
+    examples={
+        "drkit chaos run primary-killed": "Run one scenario",
+        "drkit chaos run my-scenario.yaml": "Run a scenario of your own",
+        "drkit chaos run --all --seed 7": "Run all scenarios with another schedule",
+    }
+)
 @click.argument("names", metavar="NAME|FILE...", nargs=-1)
-@click.option("--all", "whole", is_flag=True, help="All scenarios, one after the other.")
-@click.option(
+@option(
+    "--all",
+    "whole",
+    is_flag=True,
+    group=OptionGroup.SELECTION,
+    help="Run all scenarios, one after the other.",
+)
+@option(
     "--seed",
     type=click.IntRange(min=0),
+    metavar="NUMBER",
     default=0,
     show_default=True,
-    help="Of the clients' schedule and the groups' positions; another one is another walk.",
+    group=OptionGroup.HOW,
+    help="Seed of the clients' schedule and the groups' positions.",
 )
-@click.option(
+@option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where histories stay.  [default: chaos in the user's state folder of drkit]",
+    group=OptionGroup.OUTPUT,
+    default_is="chaos in the user's state folder of drkit",
+    help="Folder for histories.",
 )
 def run(**given: Any) -> int:
-    """Run scenarios: a pair, clients, a fault at a named step, a verdict with what was examined.
+    """Run scenarios and print a verdict for each.
 
-    Ctrl-C ends everything that a scenario has started. Its history stays in the folder that is named.
+    A scenario starts a pair and clients, injects a fault at a named step, and checks the promises. Ctrl-C
+    stops everything that it started. Its history stays in the folder.
 
     Exit code: 0 pass, 1 fail, 3 inconclusive: something was not exercised, or could not be read.
     """

@@ -1,4 +1,4 @@
-"""``drkit config``: what is set, from where, and whether the clusters answer to it."""
+"""``drkit config``: the settings, where they come from, and whether the clusters accept them."""
 
 from __future__ import annotations
 
@@ -7,37 +7,102 @@ from typing import Any
 
 import click
 
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.group()
+@group(
+    examples={
+        "drkit config init": "Write a commented drkit.toml to start from",
+        "drkit config check --connect": "Validate it, also against the clusters",
+        "drkit config show --plan": "Show what drkit would change on the targets",
+        "drkit explain configuration": "Read about all settings",
+    }
+)
 def config() -> None:
-    """What is set and from where; whether it can work."""
+    """Show and validate the configuration."""
 
 
-@config.command()
-@click.option(
+@config.command(
+    examples={
+        "drkit config check": "Validate ./drkit.toml",
+        "drkit config check --connect": "Also connect to the clusters",
+        "drkit config check --config mm2.properties": "Validate MirrorMaker 2's file",
+    }
+)
+@option(
     "--connect",
     is_flag=True,
-    help="Also connect: compare cluster ids, ask for permissions, list who may write to drkit's topics.",
+    group=OptionGroup.HOW,
+    help="Also connect: check cluster ids and permissions, list who may write to drkit's topics.",
 )
 def check(**given: Any) -> None:
-    """Name every problem of the configuration, or say OK."""
+    """List every problem of the configuration, or print OK."""
     work("drkit.cli.actions.config").check(**given)
 
 
-@config.command()
+@config.command(
+    examples={
+        "drkit config init": "Write drkit.toml in this folder",
+        "drkit config init /etc/drkit/drkit.toml": "Write another file",
+        "drkit config check": "Validate what you edited",
+    }
+)
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False), default=Path("drkit.toml"))
+@option(
+    "--both-ways",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Also write the flow back, which protects the new primary after a failover.",
+)
 def init(**given: Any) -> None:
-    """Write a configuration with comments to begin with; an existing file is not overwritten.
+    """Write a commented configuration file to start from.
 
-    PATH is drkit.toml unless it is named.
+    PATH defaults to drkit.toml. An existing file is not overwritten.
     """
     work("drkit.cli.actions.config_init").init(**given)
 
 
-@config.command()
-@click.option("--plan", is_flag=True, help="Connect and show what would be changed on the targets, and why.")
+@config.command(
+    examples={
+        "drkit config show": "Show every setting and where it comes from",
+        "drkit config show --plan": "Show what drkit would change on the targets",
+        "drkit config show --set 'flows.primary->standby.tasks=4'": "See the effect of a setting",
+    }
+)
+@option(
+    "--all",
+    "everything",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Also show the settings that have their defaults.",
+)
+@option(
+    "--plan",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Connect and show what would be changed on the targets, and why.",
+)
 def show(**given: Any) -> None:
-    """Show every setting, its value and where it comes from; secrets stay hidden."""
+    """Show the settings that differ from their defaults, and where they come from.
+
+    Secrets stay hidden. JSON always has every setting.
+    """
     work("drkit.cli.actions.config").show(**given)
+
+
+@config.command(
+    examples={
+        "drkit config schema > drkit.schema.json": "Write the schema for an editor",
+        "drkit config show --json": "See the values that it describes",
+        "drkit config check": "Check them without an editor",
+    }
+)
+def schema() -> None:
+    """Print the JSON schema of drkit.toml, for completion and checks in an editor.
+
+    drkit config schema > drkit.schema.json, then `#:schema ./drkit.schema.json` as the first line of
+    drkit.toml.
+    """
+    work("drkit.cli.actions.config").schema()

@@ -1,4 +1,4 @@
-"""``drkit control``: the key with which drkit's processes know each other's records."""
+"""``drkit control``: the key with which drkit's processes authenticate each other's records."""
 
 from __future__ import annotations
 
@@ -7,39 +7,81 @@ from typing import Any
 
 import click
 
+from drkit.cli import options
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
-_flows = click.option("--flow", "names", multiple=True, help="As 'primary->standby'.  [default: all]")
 
-
-@click.group()
+@group(
+    examples={
+        "drkit control create /etc/drkit/control.key": "Create a key; copy it to every host of drkit",
+        "drkit control check": "Count records with and without a valid MAC",
+        "drkit control adopt --dry-run": "Show which older records would be signed",
+        "drkit explain control-key": "Read about the control key",
+    }
+)
 def control() -> None:
-    """The control key: only records of drkit's own processes count in its topics."""
+    """Manage the key that authenticates drkit's internal records."""
 
 
-@control.command()
+@control.command(
+    examples={
+        "drkit control create /etc/drkit/control.key": "Create a key",
+        "drkit control create new.key": "Create its successor",
+        "drkit explain control-key": "Read how to install and rotate keys",
+    }
+)
 @click.argument("path", type=click.Path(path_type=Path))
 def create(**given: Any) -> None:
-    """Make a key in a new file that its owner alone can read. The same file goes to every host of drkit."""
+    """Create a key file that only its owner can read.
+
+    Copy the same file to every host that runs drkit.
+    """
     work("drkit.cli.actions.control").create(**given)
 
 
-@control.command()
-@_flows
+@control.command(
+    examples={
+        "drkit control check": "Check all flows",
+        "drkit control check --flow 'primary->standby'": "Check one flow",
+        "drkit control check --json": "The same as JSON",
+    }
+)
+@options.flows()
 def check(**given: Any) -> Any:
-    """Count the records of drkit's topics by their MACs. Exit code: 0 all that is needed has one, 3 not."""
+    """Count drkit's records with and without a valid MAC.
+
+    Exit code: 0 every needed record has one, 3 at least one has none.
+    """
     return work("drkit.cli.actions.control").check(**given)
 
 
-@control.command()
-@_flows
-@click.option("--dry-run", is_flag=True, help="Show what would be signed; change nothing.")
-@click.option("--again", is_flag=True, help="Also adopt what came without a MAC after the first time.")
-@click.option("--discard", is_flag=True, help="Delete records without a MAC whose key has none with one.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@control.command(
+    examples={
+        "drkit control adopt --dry-run": "Show what would be signed",
+        "drkit control adopt": "Sign what was written before there was a key",
+        "drkit control adopt --discard": "Delete records without a MAC",
+    }
+)
+@options.flows()
+@options.dry_run("Show what would be signed; change nothing.")
+@option(
+    "--again",
+    is_flag=True,
+    group=OptionGroup.ACCEPT,
+    help="Also sign records that arrived without a MAC after the first adoption.",
+)
+@option(
+    "--discard",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Delete records without a MAC if no record with the same key has one.",
+)
+@options.yes()
 def adopt(**given: Any) -> None:
-    """Sign what a pair wrote before it had a control key, or with an older one.
+    """Sign records from before the control key, or an older one.
 
-    Every process of the flow is stopped first. What is signed is believed from then on: look at it before.
+    Stop every process of the flow first. Signed records are trusted from then on: check them before.
     """
     work("drkit.cli.actions.control").adopt(**given)

@@ -1,4 +1,4 @@
-"""``drkit demo``: the whole story on two local clusters."""
+"""``drkit demo``: a guided demo on two local clusters."""
 
 from __future__ import annotations
 
@@ -7,49 +7,68 @@ from typing import Any
 
 import click
 
+from drkit.cli.help import command
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command()
-@click.option("--keep", is_flag=True, help="Leave the clusters running, as `drkit local up` does.")
-@click.option(
+@command(
+    examples={
+        "drkit demo": "Replicate, fail over and fail back; about four minutes",
+        "drkit demo --until proof": "Stop after both clusters are compared",
+        "drkit demo --keep": "Leave the clusters running to try commands",
+        "drkit demo --drill": "Rehearse a failover; about a minute",
+    }
+)
+@option(
+    "--keep", is_flag=True, group=OptionGroup.HOW, help="Leave the clusters running, as drkit local up does."
+)
+@option(
     "--write",
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("drkit.toml"),
     show_default=True,
-    help="With --keep: the configuration to write.",
+    group=OptionGroup.OUTPUT,
+    help="With --keep: configuration file to write.",
 )
-@click.option(
+@option(
     "--rate",
     type=click.IntRange(100, 5000),
+    metavar="COUNT",
     default=2000,
     show_default=True,
-    help="Orders per second; fewer for a machine that has other work.",
+    group=OptionGroup.HOW,
+    help="Orders per second. Lower it on a busy machine.",
 )
-@click.option(
+@option(
     "--until",
     type=click.Choice(["proof", "switchover", "failover", "home"]),
     default="home",
     show_default=True,
-    help="Where the story ends: both sides are compared, a planned switchover there and back, the primary"
-    " dies, or it is home again. With --keep it ends with the proof.",
+    group=OptionGroup.HOW,
+    help="Last part: proof compares both clusters, switchover switches there and back, failover kills the"
+    " primary, home fails back. --keep ends with proof.",
 )
-@click.option(
+@option(
     "--drill",
     is_flag=True,
-    help="Instead: rehearse a failover beside the shop, and keep the report. About a minute.",
+    group=OptionGroup.HOW,
+    help="Rehearse a failover beside the running shop instead, and keep the report.",
 )
-@click.option(
+@option(
     "--report",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("drkit-drill"),
     show_default=True,
-    help="With --drill: the folder for report.json and drill.html.",
+    group=OptionGroup.OUTPUT,
+    help="With --drill: folder for report.json and drill.html.",
 )
 def demo(**given: Any) -> None:
-    """Two real Kafka clusters, a shop that writes, a copy that is killed and resumes, the proof, a failover.
+    """Run a guided demo on two local clusters.
 
-    Takes about four minutes, needs nothing but Java, and leaves nothing behind. With --keep no cluster dies.
+    It starts two real Kafka clusters and a shop that writes orders, kills and resumes the copy, proves that
+    nothing was lost, and fails over and back. Takes about four minutes, needs only Java, and leaves nothing
+    behind. With --keep no cluster is killed.
     """
     work("drkit.cli.actions.demo").demo(**given)

@@ -1,4 +1,4 @@
-"""``drkit divergence``: what the old primary has and the new one has not; its export, and a check of one."""
+"""``drkit divergence``: records that exist only on the old primary; their export, and a check of one."""
 
 from __future__ import annotations
 
@@ -7,40 +7,41 @@ from typing import Any
 
 import click
 
+from drkit.cli import options
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 from drkit.errors import Usage
 
-_flow = click.option(
-    "--flow",
-    help="The flow, as 'primary->standby'.  [default: the only one, or the one that waits for its return]",
-)
-_master = click.option("--master", help="Spark master URL.  [default: this machine]")
-_conf = click.option(
-    "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."
-)
-_properties = click.option(
-    "--spark-properties",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File with settings of Spark, such as its secret.",
-)
+_RETURN = "the only one, or the one that waits for its return"
 
 
-@click.group("divergence", invoke_without_command=True)
-@_flow
-@click.option(
+@group(
+    "divergence",
+    invoke_without_command=True,
+    examples={
+        "drkit divergence": "Count the records that exist only on the old primary",
+        "drkit divergence --records lost.jsonl": "Write each of them to a file",
+        "drkit divergence export --to /backup": "Export them with a manifest",
+        "drkit divergence verify /backup/export-1/manifest.json": "Check an export",
+    },
+)
+@options.flow(_RETURN)
+@option(
     "--records",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write each record there, a line of JSON each; keys and values in Base64.",
+    group=OptionGroup.OUTPUT,
+    help="Write each record to this file, one JSON line each; keys and values in Base64.",
 )
 @click.pass_context
 def diverged(context: click.Context, /, **given: Any) -> Any:
-    """Say what the old primary has and the new one has not, after a failover, once it answers again.
+    """List records that exist only on the old primary.
 
-    That is what the failover lost, and what the old primary took afterwards. The last copied records are
-    compared with their copies: an old primary that came back without some of them is named as well. Nothing
-    is changed.
+    Run it after a failover, once the old primary answers again. It lists what the failover lost, and what the
+    old primary accepted afterwards. It compares the last copied records with their copies to detect an old
+    primary that came back without some of them. Nothing is changed.
 
-    Exit code: 0 both sides have the same, 1 they differ, 3 cannot be said (it does not answer).
+    Exit code: 0 both sides have the same, 1 they differ, 3 unknown (the old primary does not answer).
     """
     if context.invoked_subcommand is None:
         return work("drkit.cli.actions.divergence").diverged(**given)
@@ -54,47 +55,78 @@ def diverged(context: click.Context, /, **given: Any) -> Any:
     return 0
 
 
-@diverged.command()
-@_flow
-@click.option("--to", required=True, metavar="DIR", help="A folder, or a URL such as s3://bucket/folder.")
-@click.option(
+@diverged.command(
+    examples={
+        "drkit divergence export --to /backup": "Export to a folder",
+        "drkit divergence export --to s3://bucket/dr --format jsonl": "Export to S3 as JSON lines",
+        "drkit divergence export --to /backup --topic orders": "Export one topic",
+    }
+)
+@options.flow(_RETURN)
+@option(
+    "--to",
+    required=True,
+    metavar="DIR",
+    group=OptionGroup.OUTPUT,
+    help="A folder, or a URL such as s3://bucket/folder.",
+)
+@option(
     "--format",
     "how",
     type=click.Choice(["parquet", "jsonl"]),
     default="parquet",
     show_default=True,
-    help="How records are written; as bytes, or in Base64.",
+    group=OptionGroup.OUTPUT,
+    help="Format of records: bytes in Parquet, or Base64 in JSON lines.",
 )
-@click.option(
-    "--topic", "topics", multiple=True, help="A topic of the old primary; may be repeated.  [default: all]"
+@option(
+    "--topic",
+    "topics",
+    multiple=True,
+    group=OptionGroup.SELECTION,
+    default_is="all",
+    help="A topic of the old primary.",
 )
-@_master
-@_conf
-@_properties
+@options.spark()
 @click.pass_context
 def export(context: click.Context, /, **given: Any) -> Any:
-    """Export the records that only the old primary has, with a manifest, and read the files back.
+    """Export records that exist only on the old primary.
 
-    The manifest accounts for every offset: exported, or why not. The export is a new folder below DIR, for
-    its owner alone; nothing is written over. Keep the SHA-256 that is printed apart from the files.
+    The manifest accounts for every offset: exported, or why not. The export is a new folder below DIR that
+    only its owner can read. The files are read back for a check. Keep the printed SHA-256 apart from them.
 
     Exit code: 0 exported, or nothing to export; 1 failed, and nothing is left; 3 the old primary does not
-    answer, or DIR is not where Spark's executors write.
+    answer, or DIR is not visible to Spark's executors.
     """
     parent = context.parent
     given["flow"] = given["flow"] or (parent.params["flow"] if parent is not None else None)
     return work("drkit.cli.actions.divergence").export(**given)
 
 
-@diverged.command("verify")
+@diverged.command(
+    "verify",
+    examples={
+        "drkit divergence verify /backup/export-1/manifest.json": "Check an export",
+        "drkit divergence verify s3://bucket/dr/export-1/manifest.json": "Check an export on S3",
+        "drkit divergence verify /backup/export-1/manifest.json --sha256 4f2a9c": (
+            "Check it against the printed SHA-256"
+        ),
+    },
+)
 @click.argument("manifest")
-@click.option("--sha256", metavar="HASH", help="What the export printed.  [default: only the manifest's own]")
-@_master
-@_conf
-@_properties
+@option(
+    "--sha256",
+    metavar="HEX",
+    group=OptionGroup.HOW,
+    default_is="the manifest's own",
+    help="SHA-256 that the export printed.",
+)
+@options.spark()
 def verify_export(**given: Any) -> Any:
-    """Read an export, and compare each file and each record with its MANIFEST; needs no cluster.
+    """Compare an export with its manifest.
 
-    Exit code: 0 it is what was written, 1 it cannot be read, 2 there is no manifest, 3 it was altered.
+    Reads each file and each record. Needs no cluster.
+
+    Exit code: 0 unchanged, 1 it cannot be read, 2 there is no manifest, 3 it was altered.
     """
     return work("drkit.cli.actions.divergence").verify_export(**given)

@@ -1,4 +1,4 @@
-"""``drkit explain``: the page of a refusal, a hold, a fault or an event."""
+"""``drkit explain``: any page, code or word."""
 
 from __future__ import annotations
 
@@ -6,14 +6,32 @@ from typing import Any
 
 import click
 
+from drkit.cli.help import command
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command()
-@click.argument("words", metavar="[CODE]...", nargs=-1)
+@command(
+    examples={
+        "drkit explain night": "Print a page: how to decide at night",
+        "drkit explain failover-no-quorum": "Print what a refusal means and what to do",
+        "drkit explain source_gap": "Explain an event; also alerts, faults, verdicts and exit codes",
+        "drkit explain rpo_seconds": "Explain a setting",
+        "drkit explain --list": "List all names",
+    }
+)
+@click.argument("words", metavar="[NAME]...", nargs=-1)
+@option(
+    "--list",
+    "listed",
+    is_flag=True,
+    group=OptionGroup.OUTPUT,
+    help="List all names by kind, or those of the kinds that NAME gives.",
+)
 def explain(**given: Any) -> None:
-    """Print what a refusal, a hold or an event means and what to do about it; without a code, list all.
+    """Explain a page, code, event, alert, setting or word.
 
-    CODE is a name such as no_quorum, failover-no-quorum or source_gap, or some words of the message.
+    NAME is a page by its path or file name, a code that a message prints, or a word of the glossary. Without
+    NAME, all names are listed.
     """
     work("drkit.cli.actions.explain").explain(**given)

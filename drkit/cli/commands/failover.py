@@ -6,64 +6,133 @@ from typing import Any
 
 import click
 
+from drkit.cli import options
+from drkit.cli.help import command
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command()
-@click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
-@click.option("--group", "groups", multiple=True, help="A group, its topics, all who read these. Repeatable.")
-@click.option("--topic", "topics", multiple=True, help="A topic, and all who read it. Repeatable.")
-@click.option("--all", "whole", is_flag=True, help="All that the flow copies and that has not moved yet.")
-@click.option("--planned", is_flag=True, help="A switchover: nothing may be lost, the old primary is fenced.")
-@click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
-@click.option("--quiet", is_flag=True, help="With --dry-run: the verdict alone, in one line.")
-@click.option("--resume", is_flag=True, help="Continue the failover that is under way.")
-@click.option("--abort", is_flag=True, help="Roll back; only before the step OPEN.")
-@click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
-@click.option(
+@command(
+    examples={
+        "drkit failover --all --dry-run": "Preview a failover of everything; change nothing",
+        "drkit failover --all": "The primary is lost: fail over everything",
+        "drkit failover --all --planned": "Switch over while both clusters work; nothing is lost",
+        "drkit failover --group billing --planned": "Switch over one group, with all readers of its topics",
+        "drkit failover --resume": "Continue a failover that was held or interrupted",
+    }
+)
+@options.flow(group=OptionGroup.MOVES)
+@option(
+    "--group",
+    "groups",
+    multiple=True,
+    group=OptionGroup.MOVES,
+    help="The group, the topics it reads, and every other group that reads them.",
+)
+@option(
+    "--topic",
+    "topics",
+    multiple=True,
+    group=OptionGroup.MOVES,
+    help="The topic and every group that reads it.",
+)
+@option(
+    "--all",
+    "whole",
+    is_flag=True,
+    group=OptionGroup.MOVES,
+    help="All topics of the flow that have not moved yet.",
+)
+@option(
+    "--planned", is_flag=True, group=OptionGroup.HOW, help="Switch over: lose nothing, fence the old primary."
+)
+@options.dry_run("Show what each step would do; change nothing.")
+@option(
+    "--quiet",
+    is_flag=True,
+    group=OptionGroup.OUTPUT,
+    help="With --dry-run: print the verdict only, in one line.",
+)
+@option("--resume", is_flag=True, group=OptionGroup.RESUME, help="Continue the failover that is under way.")
+@option("--abort", is_flag=True, group=OptionGroup.RESUME, help="Roll back. Possible until step OPEN begins.")
+@options.take_over()
+@option(
     "--target-lost",
     metavar="HOW",
     default="",
-    help="With --abort: how you know that the target is lost and takes no writes; on record.",
+    group=OptionGroup.RESUME,
+    help="With --abort: how you know that the target is lost and takes no writes. HOW is recorded.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--accept-data-loss", metavar="REASON", default="", help="Lose what is not copied; on record.")
-@click.option(
+@options.yes()
+@option(
+    "--accept-data-loss",
+    metavar="REASON",
+    default="",
+    group=OptionGroup.ACCEPT,
+    help="Lose records that are not copied; the reason is recorded.",
+)
+@option(
     "--despite-signs-of-life",
     metavar="REASON",
     default="",
-    help="Give up a primary that is silent here and alive elsewhere; on record.",
+    group=OptionGroup.ACCEPT,
+    help="Proceed although another observer still sees the primary; the reason is recorded.",
 )
-@click.option(
+@option(
     "--without-quorum",
     metavar="REASON",
     default="",
-    help="Decide although too few observers say that the primary is gone; on record.",
+    group=OptionGroup.ACCEPT,
+    help="Proceed although too few observers report the primary as lost; the reason is recorded.",
 )
-@click.option(
+@option(
     "--clients-cut",
     metavar="HOW",
     default="",
-    help="With --planned: how clients are kept off the old primary once it is the standby; on record.",
+    group=OptionGroup.ACCEPT,
+    help="With --planned, if no ACL can fence the old primary: how clients are kept off it. HOW is recorded.",
 )
-@click.option("--evict-members", is_flag=True, help="Remove members from groups on the standby.")
-@click.option("--keep-positions", is_flag=True, help="Leave groups that worked on the standby alone.")
-@click.option(
+@option(
+    "--evict-members",
+    is_flag=True,
+    group=OptionGroup.ACCEPT,
+    help="Remove members from groups on the standby.",
+)
+@option(
+    "--keep-positions",
+    is_flag=True,
+    group=OptionGroup.ACCEPT,
+    help="Do not touch groups that already committed offsets on the standby.",
+)
+@option(
     "--acls-only-home",
     type=click.Choice(["remove", "keep"]),
     default=None,
-    help="With --planned, back to a former primary: ACLs that give clients there what they may not do here.",
+    group=OptionGroup.ACCEPT,
+    help="With --planned, back to a former primary: what to do with ACLs that allow more there than here.",
 )
-@click.option("--leave-behind", metavar="TOPIC", multiple=True, help="Has no copy, and remains. Repeatable.")
-@click.option("--verbose", is_flag=True, help="A report with each step's notes and seconds.")
-@click.option("--repoint-others", is_flag=True, help="Send clients to the standby that do not move, too.")
+@option(
+    "--leave-behind",
+    metavar="TOPIC",
+    multiple=True,
+    group=OptionGroup.ACCEPT,
+    help="Leave this topic on the primary; it has no copy on the standby.",
+)
+@options.verbose()
+@option(
+    "--repoint-others",
+    is_flag=True,
+    group=OptionGroup.ACCEPT,
+    help="Also repoint clients whose groups or topics do not move.",
+)
 def failover(**given: Any) -> None:
-    """Move topics and their consumer groups to the standby: exactly where they were, or refused.
+    """Move topics and their consumer groups to the standby.
 
-    Name what moves by --group, --topic or --all; --resume continues a failover, --abort rolls it back.
-    Of a planned one --abort needs the old primary alone, while the standby does not answer.
+    Select what to move with --group, --topic or --all. Each group continues at its exact position, or the
+    failover is refused. --resume continues a failover and --abort rolls it back. Rolling back a planned
+    failover works without the standby.
 
-    At night: docs/how-to/night.md says in ten lines how to decide.
+    How to decide at night: drkit explain night
 
     Exit code: 0 done, 1 failed (resume it), 3 refused or held, with the reason and what clears it.
     """

@@ -1,64 +1,96 @@
-"""``drkit fence``: how the old primary is fenced; apply a pending fence, or lift it."""
+"""``drkit fence``: show, apply and lift fences of the old primary."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import click
-
+from drkit.cli import options
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
-_flow = click.option(
-    "--flow",
-    help="The flow, as 'primary->standby'.  [default: the only one; of several the only one that owes a fence"
-    " or its lift, or else waits for its return]",
+_PENDING = (
+    "the only one, else the only one with a pending fence or lift, else the one that waits for its return"
 )
-_lifts = click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
 
 
-_dry = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
-
-
-@click.group()
+@group(
+    examples={
+        "drkit fence show": "Show fences, and test whether producers are refused",
+        "drkit fence pay": "Apply pending fences once the old primary is back",
+        "drkit fence lift": "Let clients write to the primary again",
+    }
+)
 def fence() -> None:
-    """Fences of the old primary, outside a failover: show, apply pending ones, lift."""
+    """Show, apply or lift fences of the old primary."""
 
 
-@fence.command()
-@_flow
+@fence.command(
+    examples={
+        "drkit fence show": "Show fences, and test whether producers are refused",
+        "drkit fence show --flow 'primary->standby'": "Of one of several flows",
+        "drkit fence show --json": "The same as JSON",
+    }
+)
+@options.flow(_PENDING)
 def show(**given: Any) -> None:
-    """Show every active and pending fence, and probe with a canary whether producers are refused."""
+    """Show active and pending fences, and test them with canaries."""
     work("drkit.cli.actions.fence").show(**given)
 
 
-@fence.command()
-@_flow
-@_dry
-@click.option(
-    "--yes", is_flag=True, help="Do not ask before a fence is put up again that somebody has lifted."
+@fence.command(
+    examples={
+        "drkit fence pay --dry-run": "Show what would be done",
+        "drkit fence pay": "Apply pending fences and lifts",
+        "drkit fence pay --flow 'primary->standby' --yes": "Of one flow, without a question",
+    }
 )
+@options.flow(_PENDING)
+@options.dry_run()
+@options.yes("Do not ask before restoring a fence that was lifted by hand.")
 def pay(**given: Any) -> None:
-    """Put up the fences that are missing on the old primary, and lift those that an abort left there.
+    """Apply pending fences on the old primary, and pending lifts.
 
-    A fence is put up as in the failover: proven by a canary on every partition, open transactions resolved.
-    The fence of a failover that was rolled back is lifted. Where the new primary owns a topic, a fence that
-    somebody else has lifted is put up again; so is one that drkit fence lift has lifted.
+    A fence is applied as in the failover: open transactions are resolved, and a canary on every partition
+    proves it. The fence of a failover that was rolled back is lifted. On topics that the new primary owns, a
+    fence that was lifted by hand or by drkit fence lift is restored.
 
-    Exit code: 0 applied, or nothing is pending in any flow; 1 the primary does not answer; 3 it still takes
+    Exit code: 0 applied, or nothing is pending in any flow; 1 the primary does not answer; 3 it still accepts
     writes.
     """
     work("drkit.cli.actions.fence").pay(**given)
 
 
-@fence.command()
-@_lifts
-@_dry
-@click.option("--topic", "topics", multiple=True, help="A topic of the source. Repeatable.  [default: all]")
-@click.option("--accept-divergence", metavar="REASON", default="", help="Both may take writes; on record.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@fence.command(
+    examples={
+        "drkit fence lift --dry-run": "Show what would be done",
+        "drkit fence lift --topic orders": "Lift the fence of one topic",
+        "drkit fence lift --accept-divergence 'standby is gone'": "Accept that both clusters may take writes",
+    }
+)
+@options.flow()
+@options.dry_run()
+@option(
+    "--topic",
+    "topics",
+    multiple=True,
+    group=OptionGroup.SELECTION,
+    default_is="all",
+    help="A topic of the source.",
+)
+@option(
+    "--accept-divergence",
+    metavar="REASON",
+    default="",
+    group=OptionGroup.ACCEPT,
+    help="Accept that both clusters may take writes; the reason is recorded.",
+)
+@options.yes()
 def lift(**given: Any) -> None:
-    """Lift active fences, and drop pending ones. An abort does this by itself.
+    """Lift active fences and cancel pending ones.
 
-    Exit code: 0 lifted, 1 it does not answer, 3 the new primary owns these topics.
+    An abort does this itself.
+
+    Exit code: 0 lifted, 1 the primary does not answer, 3 the new primary owns these topics.
     """
     work("drkit.cli.actions.fence").lift(**given)

@@ -1,21 +1,38 @@
-"""``drkit fence-agent``: beside the primary, stops writes there when its lease is lost."""
+"""``drkit fence-agent``: next to the primary, blocks writes when its lease expires."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import click
-
+from drkit.cli import options
+from drkit.cli.help import command
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command("fence-agent")
-@click.option("--flow", help="The flow whose source is guarded.  [default: the only one]")
-@click.option("--name", help="What this agent is called.  [default: the host's name]")
-@click.option("--lift", "lifts", is_flag=True, help="Let the primary take writes again, after a fence.")
+@command(
+    "fence-agent",
+    examples={
+        "drkit fence-agent": "Guard the source of the only flow, until stopped",
+        "drkit fence-agent --flow 'primary->standby' --name rack-b": "Guard one flow under another name",
+        "drkit fence-agent --lift": "Let the primary accept writes again",
+    },
+)
+@options.flow()
+@option(
+    "--name", metavar="NAME", group=OptionGroup.HOW, default_is="the host's name", help="Name of this agent."
+)
+@option(
+    "--lift",
+    "lifts",
+    is_flag=True,
+    group=OptionGroup.RESUME,
+    help="Let the primary accept writes again, after a fence.",
+)
 def fence_agent(**given: Any) -> None:
-    """Hold a lease that the observers renew; when it is lost, fence the primary here, and prove it.
+    """Run next to the primary; block writes when its lease expires.
 
-    Runs until stopped. Once it has fenced it stays so until a person says --lift.
+    Observers renew the lease. Runs until stopped. After fencing, writes stay blocked until you run it with
+    --lift.
     """
     work("drkit.cli.actions.fence_agent").fence_agent(**given)

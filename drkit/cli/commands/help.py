@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import click
 
+from drkit.cli.help import command
 from drkit.cli.talk import show
 
 
-@click.command("help")
+@command(
+    "help",
+    examples={
+        "drkit help": "List all commands and the common options",
+        "drkit help failover": "The same as drkit failover --help",
+        "drkit help fence lift": "The same as drkit fence lift --help",
+    },
+)
 @click.argument("words", metavar="[COMMAND]...", nargs=-1)
 @click.pass_context
 def help_on(context: click.Context, words: tuple[str, ...]) -> None:
-    """Show the help of drkit, or of the command that is named, as in: drkit help fence lift."""
+    """Show the help of drkit or of a command."""
     outer = context.find_root()
     for word in words:
         if not isinstance(outer.command, click.Group):

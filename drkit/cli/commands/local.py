@@ -7,72 +7,112 @@ from typing import Any
 
 import click
 
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
-_folder = click.option(
+_folder = option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the pair keeps its state, data and logs.  [default: the user's state folder]",
+    group=OptionGroup.SELECTION,
+    default_is="the user's state folder",
+    help="Folder for the pair's state, data and logs.",
 )
-
-
 _cluster = click.argument("cluster", type=click.Choice(["primary", "standby"]))
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group()
-def local() -> None:
-    """A primary/standby pair of Kafka clusters to play with."""
-
-
-@local.command()
-@_folder
-@click.option(
-    "--brokers", type=click.IntRange(1, 5), default=1, show_default=True, help="Brokers per cluster."
+@group(
+    examples={
+        "drkit local up": "Start a pair and write drkit.toml",
+        "drkit local kill primary": "Kill the primary, then try drkit watch --once 5",
+        "drkit local start primary": "Bring it back with its data",
+        "drkit local down": "Stop the pair and delete its data",
+    }
 )
-@click.option(
+def local() -> None:
+    """Start and stop a pair of local clusters to try drkit."""
+
+
+@local.command(
+    examples={
+        "drkit local up": "Start a pair with one broker each and write drkit.toml",
+        "drkit local up --brokers 3": "Start three brokers for each cluster",
+        "drkit local up --folder /tmp/pair --write /tmp/pair.toml": "Use other places",
+    }
+)
+@_folder
+@option(
+    "--brokers",
+    type=click.IntRange(1, 5),
+    metavar="COUNT",
+    default=1,
+    show_default=True,
+    group=OptionGroup.HOW,
+    help="Brokers per cluster.",
+)
+@option(
     "--write",
     "config",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("drkit.toml"),
     show_default=True,
-    help="The configuration to write.",
+    group=OptionGroup.OUTPUT,
+    help="Configuration file to write.",
 )
-@_json
 def up(**given: Any) -> None:
     """Start the pair and write a configuration for it."""
     work("drkit.cli.actions.local").up(**given)
 
 
-@local.command()
+@local.command(
+    examples={
+        "drkit local down": "Stop the pair and delete its data",
+        "drkit local down --folder /tmp/pair": "Stop the pair in another folder",
+        "drkit local status": "Check that nothing runs",
+    }
+)
 @_folder
-@_json
 def down(**given: Any) -> None:
-    """Stop the pair; its data and its configuration are removed."""
+    """Stop the pair; delete its data and its configuration."""
     work("drkit.cli.actions.local").down(**given)
 
 
-@local.command()
+@local.command(
+    examples={
+        "drkit local kill primary": "Kill the primary",
+        "drkit local kill standby": "Kill the standby",
+        "drkit local start primary": "Bring the primary back",
+    }
+)
 @_cluster
 @_folder
-@_json
 def kill(**given: Any) -> None:
-    """End one cluster at once, as a power cut does; its data remains."""
+    """Kill one cluster as a power cut does; its data remains."""
     work("drkit.cli.actions.local").kill(**given)
 
 
-@local.command()
+@local.command(
+    examples={
+        "drkit local start primary": "Bring the primary back",
+        "drkit local start standby": "Bring the standby back",
+        "drkit local status": "Check that its brokers answer",
+    }
+)
 @_cluster
 @_folder
-@_json
 def start(**given: Any) -> None:
-    """Start one cluster again after `kill`, with its data and at its addresses."""
+    """Start a killed cluster again, with its data and addresses."""
     work("drkit.cli.actions.local").start(**given)
 
 
-@local.command()
+@local.command(
+    examples={
+        "drkit local status": "Show the brokers of the pair",
+        "drkit local status --folder /tmp/pair": "Show the pair in another folder",
+        "drkit local status --json": "The same as JSON",
+    }
+)
 @_folder
-@_json
 def status(**given: Any) -> None:
     """Show which brokers run and answer."""
     work("drkit.cli.actions.local").status(**given)

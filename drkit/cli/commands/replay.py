@@ -1,4 +1,4 @@
-"""``drkit replay``: the old primary's tail, from an export, into the new primary."""
+"""``drkit replay``: append records from an export of the old primary to the new primary."""
 
 from __future__ import annotations
 
@@ -6,38 +6,67 @@ from typing import Any
 
 import click
 
+from drkit.cli import options
+from drkit.cli.help import command
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command()
-@click.option("--from", "manifest", metavar="MANIFEST", required=True, help="manifest.json of the export.")
-@click.option("--flow", help="The flow, as 'primary->standby'.  [default: the export's]")
-@click.option(
+@command(
+    examples={
+        "drkit replay --from /backup/export-1/manifest.json --dry-run": "Show what would be appended",
+        "drkit replay --from /backup/export-1/manifest.json --same content": (
+            "Append; skip records that clients have already re-sent"
+        ),
+        "drkit replay --from /backup/export-1/manifest.json --to-quarantine": (
+            "Append to TOPIC.divergent.TERM instead of the topics"
+        ),
+    }
+)
+@option(
+    "--from",
+    "manifest",
+    metavar="MANIFEST",
+    required=True,
+    group=OptionGroup.MOVES,
+    help="manifest.json of the export.",
+)
+@options.flow("the export's", OptionGroup.MOVES)
+@option(
     "--topic",
     "topics",
     multiple=True,
-    help="A topic of the old primary; may be repeated.  [default: all of the export]",
+    group=OptionGroup.MOVES,
+    default_is="all in the export",
+    help="A topic of the old primary.",
 )
-@click.option("--to-quarantine", is_flag=True, help="Into TOPIC.divergent.TERM, beside the topics.")
-@click.option(
+@option(
+    "--to-quarantine",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Append to TOPIC.divergent.TERM instead of the topic.",
+)
+@option(
     "--same",
     type=click.Choice(["content", "none"]),
-    help="Records with equal content on the new primary: the same, sent again; or none is the same.",
+    group=OptionGroup.HOW,
+    help="Skip records whose content is already on the new primary, or skip none.",
 )
-@click.option("--sha256", metavar="HEX", help="What the manifest's SHA-256 must be.")
-@click.option(
+@option("--sha256", metavar="HEX", group=OptionGroup.HOW, help="Expected SHA-256 of the manifest.")
+@option(
     "--give-up",
-    metavar="WHY",
+    metavar="REASON",
     default="",
-    help="Do not replay what an aborted return was to replay; on record.",
+    group=OptionGroup.ACCEPT,
+    help="Cancel the replay that an aborted return left pending; the reason is recorded.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be sent; change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.dry_run("Show what would be appended; change nothing.")
+@options.yes()
 def replay(**given: Any) -> int:
-    """Append the records that only the old primary had to the new one.
+    """Append records from an export to the new primary.
 
-    Needs the export and the new primary alone. What clients sent again since the failover is there already,
-    by content, and is not sent; times and order stay. Run again, it continues, and repeats nothing.
+    Needs only the export and the new primary. Records that clients have already re-sent (same content) are
+    skipped; order and timestamps are preserved. Run the command again to continue; nothing is repeated.
 
     Exit code: 0 done, 1 failed or stopped (run it again), 3 refused, with the reason and what clears it.
     """

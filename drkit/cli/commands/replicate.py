@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
+from drkit.cli import options
+from drkit.cli.help import command
 from drkit.cli.loading import ended_quietly, work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command()
-@click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
-@click.option("--once", is_flag=True, help="Copy to the current end offsets, then exit.")
-@click.option(
-    "--standby", is_flag=True, help="Wait, ready to copy, and take over when the running replicator ends."
+@command(
+    examples={
+        "drkit replicate": "Copy all flows until stopped",
+        "drkit replicate --dry-run": "Show what would be done with each topic",
+        "drkit replicate --flow 'primary->standby' --metrics-port 9404": "One flow, with a live page",
+        "drkit replicate --standby": "Wait, and take over when the running replicator ends",
+        "drkit replicate --takeover-from-mm2": "Continue where MirrorMaker 2 stopped",
+    }
 )
-@click.option("--master", help="Spark master URL.  [default: in this process]")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
-@click.option("--spark-properties", type=click.Path(path_type=Path, dir_okay=False),
-              help="File with settings of Spark, such as its secret.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Show what would be done with each topic; change nothing.")
-@click.option("--takeover-from-mm2", "takeover", is_flag=True, help="Continue where MirrorMaker 2 stopped.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535),
-              help="Serve /metrics, /healthz and a live page.  [default: port of [metrics]]")  # fmt: skip
-@click.option("--metrics-address", help="On which address.  [default: host of [metrics], 127.0.0.1]")
+@options.flows()
+@option("--once", is_flag=True, group=OptionGroup.HOW, help="Copy to the current end offsets, then exit.")
+@option(
+    "--standby",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Wait, ready to copy, and take over when the running replicator ends.",
+)
+@options.spark("in this process")
+@options.dry_run("Show what would be done with each topic; change nothing.")
+@option(
+    "--takeover-from-mm2",
+    "takeover",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Continue where MirrorMaker 2 stopped.",
+)
+@option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    group=OptionGroup.METRICS,
+    default_is="port of [metrics]",
+    help="Serve /metrics, /healthz and a live page.",
+)
+@option(
+    "--metrics-address",
+    metavar="ADDRESS",
+    group=OptionGroup.METRICS,
+    default_is="host of [metrics], 127.0.0.1",
+    help="Address to listen on.",
+)
 def replicate(**given: Any) -> None:
-    """Copy from source to target, exactly once, until stopped (Ctrl-C; twice to stop at once)."""
+    """Copy from source to target, exactly once.
+
+    Runs until stopped. Press Ctrl-C to stop cleanly, twice to stop immediately.
+    """
     if given["dry_run"] or given["master"] is not None:
         work("drkit.cli.actions.replicate").replicate(**given)
         return

@@ -1,4 +1,4 @@
-"""``drkit status``: roles, lag, what a failover now would lose, positions of groups, and faults."""
+"""``drkit status``: roles, lag, current RPO, positions of groups, and faults."""
 
 from __future__ import annotations
 
@@ -6,25 +6,59 @@ from typing import Any
 
 import click
 
+from drkit.cli import options
+from drkit.cli.help import command
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command()
-@click.option("--flow", "names", multiple=True, help="A flow such as 'primary->standby'.  [default: all]")
-@click.option("--group", "groups", multiple=True, help="Only this group, with each of its partitions.")
-@click.option("--all-groups", is_flag=True, help="A line for every group, however many.")
-@click.option("--short", is_flag=True, help="One line for each flow: role, health, lag, loss, faults.")
-@click.option("--partitions", is_flag=True, help="Each partition, not only sums by topic.")
-@click.option("--watch", is_flag=True, help="Look again and again until Ctrl-C.")
-@click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, metavar="SECONDS",
-              help="With --watch: time between two looks.")  # fmt: skip
+@command(
+    examples={
+        "drkit status": "Show all flows",
+        "drkit status --short": "Show one line for each flow",
+        "drkit status --watch": "Refresh until Ctrl-C",
+        "drkit status --group billing": "Show where one group would resume, by partition",
+        "drkit status --json": "Print JSON for a script; exit code 1 means a fault",
+    }
+)
+@options.flows()
+@option(
+    "--group",
+    "groups",
+    multiple=True,
+    group=OptionGroup.SELECTION,
+    help="Show only this group, with each of its partitions.",
+)
+@option("--all-groups", is_flag=True, group=OptionGroup.OUTPUT, help="Show a line for every group.")
+@option(
+    "--short",
+    is_flag=True,
+    group=OptionGroup.OUTPUT,
+    help="One line for each flow: role, health, lag, loss, faults.",
+)
+@option(
+    "--partitions",
+    is_flag=True,
+    group=OptionGroup.OUTPUT,
+    help="Show each partition, not only sums by topic.",
+)
+@option("--watch", is_flag=True, group=OptionGroup.OUTPUT, help="Refresh until Ctrl-C.")
+@option(
+    "--interval",
+    type=click.FloatRange(0.2),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    group=OptionGroup.OUTPUT,
+    help="With --watch: time between refreshes.",
+)
 def status(**given: Any) -> Any:
-    """Show for each flow who runs it, how far the target lags, and what a failover now would mean.
+    """Show lag, current RPO, group readiness and faults of each flow.
 
-    What it would lose, and where each consumer group would read on. Everything is asked of the clusters, so
-    it works from any machine, also when the primary is gone: then what was known of it last counts, and its
-    age is said.
+    Also shows which process replicates it, what a failover now would lose, and where each consumer group
+    would resume. Reads both clusters, so it works from any host. If the primary is down, it shows the last
+    known figures and their age.
 
-    Exit code: 0 all is well, 1 there is a fault.
+    Exit code: 0 healthy, 1 there is a fault.
     """
     return work("drkit.cli.actions.status").status(**given)

@@ -62,7 +62,17 @@ def show_proposal(proposal: Proposal) -> None:
         lines.append(f"          of them {held}")
     if seen.source_error:
         lines.append(f"primary   does not answer: {seen.source_error}")
+    if proposal.flow_back is None:
+        lines.append(f"warning   {no_flow_back(seen.source.alias, seen.target.alias)}")
     say(to_type("\n".join(map(visible, lines))))
+
+
+def no_flow_back(source: str, target: str) -> str:
+    """Return the warning that a failover from source to target has no way back yet."""
+    return (
+        f"no flow back is configured: {target} stays unprotected until you add"
+        f' [[flows]] source = "{target}", target = "{source}" and restart drkit replicate'
+    )
 
 
 def notes_of(proposal: Proposal) -> list[str]:

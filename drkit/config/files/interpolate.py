@@ -22,13 +22,20 @@ class Problem(NamedTuple):
     at: str
     what: str
     hint: str = ""
+    evidence: str = ""
+    """The value, if ``what`` does not quote it; never a secret."""
+    is_about_name: bool = False
+    """The name of the setting is wrong or missing, whatever its value is."""
 
 
 class Interpolated(NamedTuple):
-    """The document with references replaced, the origins of values, and references that were not found."""
+    """The document with references replaced, and those that could not be resolved left as they are."""
 
     document: Any
     origins: dict[str, str]
+    """Path → the last reference in its value."""
+    unresolved: dict[str, str]
+    """Path → a reference in its value that could not be resolved."""
     problems: list[Problem]
 
 
@@ -38,7 +45,7 @@ def interpolate(document: Any, folder: Path, env: Mapping[str, str]) -> Interpol
     :param folder: relative paths start here
     """
     walk = _Walk(folder, env)
-    return Interpolated(walk.value(document, ""), walk.origins, walk.problems)
+    return Interpolated(walk.value(document, ""), walk.origins, walk.unresolved, walk.problems)
 
 
 def place(parent: str, key: str | int) -> str:
@@ -54,6 +61,7 @@ class _Walk:
         self.folder = folder
         self.env = env
         self.origins: dict[str, str] = {}
+        self.unresolved: dict[str, str] = {}
         self.problems: list[Problem] = []
         self.providers: dict[str, Callable[[str], str]] = {"env": self._env, "file": self._file}
 
@@ -72,13 +80,15 @@ class _Walk:
             except KeyError:
                 self.problems.append(Problem(at, f"${{{provider}:...}} is unknown", _PROVIDERS))
             except LookupError as error:
-                self.problems.append(Problem(at, *map(str, error.args)))
+                what, hint = map(str, error.args)
+                self.problems.append(Problem(at, what, hint))
             except (OSError, UnicodeDecodeError) as error:
                 self.problems.append(Problem(at, f"cannot read {what}: {_reason(error)}", _FILES))
             else:
                 self.origins[at] = match[0]
                 return found
-            return ""
+            self.unresolved[at] = match[0]
+            return match[0]
 
         return _REFERENCE.sub(replace, text)
 

@@ -63,6 +63,7 @@ class _Said(NamedTuple):
 def override(document: Document, env: Mapping[str, str], flags: Iterable[str] = ()) -> None:
     """Put the environment's settings into the document, then those of the flags, with their origins."""
     for said in (*_of_environment(document, env), *_of_flags(document, flags)):
+        document.beside.add(said.told_as)
         scheme = (_SCHEME if said.told_as.startswith(_PREFIX) else _FLAGS)[said.table]
         try:
             parent, at, name = _target(document.tables, said)
@@ -73,6 +74,7 @@ def override(document: Document, env: Mapping[str, str], flags: Iterable[str] = 
         parent[name] = said.value
         spot = place(at, name)
         document.origins[spot] = document.labels[spot] = said.told_as
+        document.references.pop(spot, None)
 
 
 def _of_environment(document: Document, env: Mapping[str, str]) -> Iterator[_Said]:
@@ -81,6 +83,7 @@ def _of_environment(document: Document, env: Mapping[str, str]) -> Iterator[_Sai
             continue
         table, *steps = variable.removeprefix(_PREFIX).lower().split("__")
         if table not in _SCHEME:
+            document.beside.add(variable)
             document.problems.append(Problem(variable, "unknown table", suggestion(table, _SCHEME)))
             continue
         keys = {"clusters": 1, "flows": _FLOW_ALIASES}.get(table, 0)
@@ -95,6 +98,7 @@ def _of_flags(document: Document, flags: Iterable[str]) -> Iterator[_Said]:
         if not equals or not match:
             table = re.split(r"[.\[]", key.strip())[0]
             hint = f"write {_FLAGS[table]}" if table in _FLAGS else suggestion(table, _FLAGS)
+            document.beside.add(f"--set {key}")
             document.problems.append(Problem(f"--set {key}", "not the name of a single setting", hint))
             continue
         table = match["flows"] or match["clusters"] or match["once"]

@@ -33,8 +33,10 @@ def lines_of(text: str) -> dict[str, int]:
     for number, statement in _statements(text.replace("\r\n", "\n")):
         header = _HEADER.fullmatch(statement)
         if header:
-            table = _opened(header[1], counters, repeated=statement.lstrip().startswith("[["))
-            found.setdefault(table, number)
+            opened = _opened(header[1], counters, repeated=statement.lstrip().startswith("[["))
+            for at in opened:
+                found.setdefault(at, number)
+            table = opened[-1]
         else:
             for at in _places(tomllib.loads(statement), table):
                 found.setdefault(at, number)
@@ -61,17 +63,19 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
             number += part.count("\n")
 
 
-def _opened(header: str, counters: dict[str, int], *, repeated: bool) -> str:
-    """The path of a table; with its number if it is one of many."""
+def _opened(header: str, counters: dict[str, int], *, repeated: bool) -> list[str]:
+    """Return the paths of a table and of all around it, the table's last; one of many has its number."""
     steps = list(_path(tomllib.loads(f"[{header}]")))
-    at = ""
+    at, opened = "", []
     for number, step in enumerate(steps):
         at = place(at, step)
+        opened.append(at)
         if repeated and number == len(steps) - 1:
             counters[at] = counters.get(at, -1) + 1
         if at in counters:
             at = place(at, counters[at])
-    return at
+            opened.append(at)
+    return opened
 
 
 def _path(tables: dict[str, Any]) -> Iterator[str]:

@@ -35,7 +35,7 @@ _FLOW: Final = re.compile(r"(?P<source>[^.>]+)->(?P<target>[^.>]+)\.(?P<key>.+)"
 _POLICIES: Final = {"DefaultReplicationPolicy": "prefix", "IdentityReplicationPolicy": "identity"}
 _JAVA_POLICY: Final = (
     f"drkit runs no Java: use {' or '.join(_POLICIES)}, or write the same names as a Python class and give"
-    " its path here: mypackage.module:ClassName (docs/how-to/topologies.md)"
+    " its path here: mypackage.module:ClassName (drkit explain topologies)"
 )
 _BOOLEANS: Final = ("true", "false")
 _ABSENT: Final = "MirrorMaker 2's default"
@@ -250,6 +250,8 @@ class _Reader:
     def put(self, at: str, key: str) -> None:
         self.document.labels[at] = self.label(key)
         reference = self.references.get(place("", key))
+        if reference:
+            self.document.references[at] = reference
         origin = f"{self.file.name}:{self.entries[key].line}"
         self.document.origins[at] = f"{origin} {reference}" if reference else origin
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from drkit.config.tables.closest import closest
-from drkit.config.tables.fields import as_kafka_writes_it, host_and_port
+from drkit.config.tables.fields import KafkaText, host_and_port
 from drkit.config.tables.security_properties import SECURITY
 
 Role = Literal["consumer", "producer", "admin"]
@@ -139,25 +139,28 @@ def _known(role: Role) -> frozenset[str]:
     return CONNECTION | _COMMON | SECURITY | _OF_ROLE[role]
 
 
-def _checked(role: Role) -> AfterValidator:
-    def check(properties: dict[str, str]) -> dict[str, str]:
-        for name, value in properties.items():
-            what = {"name": name, "role": role}
-            if not exists(role, name):
-                text = "there is no property '{name}' of Kafka's {role}: {hint}"
-                raise PydanticCustomError("property", text, {**what, "hint": meant(role, name)})
-            if field := FLOW_FIELDS.get((role, name)):
-                raise PydanticCustomError(
-                    "property", "'{name}' is {field} of the flow", {**what, "field": field}
-                )
-            if name == "bootstrap.servers":
-                host_and_port(value)
-        return properties
+def _named(role: Role) -> AfterValidator:
+    """Check one name, so that an error says which property of the table is wrong."""
+
+    def check(name: str) -> str:
+        what = {"name": name, "role": role}
+        if not exists(role, name):
+            text = "there is no property '{name}' of Kafka's {role}: {hint}"
+            raise PydanticCustomError("property", text, {**what, "hint": meant(role, name)})
+        if field := FLOW_FIELDS.get((role, name)):
+            raise PydanticCustomError("property", "'{name}' is {field} of the flow", {**what, "field": field})
+        return name
 
     return AfterValidator(check)
 
 
-_Text = Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)]
-ConsumerProperties = Annotated[_Text, _checked("consumer")]
-ProducerProperties = Annotated[_Text, _checked("producer")]
-AdminProperties = Annotated[_Text, _checked("admin")]
+def _with_servers(properties: dict[str, str]) -> dict[str, str]:
+    if (servers := properties.get("bootstrap.servers")) is not None:
+        host_and_port(servers)
+    return properties
+
+
+_Checked = AfterValidator(_with_servers)
+ConsumerProperties = Annotated[dict[Annotated[str, _named("consumer")], str], KafkaText, _Checked]
+ProducerProperties = Annotated[dict[Annotated[str, _named("producer")], str], KafkaText, _Checked]
+AdminProperties = Annotated[dict[Annotated[str, _named("admin")], str], KafkaText, _Checked]

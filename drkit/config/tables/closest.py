@@ -10,15 +10,13 @@ _MANY: Final = 12
 """Maximum number of names in a message."""
 
 
-def closest(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
+def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant, None if nothing is near.
 
     Kafka writes ``topics.exclude``, TOML keys here ``topics_exclude``: that difference does not count.
-
-    :param least: minimum likeness of a near word, from 0 (nothing in common) to 1 (equal)
     """
     plain = {_plain(k): k for k in known}
-    near = get_close_matches(_plain(word), plain, n=1, cutoff=least)
+    near = get_close_matches(_plain(word), plain, n=1)
     return plain[near[0]] if near else None
 
 
@@ -29,8 +27,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean '{near}'?"
     if len(names) > _MANY:
-        nearest = closest(word, names, least=0.0)
-        return f"docs/reference/configuration.md has all settings; the nearest is '{nearest}'"
+        return "all settings: drkit explain configuration"
     return f"known: {', '.join(names)}" if names else "none is configured"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
 from drkit.config.tables.client_properties import acts
-from drkit.config.tables.fields import Alias, Strict, as_kafka_writes_it, host_and_port
+from drkit.config.tables.fields import Alias, KafkaText, Servers, Strict, host_and_port
 from drkit.control_key import ControlKeys
 from drkit.endpoint import CONNECTION
 from drkit.masking import is_secret, masked, scrubbed
@@ -17,10 +17,6 @@ from drkit.masking import is_secret, masked, scrubbed
 _SERVERS: Final = "bootstrap.servers"
 _JAAS: Final = "sasl.jaas.config"
 _USER: Final = ("sasl.username", "sasl.password")
-
-
-def _servers(value: object) -> object:
-    return ",".join(str(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
 def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
@@ -36,7 +32,16 @@ def _no_secrets(properties: dict[str, str]) -> dict[str, str]:
     return properties
 
 
-ClientText = Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)]
+def merged_client(client: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a cluster with those of one role over them.
+
+    Credentials of the role replace the cluster's also where they are spelled otherwise.
+    """
+    replaced = _USER if _JAAS in overrides else (_JAAS,) if overrides.keys() & set(_USER) else ()
+    return {k: v for k, v in client.items() if k not in replaced} | dict(overrides)
+
+
+ClientText = Annotated[dict[str, str], KafkaText]
 """Kafka's own client properties as texts, also for TOML's ``true`` and ``5000``."""
 
 
@@ -45,13 +50,13 @@ class ClusterSettings(Strict):
 
     alias: Alias
     """The name of the table."""
-    bootstrap_servers: Annotated[str, BeforeValidator(_servers), AfterValidator(host_and_port)]
+    bootstrap_servers: Servers
     """host:port of some brokers: an array, or one string with commas."""
     client: ClientText = Field(default_factory=dict)
     """Kafka's own client properties, as in ``"security.protocol" = "SASL_SSL"``."""
-    applications: Annotated[
-        dict[str, str], BeforeValidator(as_kafka_writes_it), AfterValidator(_no_secrets)
-    ] = Field(default_factory=dict)
+    applications: Annotated[dict[str, str], KafkaText, AfterValidator(_no_secrets)] = Field(
+        default_factory=dict
+    )
     """Client properties that the endpoint gives applications besides the servers, as in
     ``"security.protocol" = "SASL_SSL"``, and ``bootstrap.servers`` where applications use others than drkit.
     No secrets: applications have their own."""
@@ -84,12 +89,10 @@ class ClusterSettings(Strict):
         if not properties:
             return self
         servers = host_and_port(properties.pop(_SERVERS, self.bootstrap_servers))
-        # Two spellings of one property: the cluster's must not override the role's.
-        replaced = _USER if _JAAS in properties else (_JAAS,) if properties.keys() & set(_USER) else ()
-        client = {k: v for k, v in self.client.items() if k not in replaced}
+        client = merged_client(self.client, properties)
         # A role with other credentials is another principal than the table's.
         principal = None if properties.keys() & {_JAAS, *_USER} else self.own_principal
-        changed = {"bootstrap_servers": servers, "client": client | properties, "own_principal": principal}
+        changed = {"bootstrap_servers": servers, "client": client, "own_principal": principal}
         return ClusterSettings(**dict(self) | changed).with_control(self._control)
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 import stat
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
-from drkit.config.tables.fields import TO_DO, Strict
+from drkit.config.tables.fields import TO_DO, Listed, Strict
 from drkit.control_key import ControlKey, ControlKeys, WeakKey
 from drkit.next_command import typed
 from drkit.topology import split_list
@@ -27,7 +27,7 @@ class ControlSettings(Strict):
     """A file with at least 32 random bytes, the same on every host that runs drkit, readable to its user
     alone (``drkit control create PATH``). Relative to this file. Absent: any writer to a ``drkit-`` topic can
     command both clusters."""
-    previous_key_files: tuple[str, ...] = ()
+    previous_key_files: Annotated[tuple[str, ...], Listed] = ()
     """Keys whose records still count while the key changes; ``key_file`` alone signs."""
     _keys: ControlKeys | None = PrivateAttr(None)
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveFloat
+from pydantic import Field, PositiveFloat
 
-from drkit.config.tables.cluster import ClusterSettings
-from drkit.config.tables.fields import Alias, Strict, as_kafka_writes_it, host_and_port
-
-
-def _servers(value: object) -> object:
-    return ",".join(str(v) for v in value) if isinstance(value, (list, tuple)) else value
+from drkit.config.tables.cluster import ClientText, ClusterSettings
+from drkit.config.tables.fields import Alias, Servers, Strict
 
 
 class ListenerSettings(Strict):
@@ -21,9 +17,9 @@ class ListenerSettings(Strict):
     """Alias of the cluster."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
     """What it is called in messages."""
-    bootstrap_servers: Annotated[str, BeforeValidator(_servers), AfterValidator(host_and_port)]
+    bootstrap_servers: Servers
     """host:port of some brokers on this listener: an array, or one string with commas."""
-    client: Annotated[dict[str, str], BeforeValidator(as_kafka_writes_it)] = Field(default_factory=dict)
+    client: ClientText = Field(default_factory=dict)
     """Kafka's client properties, where they differ from the cluster's."""
 
     def reached(self, cluster: ClusterSettings) -> ClusterSettings:

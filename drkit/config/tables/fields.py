@@ -95,7 +95,23 @@ def _number(value: object) -> object:
     return str(value) if isinstance(value, (int, float)) else value
 
 
-Patterns = Annotated[tuple[Annotated[str, AfterValidator(_expression)], ...], BeforeValidator(listed)]
+def _joined(value: object) -> object:
+    return ",".join(str(v) for v in value) if isinstance(value, (list, tuple)) else value
+
+
+Servers = Annotated[
+    str,
+    BeforeValidator(_joined, json_schema_input_type=str | tuple[str, ...]),
+    AfterValidator(host_and_port),
+]
+"""host:port of some brokers: an array, or one string with commas."""
+KafkaText = BeforeValidator(as_kafka_writes_it, json_schema_input_type=dict[str, str | float | bool])
+"""Client properties by Kafka's names: texts, numbers or truth values."""
+
+
+Listed = BeforeValidator(listed, json_schema_input_type=tuple[str, ...] | str)
+"""A list of texts: an array, or one string with commas."""
+Patterns = Annotated[tuple[Annotated[str, AfterValidator(_expression)], ...], Listed]
 """Whole-name regular expressions: an array, or one string with commas as MM2 writes it."""
 
 Alias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]

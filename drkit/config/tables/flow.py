@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     Field,
     PositiveFloat,
     PositiveInt,
@@ -22,7 +21,7 @@ from drkit.config.tables.client_properties import (
     ConsumerProperties,
     ProducerProperties,
 )
-from drkit.config.tables.fields import TO_DO, Alias, Patterns, Strict, listed
+from drkit.config.tables.fields import TO_DO, Alias, Listed, Patterns, Strict
 from drkit.config.tables.naming_class import checked, is_own_class, own_naming
 from drkit.masking import masked
 from drkit.model import FlowAliases
@@ -68,7 +67,7 @@ class FlowSettings(Strict):
     """``"identity"``: topics keep their names; ``"prefix"``: they get the source's alias in front;
     ``"mypackage.module:ClassName"``: your own class."""
 
-    opposite_flows: Annotated[tuple[Alias, ...], BeforeValidator(listed)] | None = None
+    opposite_flows: Annotated[tuple[Alias, ...], Listed] | None = None
     """Flows in the other direction with the same topic names: what they wrote is not copied back. Each is
     named by the alias that its own configuration gives to this flow's target. Absent: the flow of this file
     in the other direction; topics into which any other one copies are left out. An empty list: no flow."""

@@ -88,6 +88,6 @@ def checked(naming: str, source: object, separator: object) -> str:
         raise PydanticCustomError(
             "naming",
             "must be 'identity' or 'prefix', or your own class as 'mypackage.module:ClassName'",
-            {TO_DO: "drkit runs no Java: write the same names as a Python class (docs/how-to/topologies.md)"},
+            {TO_DO: "drkit runs no Java: write the same names as a Python class (drkit explain topologies)"},
         )
     return naming

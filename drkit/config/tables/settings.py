@@ -20,7 +20,7 @@ from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.metrics import MetricsSettings
 from drkit.config.tables.repoint import RepointSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
-from drkit.errors import ConfigError
+from drkit.errors import ConfigError, Usage
 from drkit.topology import Route, collision, is_drill_alias, rings
 
 _ENOUGH: Final = 5
@@ -109,45 +109,54 @@ class Settings(Strict):
             ) from None
 
     def flow(self, name: str) -> FlowSettings:
-        """The flow ``source->target``. Raises ConfigError naming the closest one."""
+        """The flow ``source->target``, as ``--flow`` names it. Raises Usage naming the closest one."""
         wanted = name.replace(" ", "")
         for flow in self.flows:
             if flow.name == wanted:
                 return flow
-        raise ConfigError(
-            "flow_unknown", where="flows", hint=suggestion(wanted, [f.name for f in self.flows]), name=name
-        )
+        known = [f.name for f in self.flows]
+        raise Usage("flow_unknown", where="--flow", hint=suggestion(wanted, known), name=name)
+
+    def flow_back(self, flow: FlowSettings) -> str | None:
+        """Return the name of the flow in the other direction between the same clusters, if there is one."""
+        return next((f.name for f in self.flows if f.has_opposite_in([flow])), None)
 
     def chosen_flows(self, names: Sequence[str]) -> list[FlowSettings]:
         """The flows of these names, or all without names.
 
         :raises ConfigError: no flow has that name, or no flow exists
         """
-        if not names and not self.flows:
+        if not names:
+            self._refuse_no_flow()
+        return [self.flow(n) for n in names] or list(self.flows)
+
+    def one_flow(self, name: str | None, evidence: str = "") -> FlowSettings:
+        """The flow of that name; without a name, the only flow.
+
+        :param evidence: why the flow is not clear, if there are several
+        :raises Usage: no flow has that name, or it is not clear which is meant
+        :raises ConfigError: no flow exists
+        """
+        if name is not None:
+            return self.flow(name)
+        self._refuse_no_flow()
+        if len(self.flows) > 1:
+            raise Usage(
+                "several_flows",
+                where="--flow",
+                hint=", ".join(f"--flow '{f.name}'" for f in self.flows),
+                evidence=evidence,
+                count=len(self.flows),
+            )
+        return self.flows[0]
+
+    def _refuse_no_flow(self) -> None:
+        if not self.flows:
             raise ConfigError(
                 "no_flow_configured",
                 where="flows",
                 evidence=f"clusters: {', '.join(self.clusters) or 'none'}",
             )
-        return [self.flow(n) for n in names] or list(self.flows)
-
-    def one_flow(self, name: str | None, question: str = "which one?") -> FlowSettings:
-        """The flow of that name; without a name, the only flow.
-
-        :param question: what the user is asked when there are several
-        :raises ConfigError: no flow has that name, or it is not clear which is meant
-        """
-        if name is not None:
-            return self.flow(name)
-        if len(self.flows) != 1:
-            raise ConfigError(
-                "several_flows",
-                where="--flow",
-                hint=", ".join(f"--flow '{f.name}'" for f in self.flows) or "add a [[flows]] table",
-                count=len(self.flows),
-                question=question,
-            )
-        return self.flows[0]
 
     def sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
         """Source and target of a flow, with the connections of everything but tasks that move records."""

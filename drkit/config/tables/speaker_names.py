@@ -55,9 +55,17 @@ def _agents(value: object) -> object:
 
 Name = Annotated[str, AfterValidator(_usable)]
 """Under which an observer or a fence agent publishes its notes."""
-ObserverNames = Annotated[tuple[str, ...] | Annotated[int, Field(gt=0)], BeforeValidator(_observers)]
+_Number = Annotated[int, Field(gt=0)]
+_NumberOrNone = Annotated[int, Field(ge=0)]
+ObserverNames = Annotated[
+    tuple[str, ...] | _Number,
+    BeforeValidator(_observers, json_schema_input_type=tuple[str, ...] | str | _Number),
+]
 """All observers by name, or their number."""
-AgentNames = Annotated[tuple[str, ...] | Annotated[int, Field(ge=0)], BeforeValidator(_agents)]
+AgentNames = Annotated[
+    tuple[str, ...] | _NumberOrNone,
+    BeforeValidator(_agents, json_schema_input_type=tuple[str, ...] | str | _NumberOrNone),
+]
 """All fence agents by name, or their number."""
 
 

@@ -15,7 +15,7 @@ from drkit.failover.journal.file import JournalFile, path_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.shape import RUN_ID
 
-_PAGE: Final = "runbooks/failover-journal-lost.md"
+_PAGE: Final = "drkit explain failover-journal-lost"
 
 
 def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NoReturn, cast
+from typing import Final, Literal, cast
 
 from drkit.config import ClusterSettings
 from drkit.errors import ConfigError
@@ -15,7 +15,7 @@ Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
-_PROPERTIES_HINT: Final = "docs/how-to/security.md has the properties that each protocol and mechanism needs"
+_PROPERTIES_HINT: Final = "the properties of each protocol and mechanism: drkit explain security"
 _PEM_HINT: Final = (
     "check path and password; or export it as PEM with `keytool -exportcert -rfc` or `openssl pkcs12 -nodes`,"
     " then set the .type to PEM and the .location to that file"
@@ -70,29 +70,62 @@ class Security:
     sasl: Sasl | None
 
 
+class UnusableProperty(ValueError):
+    """A client property is wrong or missing, or cannot be had outside Java."""
+
+    def __init__(self, name: str, what: str, hint: str = _PROPERTIES_HINT) -> None:
+        super().__init__(f"{name}: {what}")
+        self.name, self.what, self.hint = name, what, hint
+
+
 def read_security(settings: ClusterSettings) -> Security:
     """The security settings of a cluster.
 
     :raises ConfigError: something is missing, or cannot be had outside Java
     """
     client = settings.client
-    where = f"clusters.{settings.alias}.client"
+    try:
+        protocol = protocol_of(client)
+        return Security(
+            protocol,
+            read_tls(client) if protocol.endswith("SSL") else None,
+            read_sasl(client) if protocol.startswith("SASL") else None,
+        )
+    except UnusableProperty as error:
+        where = f"clusters.{settings.alias}.client"
+        raise ConfigError(
+            "client_property_wrong", where=where, hint=error.hint, key=error.name, problem=error.what
+        ) from None
+
+
+def protocol_of(client: Mapping[str, str]) -> Protocol:
+    """Return how brokers are reached. Raises UnusableProperty."""
     protocol = client.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        _refuse(where, "security.protocol", f"'{protocol}' is not one of {', '.join(_PROTOCOLS)}")
-    return Security(
-        cast("Protocol", protocol),
-        _tls(client, where) if protocol.endswith("SSL") else None,
-        _sasl(client, where) if protocol.startswith("SASL") else None,
-    )
+        raise UnusableProperty("security.protocol", f"'{protocol}' is not one of {', '.join(_PROTOCOLS)}")
+    return cast("Protocol", protocol)
+
+
+def mechanism_of(client: Mapping[str, str]) -> str:
+    """Return the SASL mechanism, which is Kerberos unless one is set. Raises UnusableProperty."""
+    mechanism = client.get(name := _mechanism_name(client), "GSSAPI").upper()
+    if mechanism not in _MECHANISMS:
+        raise UnusableProperty(name, f"'{mechanism}' is not one of {', '.join(_MECHANISMS)}")
+    return mechanism
+
+
+def _mechanism_name(client: Mapping[str, str]) -> str:
+    """Return the spelling of the property: librdkafka's has an ``s``."""
+    return next((name for name in ("sasl.mechanism", "sasl.mechanisms") if name in client), "sasl.mechanism")
 
 
 _IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
 
 
-def _tls(client: Mapping[str, str], where: str) -> Tls:
-    trust = _store(client, "truststore", where)
-    own = _store(client, "keystore", where)
+def read_tls(client: Mapping[str, str]) -> Tls:
+    """Return the TLS settings, with the content of Java's stores. Raises UnusableProperty."""
+    trust = _store(client, "truststore")
+    own = _store(client, "keystore")
     keystore = None if own else client.get("ssl.keystore.location")
     truststore = None if trust else client.get("ssl.truststore.location", client.get("ssl.ca.location"))
     return Tls(
@@ -109,20 +142,20 @@ def _tls(client: Mapping[str, str], where: str) -> Tls:
         key_pem=own.key if own else client.get("ssl.keystore.key", client.get("ssl.key.pem")),
         key_password=None if own else client.get("ssl.key.password"),
         verify=client.get("enable.ssl.certificate.verification", "true").lower() != "false",
-        check_hostname=_checks_hostname(client, where),
+        check_hostname=_checks_hostname(client),
     )
 
 
-def _checks_hostname(client: Mapping[str, str], where: str) -> bool:
+def _checks_hostname(client: Mapping[str, str]) -> bool:
     """Java switches the check off with an empty text, librdkafka with ``none``; nothing else does."""
     said = client.get(_IDENTIFICATION, "https").strip().lower()
     if said not in {"https", "", "none"}:
         hint = "https checks that the certificate names the broker; none, or an empty text, does not"
-        _refuse(where, _IDENTIFICATION, f"'{said}' is not one of https, none", hint)
+        raise UnusableProperty(_IDENTIFICATION, f"'{said}' is not one of https, none", hint)
     return said == "https"
 
 
-def _store(client: Mapping[str, str], which: str, where: str) -> Store | None:
+def _store(client: Mapping[str, str], which: str) -> Store | None:
     """The content of a Java store; None when the setting is absent, or names PEM."""
     key = f"ssl.{which}.location"
     path = client.get(key)
@@ -130,26 +163,25 @@ def _store(client: Mapping[str, str], which: str, where: str) -> Store | None:
     if path is None or kind == "PEM" or (not kind and is_pem(path)):
         return None
     if kind not in {"", "JKS", "PKCS12"}:
-        _refuse(where, f"ssl.{which}.type", f"'{kind}' is not one of JKS, PKCS12, PEM", _PEM_HINT)
+        raise UnusableProperty(f"ssl.{which}.type", f"'{kind}' is not one of JKS, PKCS12, PEM", _PEM_HINT)
     try:
         found = read_store(path, client.get(f"ssl.{which}.password"), client.get("ssl.key.password"))
     except (OSError, StoreError) as error:
         said = error.strerror if isinstance(error, OSError) else str(error)
-        _refuse(where, key, f"the Java {which} {path} cannot be read: {said}", _PEM_HINT)
+        raise UnusableProperty(key, f"the Java {which} {path} cannot be read: {said}", _PEM_HINT) from None
     if which == "keystore" and not found.key:
-        _refuse(where, key, f"the Java keystore {path} holds no private key")
+        raise UnusableProperty(key, f"the Java keystore {path} holds no private key")
     if which == "truststore" and not found.authorities:
-        _refuse(where, key, f"the Java truststore {path} holds no certificate")
+        raise UnusableProperty(key, f"the Java truststore {path} holds no certificate")
     return found
 
 
-def _sasl(client: Mapping[str, str], where: str) -> Sasl:
-    mechanism = client.get("sasl.mechanism", client.get("sasl.mechanisms", "GSSAPI")).upper()
-    if mechanism not in _MECHANISMS:
-        _refuse(where, "sasl.mechanism", f"'{mechanism}' is not one of {', '.join(_MECHANISMS)}")
-    module = _login_module(client, where)
+def read_sasl(client: Mapping[str, str]) -> Sasl:
+    """Return the SASL settings. Raises UnusableProperty, also for credentials that are missing."""
+    mechanism = mechanism_of(client)
+    module = _login_module(client)
     if mechanism == "OAUTHBEARER":
-        return Sasl(mechanism, oauth=_oauth(client, module, where))
+        return Sasl(mechanism, oauth=_oauth(client, module))
     if mechanism == "GSSAPI":
         return Sasl(
             mechanism,
@@ -163,11 +195,11 @@ def _sasl(client: Mapping[str, str], where: str) -> Sasl:
     password = client.get("sasl.password", module.options.get("password"))
     if not username or password is None:
         what = f"{mechanism} needs sasl.username and sasl.password, or a sasl.jaas.config with both"
-        _refuse(where, "sasl.mechanism", what)
+        raise UnusableProperty(_mechanism_name(client), what)
     return Sasl(mechanism, username, password)
 
 
-def _login_module(client: Mapping[str, str], where: str) -> LoginModule:
+def _login_module(client: Mapping[str, str]) -> LoginModule:
     text = client.get("sasl.jaas.config")
     if text is None:
         return LoginModule("", {})
@@ -176,10 +208,10 @@ def _login_module(client: Mapping[str, str], where: str) -> LoginModule:
     except ValueError as error:
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         form = f'write it as in: {module} required username="…" password="…";'
-        _refuse(where, "sasl.jaas.config", f"cannot be read: {error}", form)
+        raise UnusableProperty("sasl.jaas.config", f"cannot be read: {error}", form) from None
 
 
-def _oauth(client: Mapping[str, str], module: LoginModule, where: str) -> OAuth:
+def _oauth(client: Mapping[str, str], module: LoginModule) -> OAuth:
     def one_of(option: str, *names: str) -> str | None:
         return next((client[n] for n in names if n in client), module.options.get(option))
 
@@ -192,11 +224,7 @@ def _oauth(client: Mapping[str, str], module: LoginModule, where: str) -> OAuth:
     )
     if not url or not client_id or secret is None:
         what = "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, …client.id and …client.secret"
-        _refuse(where, "sasl.mechanism", what)
+        raise UnusableProperty(_mechanism_name(client), what)
     return OAuth(
         url, client_id, secret, one_of("scope", "sasl.oauthbearer.scope"), client.get("https.ca.location")
     )
-
-
-def _refuse(where: str, key: str, what: str, hint: str = _PROPERTIES_HINT) -> NoReturn:
-    raise ConfigError("client_property_wrong", where=where, hint=hint, key=key, problem=what)

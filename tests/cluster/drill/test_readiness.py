@@ -45,7 +45,7 @@ def test_a_healthy_pair_is_ready_and_each_problem_is_named(world: World) -> None
     assert [r.runbook for r in facts.refusals] == ["runbooks/failover-own-positions.md"]
     reasons = verdict(facts).reasons
     assert verdict(facts).word == FAIL
-    assert any(group in r and "(see runbooks/failover-own-positions.md)" in r for r in reasons), reasons
+    assert any(group in r and "(drkit explain failover-own-positions)" in r for r in reasons), reasons
 
     world.stop_replicating()
     fill(world.source, topic, 20, first=50)

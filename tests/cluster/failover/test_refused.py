@@ -259,3 +259,23 @@ def test_the_command_says_what_moves_and_changes_nothing_in_a_dry_run(world: Wor
     assert changed(world) == before
     assert drkit(file, "failover").returncode == 2
     assert drkit(file, "failover", "--all", "--resume").returncode == 2
+
+
+def test_a_dry_run_warns_that_no_flow_back_is_configured(world: World, tmp_path: Path) -> None:
+    file = written(world, tmp_path)
+    words = ("failover", "--group", world.name("shop"), "--dry-run", "--json")
+    there, back = (world.source.alias, world.target.alias), (world.target.alias, world.source.alias)
+    one = drkit(file, *words)
+    assert one.returncode == 0, one.stderr
+    assert json.loads(one.stdout)["flow_back"] is None
+    (warning,) = (line for line in one.stderr.splitlines() if line.startswith("warning"))
+    assert f"no flow back is configured: {there[1]} stays unprotected" in warning
+    added = re.search(r'source = "(.*?)", target = "(.*?)"', warning)
+    assert added is not None
+    assert added.groups() == back
+    table = added[0].replace(", ", "\n")
+    file.write_text(f"{file.read_text()}[[flows]]\n{table}\ntopics = []\n")
+    both = drkit(file, *words, "--flow", "->".join(there))
+    assert both.returncode == 0, both.stderr
+    assert json.loads(both.stdout)["flow_back"] == "->".join(back)
+    assert "no flow back" not in both.stderr

@@ -14,6 +14,7 @@ import pytest
 
 from drkit import __version__
 from drkit.cli import main as cli
+from drkit.config import read
 from drkit.errors import ClusterUnreachable, ConfigError, NotAuthorized, Refused
 from tests.support.errors import made
 
@@ -154,16 +155,16 @@ def test_version(capsys: pytest.CaptureFixture[str]):
 
 def test_unknown_command_and_option(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["nope"]) == 2
+    assert "no such command 'nope'" in capsys.readouterr().err
     assert cli.run(["config", "check", "--nope"]) == 2
-    assert "No such option" in capsys.readouterr().err
+    assert "no such option '--nope'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", list(cli._COMMANDS))
 def test_every_command_loads_and_knows_the_common_options(command: str, capsys: pytest.CaptureFixture[str]):
-    assert cli.run([command, "--help"]) == 0
-    out = capsys.readouterr().out
-    for option in ("--config", "--json", "--log-format", "--log-level"):
-        assert option in out
+    common = ["--config", "x.toml", "--json", "--log-format", "json", "--log-level", "error"]
+    assert cli.run([command, *common, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: drkit {command}")
 
 
 def test_without_words_there_is_help(capsys: pytest.CaptureFixture[str]):
@@ -212,6 +213,26 @@ def test_a_starter_configuration_is_whole_and_overwrites_nothing(
     assert cli.run(["config", "init", "other.toml"]) == 0
 
 
+def test_a_starter_configuration_with_both_directions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["config", "init", "--both-ways"]) == 0
+    assert cli.run(["config", "check", "--json"]) == 0
+    written = capsys.readouterr().out
+    assert json.loads(written[written.index("{") :])["flows"] == "primary->standby, standby->primary"
+    there, back = read(tmp_path / "drkit.toml", {}).settings.flows
+    assert (there.naming, back.naming) == ("identity", "identity")
+    assert (there.opposite_flows, back.opposite_flows) == (("standby",), ("primary",)), "nothing circles"
+    assert (there.topics, there.groups) == (back.topics, back.groups)
+    assert cli.run(["config", "init", "one.toml"]) == 0
+    commented = (tmp_path / "one.toml").read_text()
+    assert commented != (tmp_path / "drkit.toml").read_text()
+    offered = re.compile(r"^#(?=\[\[flows\]\]|(?:source|target|topics|groups) = )", re.MULTILINE)
+    uncommented = offered.sub("", commented)
+    assert uncommented == (tmp_path / "drkit.toml").read_text(), "its comment is the same flow"
+
+
 def test_config_check(config: str, capsys: pytest.CaptureFixture[str]):
     assert cli.run(["config", "check", "--config", config]) == 0
     assert "OK" in capsys.readouterr().out
@@ -241,6 +262,7 @@ def test_config_show_names_the_reference_of_a_value(
     (tmp_path / "drkit.toml").write_text('[clusters.a]\nbootstrap_servers = "${env:HOST_A}:1"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOST_A", "h")
+    monkeypatch.setenv("COLUMNS", "120")
     assert cli.run(["config", "show"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"clusters\.a\.bootstrap_servers\s+h:1\s+drkit.toml:2 \$\{env:HOST_A\}", out)

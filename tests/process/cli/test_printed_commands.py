@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import re
 import shlex
 from typing import Any
 
-import click
 import pytest
 
-from drkit.cli.main import root
 from drkit.cli.session import Session
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import taken
 from drkit.flow_state.pending_fence import paid_with
 from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
+from tests.support.cli.parsed import parsed
 from tests.support.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed, printed_in, texts
 from tests.support.cli.shell import shell
 
@@ -27,22 +25,6 @@ ODD = [
 CONFIG = "night shift's.toml"
 GIVEN = Given((), CONFIG, ("flows.a->b.tasks=4",), "a->b")
 VALUES = {"{}->{}": "a->b", "{}": "a->b"}
-
-
-def parsed(words: Sequence[str]) -> tuple[Session, dict[str, Any]]:
-    """What drkit's own parser makes of words, its ``drkit`` left out. Raises click.UsageError."""
-    said, given = Session(), dict[str, Any]()
-    command: click.Command = root
-    rest, outer = list(words), None
-    while True:
-        context = command.make_context(command.name or "drkit", rest, parent=outer, obj=said)
-        given |= context.params
-        if not isinstance(command, click.Group) or not context._protected_args + context.args:
-            return said, given
-        name, command_, rest = command.resolve_command(context, context._protected_args + context.args)
-        assert name is not None
-        assert command_ is not None
-        command, outer = command_, context
 
 
 def one_thing(given: dict[str, Any]) -> bool:
@@ -162,13 +144,9 @@ def test_the_page_for_the_night_has_ten_lines_in_words_that_drkit_prints() -> No
 
 
 def test_the_page_for_the_night_is_found() -> None:
-    for place in (
-        "README.md",
-        "drkit/cli/commands/failover.py",
-        "drkit/watch/announcer.py",
-        "drkit/failover/report.py",
-    ):
-        assert "docs/how-to/night.md" in (DRKIT.parent / place).read_text(encoding="utf-8"), place
+    assert "docs/how-to/night.md" in (DRKIT.parent / "README.md").read_text(encoding="utf-8")
+    for place in ("cli/main.py", "cli/commands/failover.py", "watch/announcer.py", "failover/report.py"):
+        assert "drkit explain night" in (DRKIT / place).read_text(encoding="utf-8"), place
 
 
 @pytest.mark.parametrize("step", ["opening", "repointing", "verify", "done"])

@@ -51,7 +51,7 @@ def run(python: Path, archive: Path, *paths: Path) -> str | DrkitError:
 
 def permanent(error: str | DrkitError) -> ConfigError:
     assert isinstance(error, ConfigError), error
-    assert "docs/how-to/spark-cluster.md" in error.hint
+    assert "drkit explain spark-cluster" in error.hint
     return error
 
 

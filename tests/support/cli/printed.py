@@ -28,8 +28,9 @@ ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]
 NAMES: Final = {
     "drkit failover", "drkit watch", "drkit replicate", "drkit demo", "drkit local", "drkit translate",
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
+    "drkit explain --list",
     "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback", "drkit chaos",
-    "drkit drill", "drkit demo --keep",
+    "drkit drill", "drkit demo --keep", "drkit files", "drkit files show",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
@@ -61,6 +62,7 @@ FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --resume --evict-members": (H,),
     "drkit failover --resume --keep-positions": (H,),
     "drkit failover --all": (N, R),
+    "drkit failover --all --dry-run": (N,),
     "drkit failover --all --accept-data-loss REASON": (N,),
     "drkit failover --all --without-quorum REASON": (N,),
     "drkit failover --all --planned": (N,),
@@ -76,6 +78,7 @@ FAILOVER: Final[dict[str, tuple[State, ...]]] = {
 OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit config check": (A,),
     "drkit config check --connect": (A,),
+    "drkit config show --all": (A,),
     "drkit config show --plan": (A,),
     "drkit control adopt": (A,),
     "drkit control adopt --again": (A,),

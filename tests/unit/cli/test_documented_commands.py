@@ -66,6 +66,7 @@ def options(command: click.Command) -> dict[str, click.Option]:
 def wrong(line: str) -> str:
     """What is not right with a command line; empty: nothing."""
     command: click.Command = root
+    line = line.partition(" > ")[0]  # the shell writes the rest
     words = [w for w in shlex.split(line)[1:] if w.strip("…[]().")]
     context = click.Context(root)
     while words:

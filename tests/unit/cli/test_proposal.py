@@ -26,6 +26,18 @@ def test_a_proposal_has_no_empty_line(
     groups: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = Chosen(Scope({"orders": "b.orders"}, groups, whole_flow=False), groups, ("orders",), (), ())
-    show_proposal(Proposal("a->b", chosen, SEEN))
+    show_proposal(Proposal("a->b", chosen, SEEN, "b->a"))
     rows = dict(line.rstrip().split(maxsplit=1) for line in capsys.readouterr().err.splitlines()[:3])
     assert rows["groups"] == said
+
+
+@pytest.mark.parametrize("flow_back", [None, "b->a"])
+def test_a_missing_flow_back_is_one_line(flow_back: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = Chosen(Scope({"orders": "orders"}, (), whole_flow=True), (), ("orders",), (), ())
+    show_proposal(Proposal("a->b", chosen, SEEN, flow_back))
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    expected = (
+        "warning   no flow back is configured: b stays unprotected until you add"
+        ' [[flows]] source = "b", target = "a" and restart drkit replicate'
+    )
+    assert warnings == ([expected] if flow_back is None else [])

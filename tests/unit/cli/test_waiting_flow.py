@@ -9,7 +9,7 @@ import pytest
 
 from drkit.cli import waiting_flow
 from drkit.config import FlowSettings, Settings
-from drkit.errors import ClusterUnreachable, ConfigError
+from drkit.errors import ClusterUnreachable, ConfigError, Usage
 from drkit.flow_state.records import PendingFence, Role, RoleRecord
 from drkit.flow_state.state import FlowState
 from tests.support.errors import made
@@ -82,8 +82,9 @@ def test_with_nothing_pending_in_any_flow_none_is_meant(
     meant = waiting_flow.owing_flow(settings, None)
     assert (None if meant is None else meant.name) == found
     if found is None:
-        with pytest.raises(ConfigError, match="none of them owes a fence or waits for a return"):
+        with pytest.raises(Usage) as refused:
             waiting_flow.flow_that_owes(settings, None)
+        assert refused.value.evidence == "none of them owes a fence or waits for a return"
 
 
 @pytest.mark.parametrize("dead", ["b->a", "c->d"])

@@ -8,6 +8,7 @@ import pytest
 
 from drkit.config import Settings, read
 from drkit.errors import ConfigError
+from tests.support.config.places import setting_in
 
 PAIR = """
 [clusters.primary]
@@ -154,7 +155,7 @@ def refused(tmp_path: Path, text: str, where: str, what: str, hint: str) -> None
     with pytest.raises(ConfigError) as caught:
         settings(tmp_path, text)
     error = caught.value
-    assert error.where == f"{tmp_path / 'drkit.toml'}: {where}"
+    assert setting_in(error.where, tmp_path / "drkit.toml", PAIR + text) == where
     assert what in error.what
     assert hint in error.hint
     assert error.hint, "what to do is always said"

@@ -7,6 +7,7 @@ import pytest
 
 from drkit.config import ClusterSettings, load, read
 from drkit.errors import ConfigError
+from tests.support.config.places import setting_in
 from tests.support.errors import coded
 
 CLUSTERS = """
@@ -84,7 +85,10 @@ def test_settings_travel_to_workers():
         (FLOW.replace("standby", "primary"), "flows[0]", "both 'primary'", "another cluster"),
         (FLOW + 'separator = "::"', "flows[0].separator", "'.', '-' or '_'", ""),
         (FLOW + 'naming = "com.acme.Own:Policy."', "flows[0].naming", "cannot be used", ""),
-        (FLOW + 'target_admin = { "ssl.key.path" = "x" }', "flows[0].target_admin", "no property", ""),
+        (
+            FLOW + 'target_admin = { "ssl.key.path" = "x" }',
+            'flows[0].target_admin."ssl.key.path"', "no property", "",
+        ),
         (
             '[clusters.a_b]\nbootstrap_servers = "p:1"\n'
             + FLOW.replace("standby", "a_b")
@@ -102,7 +106,7 @@ def test_settings_travel_to_workers():
 )  # fmt: skip
 def test_a_problem_is_named_with_its_place(file: Path, text: str, where: str, what: str, hint: str):
     error = problem(file, CLUSTERS + text)
-    assert error.where == f"{file}: {where}"
+    assert setting_in(error.where, file, CLUSTERS + text) == where
     assert what in error.what
     assert hint in error.hint
     assert error.hint, "what to do is always said"
@@ -130,14 +134,15 @@ def test_a_reference_that_leads_nowhere(file: Path, value: str, what: str, hint:
         ("security.protcol", "SSL", "no client of Kafka's", "'security.protocol'"),
         ("sasl.mechanisme", "PLAIN", "no client of Kafka's", "'sasl.mechanism'"),
         ("ssl.truststore.path", "/t", "no client of Kafka's", "ssl.truststore"),
-        ("security.protocol", "TLS", "'TLS' is not one of PLAINTEXT, SSL", "docs/how-to/security.md"),
+        ("security.protocol", "TLS", "'TLS' is not one of PLAINTEXT, SSL", "drkit explain security"),
     ],
 )
 def test_nothing_about_security_is_passed_over(file: Path, name: str, value: str, what: str, hint: str):
     """Without it a client would connect in plain text, or without credentials."""
     client = f'{{ "{name}" = "{value}" }}'
-    error = problem(file, f'[clusters.x]\nbootstrap_servers = "p:1"\nclient = {client}\n')
-    assert error.where == f'{file}: clusters.x.client."{name}"'
+    text = f'[clusters.x]\nbootstrap_servers = "p:1"\nclient = {client}\n'
+    error = problem(file, text)
+    assert setting_in(error.where, file, text) == f'clusters.x.client."{name}"'
     assert what in error.what
     assert hint in error.hint
     listener = '[[detection.listeners]]\ncluster = "x"\nname = "l"\nbootstrap_servers = "p:1"\n'

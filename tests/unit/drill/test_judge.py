@@ -93,7 +93,7 @@ def test_nothing_examined_and_a_blind_judge_are_inconclusive(monkeypatch) -> Non
     ("change", "word", "reason"),
     [
         ({}, PASS, ""),
-        ({"refusals": (SeenRefusal("failover-paused", PAGE, "paused"),)}, FAIL, f"(see {PAGE})"),
+        ({"refusals": (SeenRefusal("failover-paused", PAGE, "x"),)}, FAIL, "(drkit explain failover-paused)"),
         ({"pair_state": "unprotected", "pair_reason": "no copy"}, FAIL, "the pair is unprotected: no copy"),
         ({"pair_state": "unknown"}, INCONCLUSIVE, "the pair is unknown"),
         ({"not_ready": (("billing", "no position"),)}, FAIL, "group billing is not ready: no position"),

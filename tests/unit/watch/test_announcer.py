@@ -99,9 +99,9 @@ def test_what_a_chat_shows():
     lost = LOST._replace(evidence=("broker 0: nothing listens", "2.5 s would be lost"))
     assert in_words("a->b", lost, "drkit failover --all --flow 'a->b'").splitlines() == [
         "a->b: LOST", "- broker 0: nothing listens", "- 2.5 s would be lost",
-        "next: drkit failover --all --flow 'a->b'", "how to decide: docs/how-to/night.md",
+        "next: drkit failover --all --flow 'a->b'", "how to decide: drkit explain night",
     ]  # fmt: skip
     paused = held(Reason.PAUSED)._replace(next="drkit watch resume")
     assert in_words("a->b", paused, "").splitlines() == [
-        "a->b: HOLD(paused)", "next: drkit watch resume", "see runbooks/hold-paused.md",
+        "a->b: HOLD(paused)", "next: drkit watch resume", "what it means: drkit explain hold-paused",
     ]  # fmt: skip

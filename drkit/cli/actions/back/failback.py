@@ -90,7 +90,7 @@ def _chosen_flow(settings: Settings, name: str | None) -> FlowSettings:
             found += [there] if died(settings, there) else []
     if len(found) == 1:
         return found[0]
-    return settings.one_flow(None, "not exactly one of them has lost its primary, which one do you mean?")
+    return settings.one_flow(None, "not exactly one of them has lost its primary")
 
 
 class _Terminal(FailbackOperator):

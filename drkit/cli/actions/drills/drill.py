@@ -155,7 +155,7 @@ def _show_switchover(settings: Settings, plan: DrillPlan, *, dry_run: bool) -> N
     if dry_run:
         show_rehearsal(plan.flow, rehearsal)
     else:
-        show_proposal(Proposal(plan.flow, rehearsal.chosen, rehearsal.survey))
+        show_proposal(Proposal(plan.flow, rehearsal.chosen, rehearsal.survey, rehearsal.flow_back))
     target = settings.one_flow(plan.flow).target
     say(f"clients stay on {target}" if plan.stay else f"after {plan.hold_minutes:g} minutes: drkit failback")
     if not dry_run:

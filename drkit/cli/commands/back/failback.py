@@ -1,4 +1,4 @@
-"""``drkit failback``: bring clients back to the cluster that they were failed over from."""
+"""``drkit failback``: move clients back to the original primary."""
 
 from __future__ import annotations
 
@@ -6,35 +6,56 @@ from typing import Any
 
 import click
 
+from drkit.cli import options
 from drkit.cli.commands.back.options import decisions
+from drkit.cli.help import command
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command()
-@click.option(
-    "--flow",
-    help="The flow that was failed over: its source is home.  [default: the only one, or the only one whose"
-    " primary was lost]",
+@command(
+    examples={
+        "drkit failback --dry-run": "Show what the next stage would do; change nothing",
+        "drkit failback --export-to /backup --disposition '*=discard'": (
+            "Move back; export, then discard records that only the original primary has"
+        ),
+        "drkit failback --flow 'primary->standby' --wait-seconds 7200": "One flow; wait up to two hours",
+    }
 )
+@options.flow("the only one, or the only one whose primary was lost", OptionGroup.MOVES)
 @decisions
-@click.option("--wait-seconds", type=click.FloatRange(min=0.0), default=3600.0, show_default=True,
-    help="How long to wait until home is in step; then run it again.")  # fmt: skip
-@click.option(
+@option(
+    "--wait-seconds",
+    type=click.FloatRange(min=0.0),
+    metavar="SECONDS",
+    default=3600.0,
+    show_default=True,
+    group=OptionGroup.HOW,
+    help="How long to wait until the original primary is in step. Run the command again after that.",
+)
+@option(
     "--acls-only-home",
     type=click.Choice(["remove", "keep"]),
     default=None,
-    help="ACLs that give clients at home what they may not do where they are now.",
+    group=OptionGroup.ACCEPT,
+    help="What to do with ACLs on the original primary that allow more than the present primary does.",
 )
-@click.option("--evict-members", is_flag=True, help="Remove members from groups at home before the switch.")
-@click.option("--dry-run", is_flag=True, help="Show what the next stage would do; change nothing.")
-@click.option("--take-over", is_flag=True, help="The process of a run under way is dead, do not wait.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--verbose", is_flag=True, help="Reports with each step's notes and seconds.")
+@option(
+    "--evict-members",
+    is_flag=True,
+    group=OptionGroup.ACCEPT,
+    help="Remove members from groups on the original primary before the switchover.",
+)
+@options.dry_run("Show what the next stage would do; change nothing.")
+@options.take_over()
+@options.yes()
+@options.verbose()
 def failback(**given: Any) -> None:
-    """Bring clients home: return, wait until home is in step, switch over as planned, and turn.
+    """Move clients back to the original primary.
 
-    Each stage leaves records on the clusters: run again, it continues at the stage that is next. The stages
-    alone: drkit reprotect, drkit failover --planned of the flow back, drkit reprotect of the flow back.
+    Stages: return the original primary as standby, wait until it is in step, switch over, and reverse the
+    flow. Run the command again to continue at the next stage. The stages one by one: drkit reprotect, drkit
+    failover --planned of the reverse flow, drkit reprotect of the reverse flow.
 
     Exit code: 0 done, 1 failed or not in step yet (run it again), 3 refused or held, with the reason.
     """

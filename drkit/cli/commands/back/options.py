@@ -1,4 +1,4 @@
-"""What a person decides about a return, as options. Not what the words mean: the action reads them."""
+"""Options with which you decide about a return. The action reads their values."""
 
 from __future__ import annotations
 
@@ -7,38 +7,108 @@ from typing import Any, Final
 
 import click
 
+from drkit.cli.options import OptionGroup, option
+
 _OPTIONS: Final = (
-    click.option("--topic", "topics", metavar="TOPIC", multiple=True,
-        help="A topic of the old primary. Repeatable.  [default: all that were promoted]"),
-    click.option("--disposition", "dispositions", metavar="TOPIC=WHAT", multiple=True,
-        help="What becomes of records that only the old primary has: discard, replay or quarantine."
-        " TOPIC may be *. Repeatable."),
-    click.option("--method", "methods", metavar="TOPIC=HOW", multiple=True,
-        help="How the old primary's log is brought in step: delta, rebuild, trim or keep. TOPIC may be *."
-        " Repeatable.  [default: delta where it is sound, else rebuild]"),
-    click.option("--reason", metavar="WHY", default="", help="Why something is given up; on record."),
-    click.option("--export-to", metavar="PLACE", default="",
-        help="Folder or URL for the records that only the old primary has."),
-    click.option("--format", "export_format", type=click.Choice(["parquet", "jsonl"]), default=None,
-        help="Of the export.  [default: parquet]"),
-    click.option("--same", type=click.Choice(["content", "none"]), default=None,
-        help="In a replay, records with equal content on the new primary: the same, sent again; or none is."),
-    click.option("--give-up-history", metavar="TOPIC", multiple=True,
-        help="Give up its earliest records that only the old primary has, what the new one has removed since"
-        " the failover, and, by the topic's name, what the old one has lost. TOPIC may be *."),
-    click.option("--copy-limit", metavar="SIZE", default="",
-        help="Empty a topic only while at most SIZE of it and of those that were emptied is on the new"
-        " primary alone, as 50GiB; a larger one goes alone.  [default: no limit]"),
-    click.option("--clients-cut", metavar="HOW", default="",
-        help="How clients are kept off the old primary, if it has no authorizer; on record."),
-    click.option("--new-primary", metavar="CLUSTER_ID", default="",
-        help="The id of another cluster that takes the old primary's place."),
-    click.option("--evict-readers", is_flag=True, help="Remove members from groups on the old primary."),
-)  # fmt: skip
+    option(
+        "--topic",
+        "topics",
+        multiple=True,
+        group=OptionGroup.MOVES,
+        default_is="all promoted topics",
+        help="A topic of the old primary.",
+    ),
+    option(
+        "--disposition",
+        "dispositions",
+        metavar="TOPIC=WHAT",
+        multiple=True,
+        group=OptionGroup.HOW,
+        help="What to do with records that only the old primary has: discard, replay or quarantine. TOPIC may"
+        " be *.",
+    ),
+    option(
+        "--method",
+        "methods",
+        metavar="TOPIC=HOW",
+        multiple=True,
+        group=OptionGroup.HOW,
+        default_is="delta if possible, else rebuild",
+        help="How to synchronize the old primary's log: delta, rebuild, trim or keep. TOPIC may be *.",
+    ),
+    option(
+        "--reason",
+        metavar="REASON",
+        default="",
+        group=OptionGroup.ACCEPT,
+        help="Why records or history are given up; recorded.",
+    ),
+    option(
+        "--export-to",
+        metavar="PLACE",
+        default="",
+        group=OptionGroup.HOW,
+        help="Folder or URL for the export of records that only the old primary has.",
+    ),
+    option(
+        "--format",
+        "export_format",
+        type=click.Choice(["parquet", "jsonl"]),
+        default=None,
+        group=OptionGroup.HOW,
+        default_is="parquet",
+        help="Format of the export.",
+    ),
+    option(
+        "--same",
+        type=click.Choice(["content", "none"]),
+        default=None,
+        group=OptionGroup.HOW,
+        help="In a replay: skip records whose content is already on the new primary, or skip none.",
+    ),
+    option(
+        "--give-up-history",
+        metavar="TOPIC",
+        multiple=True,
+        group=OptionGroup.ACCEPT,
+        help="Allow the return to drop (a) the earliest records that only the old primary has, (b) records"
+        " that the new primary removed since the failover, (c) records that the old primary lost. Name the"
+        " topic for (c). For (a) and (b) TOPIC may be *.",
+    ),
+    option(
+        "--copy-limit",
+        metavar="SIZE",
+        default="",
+        group=OptionGroup.HOW,
+        default_is="no limit",
+        help="Keep at most SIZE (e.g. 50GiB) of data unprotected at a time while topics are rebuilt. A larger"
+        " topic is rebuilt alone.",
+    ),
+    option(
+        "--clients-cut",
+        metavar="HOW",
+        default="",
+        group=OptionGroup.ACCEPT,
+        help="How clients are kept off the old primary if it has no authorizer. HOW is recorded.",
+    ),
+    option(
+        "--new-primary",
+        metavar="CLUSTER_ID",
+        default="",
+        group=OptionGroup.MOVES,
+        help="Id of a new cluster that replaces the old primary.",
+    ),
+    option(
+        "--evict-readers",
+        is_flag=True,
+        group=OptionGroup.ACCEPT,
+        help="Remove members from groups on the old primary.",
+    ),
+)
 
 
 def decisions(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
+    """Add these options to a command."""
+    for each in reversed(_OPTIONS):
+        command = each(command)
     return command

@@ -4,50 +4,75 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
+from drkit.cli import options
 from drkit.cli.commands.back.options import decisions
+from drkit.cli.help import command
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 
-@click.command()
-@click.option("--flow", help="The flow that was failed over.  [default: the only one that waits for it]")
+@command(
+    examples={
+        "drkit reprotect --plan": "Show sizes, choices and commands for each topic; change nothing",
+        "drkit reprotect --export-to /backup --disposition '*=replay'": (
+            "Export the old primary's own records, then replay them"
+        ),
+        "drkit reprotect --disposition 'logs=discard' --reason 'test data'": "Discard one topic's records",
+        "drkit reprotect --hold": "Suspend retention on the new primary while the old one is away",
+        "drkit reprotect --resume": "Continue a return that was held or interrupted",
+    }
+)
+@options.flow("the only one that waits for it", OptionGroup.MOVES)
 @decisions
-@click.option(
+@option(
     "--to",
     metavar="CLUSTER",
+    group=OptionGroup.MOVES,
     help="A third cluster instead of the old primary, which stays as it is: checks the flow to it.",
 )
-@click.option("--plan", is_flag=True, help="Sizes, choices and commands, topic by topic; change nothing.")
-@click.option("--dry-run", is_flag=True, help="Show what each step would do; change nothing.")
-@click.option(
+@option(
+    "--plan",
+    is_flag=True,
+    group=OptionGroup.OTHER,
+    help="Show sizes, choices and commands for each topic; change nothing.",
+)
+@options.dry_run("Show what each step would do; change nothing.")
+@option(
     "--hold",
     is_flag=True,
-    help="Only let the new primary keep all that clients write, also while the old one is away; put back when"
-    " it is protected, or by --hold --abort.",
+    group=OptionGroup.OTHER,
+    help="Suspend retention and compaction on the new primary until it is protected again (undo: --hold"
+    " --abort).",
 )
-@click.option(
+@option(
     "--forget",
     metavar="TOPIC",
     multiple=True,
-    help="Only end the promotion of a topic that was deleted on both sides, or was made anew on the new"
-    " primary. TOPIC may be *. Repeatable.",
+    group=OptionGroup.OTHER,
+    help="Clear the promoted state of a topic that was deleted, or recreated on the new primary. TOPIC may"
+    " be *.",
 )
-@click.option("--until-export", is_flag=True, help="Stop after the export: decide later, with --resume.")
-@click.option("--resume", is_flag=True, help="Continue the return that is under way.")
-@click.option(
+@option(
+    "--until-export",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="Stop after the export; decide later and --resume.",
+)
+@option("--resume", is_flag=True, group=OptionGroup.RESUME, help="Continue the return that is under way.")
+@option(
     "--abort",
     is_flag=True,
-    help="Roll back; what has begun is copied on. What --hold began stays: --hold --abort ends that alone.",
+    group=OptionGroup.RESUME,
+    help="Roll back. Topics that were already emptied are still copied. Does not undo --hold.",
 )
-@click.option("--take-over", is_flag=True, help="With --resume or --abort: its process is dead, do not wait.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--verbose", is_flag=True, help="A report with each step's notes and seconds.")
+@options.take_over()
+@options.yes()
+@options.verbose()
 def reprotect(**given: Any) -> None:
-    """Make the old primary the standby of the new one, after a switchover or a failover.
+    """Turn the old primary into the new standby after a failover.
 
-    Records that only the old primary has are exported before anything is emptied there. What becomes of them
-    has no default: --disposition names it for each topic, or it is asked on a terminal.
+    Records that only the old primary has are exported before anything is deleted there. What to do with them
+    has no default: name it for each topic with --disposition, or answer on a terminal.
 
     Exit code: 0 done, 1 failed (resume it), 3 refused or held, with the reason and what clears it.
     """

@@ -7,53 +7,79 @@ from typing import Any
 
 import click
 
+from drkit.cli import options
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_html = option("--html", type=_FILE, group=OptionGroup.OUTPUT, help="Write the report to this file as HTML.")
 
 
-@click.group()
+@group(
+    examples={
+        "drkit drill run --kind readiness": "Check whether a failover would succeed; change nothing",
+        "drkit drill run --kind bubble --html drill.html": "Rehearse a failover beside production",
+        "drkit drill history": "List past drills",
+        "drkit drill schedule": "Run the drills of the configuration when they are due",
+    }
+)
 def drill() -> None:
-    """Rehearse a failover on your clusters, and keep a report that can be judged again.
+    """Rehearse a failover and keep a report.
 
-    The history is on the target of each flow. Reports are files of this machine, in the folder drills below
+    The history is on the target of each flow. Reports are files on this machine, in the folder drills below
     the journal folder of [failover].
     """
 
 
-@drill.command()
+@drill.command(
+    examples={
+        "drkit drill run nightly": "Run the drill of a [[drills]] table",
+        "drkit drill run --kind readiness": "Check whether a failover would succeed; change nothing",
+        "drkit drill run --kind bubble --html drill.html": "Rehearse a failover beside production",
+        "drkit drill run --kind switchover --dry-run": "Preview a switchover of production and back",
+    }
+)
 @click.argument("name", required=False)
-@click.option(
+@option(
     "--kind",
     type=click.Choice(["readiness", "translation", "bubble", "switchover"]),
+    group=OptionGroup.SELECTION,
     help="Instead of NAME: a drill without a [[drills]] table.",
 )
-@click.option("--flow", help="With --kind: the flow, as 'primary->standby'.  [default: the only one]")
-@click.option("--html", type=_FILE, help="Write the report to this file as one HTML page.")
-@click.option("--report", type=_FILE, help="Write the report to this file as JSON.")
-@click.option("--dry-run", is_flag=True, help="For switchover: show what would happen, and change nothing.")
-@click.option("--stay", is_flag=True, help="For switchover: leave clients on the target, on record.")
-@click.option(
+@option("--flow", group=OptionGroup.SELECTION, default_is="the only one", help="With --kind: the flow.")
+@_html
+@option("--report", type=_FILE, group=OptionGroup.OUTPUT, help="Write the report to this file as JSON.")
+@options.dry_run("With switchover: show what would happen; change nothing.")
+@option(
+    "--stay",
+    is_flag=True,
+    group=OptionGroup.HOW,
+    help="With switchover: leave clients on the target; this is recorded.",
+)
+@option(
     "--clients-cut",
     metavar="HOW",
-    help="For switchover: how clients are kept off the side that they leave, where no ACL fences it.",
+    group=OptionGroup.ACCEPT,
+    help="With switchover, if no ACL can fence a cluster: how clients are kept off it. HOW is recorded.",
 )
-@click.option("--yes", is_flag=True, help="For switchover: do not ask before production moves.")
+@options.yes("With switchover: do not ask before production moves.")
 def run(**given: Any) -> int:
-    """Run a drill: NAME of a [[drills]] table, or one of a kind.
+    """Run a drill by NAME or kind.
 
     readiness: would a failover be refused now, and what would it lose? translation: would every group
-    continue at its next record on the target? Both read, and write nothing but the history of drills.
+    continue at its next record on the target? Both only read, and write the history of drills.
 
-    bubble: a whole failover of the drill's own topics, groups and clients between the same clusters, beside
-    production. It deletes what it made; a failover of production ends it.
+    bubble: a complete failover of the drill's own topics, groups and clients between the same clusters,
+    beside production. It deletes what it created. A failover of production ends it.
 
-    switchover: moves production to the target by a planned failover, holds it there for hold_minutes, and
-    brings it home by a failback. It asks first, unless --yes is given. A run that is held ends the drill,
-    which prints the command that continues it.
+    switchover: moves production to the target by a planned failover, keeps it there for hold_minutes, and
+    fails back. It asks first, unless --yes is given. If a run is held, the drill ends and prints the command
+    that continues the run.
 
-    SIGTERM or Ctrl-C before production moves ends a switchover drill. Later it ends the hold: production is
-    brought home at once. A second signal interrupts that too, and the report has the command that continues.
+    SIGTERM or Ctrl-C before production moves ends a switchover drill. Later it ends the hold, and the
+    failback starts immediately. A second signal interrupts the failback, and the report has the command that
+    continues.
 
     Exit code: 0 pass, 1 fail, 3 inconclusive, aborted or refused.
     """
@@ -61,57 +87,94 @@ def run(**given: Any) -> int:
     return code
 
 
-@drill.command()
+@drill.command(
+    examples={
+        "drkit drill history": "List all drills",
+        "drkit drill history nightly": "List the runs of one drill",
+        "drkit drill history --json": "The same as JSON",
+    }
+)
 @click.argument("name", required=False)
 def history(**given: Any) -> None:
-    """List all drills, or those of NAME, with due times that were missed."""
+    """List past and missed drills, all or those of NAME."""
     work("drkit.cli.actions.drills.drill").history(**given)
 
 
-@drill.command()
-@click.option("--flow", help="The flow, as 'primary->standby'.  [default: the only one]")
+@drill.command(
+    examples={
+        "drkit drill cleanup": "Delete what interrupted drills left",
+        "drkit drill cleanup --flow 'primary->standby'": "Of one of several flows",
+        "drkit explain drill-cleanup-owed": "Read about the alert",
+    }
+)
+@options.flow()
 def cleanup(**given: Any) -> int:
-    """Delete what is left of drills that were killed or ended by a failover.
+    """Delete what interrupted drills left behind.
 
-    Only what their entries in the history name is deleted, topics by their ids. The next bubble does the
-    same before it begins. Exit code: 0 nothing is left, 1 something could not be deleted.
+    Deletes only what the history of drills lists, topics by their ids. The next bubble drill does the same
+    before it begins.
+
+    Exit code: 0 nothing is left, 1 something could not be deleted.
     """
     code: int = work("drkit.cli.actions.drills.drill").cleanup(**given)
     return code
 
 
-@drill.command()
-@click.argument("drill_id", metavar="[ID]", required=False)
-@click.option("--html", type=_FILE, help="Write the report to this file as one HTML page.")
-@click.option(
-    "--check",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Check the report in this file: compute its hashes and judge its evidence again. With ID: of this "
-    "drill, and against the report before it.",
+@drill.command(
+    examples={
+        "drkit drill report": "Show the report of the last drill",
+        "drkit drill report --html drill.html": "Write it as a page",
+        "drkit drill report --check report.json": "Check that a report was not altered",
+        "drkit drill report --schema": "Print the JSON schema of reports",
+    }
 )
-@click.option("--schema", is_flag=True, help="Print the JSON schema of reports.")
+@click.argument("drill_id", metavar="[ID]", required=False)
+@_html
+@option(
+    "--check",
+    type=_FILE,
+    group=OptionGroup.HOW,
+    help="Check the report in this file: recompute its hashes and judge its evidence again. With ID: it must"
+    " be this drill's, and follow the report before it.",
+)
+@option("--schema", is_flag=True, group=OptionGroup.OUTPUT, help="Print the JSON schema of reports.")
 def report(**given: Any) -> None:
-    """Show the report of a drill, write it as a page, or check it.
+    """Show, export or check the report of a drill.
 
-    Exit code of --check: 0 the report is as it was written, 1 it was altered.
+    Exit code of --check: 0 the report is unchanged, 1 it was altered.
     """
     work("drkit.cli.actions.drills.drill").report(**given)
 
 
-@drill.command()
-@click.option("--once", is_flag=True, help="Run what is due now, then exit.")
-@click.option(
+@drill.command(
+    examples={
+        "drkit drill schedule": "Run drills when they are due, until stopped",
+        "drkit drill schedule --once": "Run what is due now, for a timer of yours",
+        "drkit drill schedule --print systemd": "Print systemd timers",
+        "drkit drill schedule --print kubernetes --image registry/drkit": "Print CronJobs",
+    }
+)
+@option("--once", is_flag=True, group=OptionGroup.HOW, help="Run what is due now, then exit.")
+@option(
     "--print",
     "scheduler",
     type=click.Choice(["systemd", "kubernetes"]),
+    group=OptionGroup.OUTPUT,
     help="Print timers or CronJobs for another scheduler, and exit.",
 )
-@click.option("--image", default="drkit", show_default=True, help="With --print kubernetes: the image.")
+@option(
+    "--image",
+    metavar="IMAGE",
+    default="drkit",
+    show_default=True,
+    group=OptionGroup.OUTPUT,
+    help="With --print kubernetes: container image.",
+)
 def schedule(**given: Any) -> int:
-    """Run the drills of [[drills]] when they are due, until SIGTERM or Ctrl-C.
+    """Run the drills of [[drills]] when they are due.
 
-    Each due time is in one entry of the history. After a pause the last one that was missed is run, if it was
-    due less than grace_minutes ago; the others are one entry with the verdict missed.
+    Runs until SIGTERM or Ctrl-C. Each due time is in one entry of the history. After a pause only the last
+    missed drill is run, if it was due less than grace_minutes ago. One entry says that the others were missed.
 
     Exit code with --once: 0 all passed or nothing was due, 1 one failed, 3 another verdict.
     """

@@ -1,0 +1,156 @@
+"""The help of a command: options below headings, then examples; and the errors of its command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import click
+
+from drkit.cli.loading import work
+from drkit.cli.options import Option, OptionGroup
+from drkit.errors import Usage
+
+_COMMON: Final = "Common options (--config, --set, --json, --log-level, …): drkit --help"
+
+
+class Documented(click.Command):
+    """A command with examples.
+
+    :param examples: command lines, each with a remark
+    """
+
+    def __init__(self, *args: Any, examples: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.examples = examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse options; an error names this command, and the option that was meant."""
+        typed = tuple(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            # click reads -all as -a -l -l.
+            meant = next((f"-{word}" for word in typed if word.startswith(error.option_name)), "")
+            if any(meant in parameter.opts for parameter in self.params):
+                raise click.NoSuchOption(meant[1:], possibilities=[meant], ctx=ctx) from None
+            raise
+        except click.UsageError as error:
+            # click's parser does not know the command whose option has no value.
+            error.ctx = error.ctx or ctx
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands of a group, then the options below their headings."""
+        if isinstance(self, DocumentedGroup):
+            _write_commands(dict(self.sections(ctx)), formatter)
+        shown = [p for p in self.get_params(ctx) if isinstance(p, Option)]
+        for group in OptionGroup:
+            records = [p.get_help_record(ctx) for p in shown if p.group is group]
+            if listed := [record for record in records if record is not None]:
+                with formatter.section(group.value):
+                    formatter.write_dl(listed)
+        if ctx.parent is None:
+            common = [p.get_help_record(ctx) for p in self.get_params(ctx)]
+            with formatter.section("Common options"):
+                formatter.write_dl([record for record in common if record is not None])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, and where the common options are."""
+        with formatter.section("Examples"):
+            for line in _example_lines(self.examples, formatter.width - formatter.current_indent):
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+        if ctx.parent is not None:
+            formatter.write(f"\n{_COMMON}\n")
+
+
+class DocumentedCommand(Documented):
+    """A command without commands of its own."""
+
+
+class DocumentedGroup(Documented, click.Group):
+    """A command with commands of its own."""
+
+    command_class = DocumentedCommand
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """List the commands in the order of their declarations."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command by its name; suggest another one if there is none."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and name[:1].isalnum() and not ctx.resilient_parsing:
+            near = work("drkit.config.tables.closest").closest(name, self.list_commands(ctx))
+            hint = f"did you mean '{near}'?" if near else f"{ctx.command_path} --help"
+            raise Usage("command_unknown", where=ctx.command_path, hint=hint, name=name)
+        return super().resolve_command(ctx, args)
+
+    def sections(self, ctx: click.Context) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Yield headings, each with its commands and a sentence about each of them."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        yield "Commands", {name: each.get_short_help_str(200) for name, each in found.items() if each}
+
+
+def command(
+    name: str | None = None, *, examples: Mapping[str, str]
+) -> Callable[[Callable[..., Any]], DocumentedCommand]:
+    """Make a command of a function.
+
+    :param examples: command lines, each with a remark
+    """
+    return click.command(name, cls=DocumentedCommand, examples=examples)
+
+
+def group(
+    name: str | None = None, *, examples: Mapping[str, str], **settings: Any
+) -> Callable[[Callable[..., Any]], DocumentedGroup]:
+    """Make a group of commands of a function.
+
+    :param examples: command lines, each with a remark
+    """
+    return click.group(name, cls=DocumentedGroup, examples=examples, **settings)
+
+
+def usage_of(error: click.ClickException) -> Usage:
+    """Convert an error of click to one of drkit: lower case, on one line, with what to type instead."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "drkit"
+    hint = f"{path} --help"
+    match error:
+        case click.NoSuchOption(option_name=name, possibilities=near):
+            what = f"no such option '{name}'"
+            hint = f"did you mean '{near[0]}'?" if near else hint
+        case click.MissingParameter(param=click.Parameter() as missing):
+            what = f"missing {missing.param_type_name} '{missing.human_readable_name}'"
+            if isinstance(missing, click.Option):
+                what = f"missing option '{missing.opts[0]}'"
+            if isinstance(missing.type, click.Choice):
+                *others, last = map(str, missing.type.choices)
+                hint = f"choose {', '.join(others)} or {last}"
+        case click.BadParameter(param=click.Argument() as argument):
+            what = f"invalid {argument.human_readable_name}: {error.message}".rstrip(".")
+        case _:
+            text = " ".join(error.format_message().split()).rstrip(".")
+            what = text[:1].lower() + text[1:]
+    return Usage("usage_wrong", where=path, hint=hint, problem=what, path=path)
+
+
+def _write_commands(sections: Mapping[str, Mapping[str, str]], formatter: click.HelpFormatter) -> None:
+    widest = max(len(name) for commands in sections.values() for name in commands)
+    for heading, commands in sections.items():
+        with formatter.section(heading):
+            formatter.write_dl([(f"{name:{widest}}", text) for name, text in commands.items()])
+
+
+def _example_lines(examples: Mapping[str, str], width: int) -> Iterator[str]:
+    """Yield remarks beside the command lines if all of them fit, else above."""
+    widest = max(map(len, examples))
+    if all(widest + len(f"  # {remark}") <= width for remark in examples.values()):
+        yield from (f"{line:{widest}}  # {remark}" for line, remark in examples.items())
+        return
+    for line, remark in examples.items():
+        yield f"# {remark}"
+        yield line

@@ -1,0 +1,119 @@
+"""Options with a heading, and the options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+_METAVARS: Final = {"--flow": "SOURCE->TARGET", "--group": "GROUP", "--topic": "TOPIC"}
+
+
+class OptionGroup(StrEnum):
+    """Headings of the options in a command's help, in their order."""
+
+    MOVES = "What moves"
+    SELECTION = "Selection"
+    HOW = "How"
+    ACCEPT = "Refusals to accept"
+    RESUME = "Resume and roll back"
+    OTHER = "Other actions"
+    SPARK = "Spark"
+    METRICS = "Metrics and live page"
+    OUTPUT = "Output"
+
+
+class Option(click.Option):
+    """An option with the heading that it is listed under.
+
+    :param group: the heading
+    :param default_is: what applies without the option, if click does not know it
+    """
+
+    def __init__(
+        self, declarations: tuple[str, ...], *, group: OptionGroup, default_is: str = "", **settings: Any
+    ) -> None:
+        text = settings.pop("help") + (" May be repeated." if settings.get("multiple") else "")
+        settings.setdefault("metavar", _METAVARS.get(declarations[0]))
+        super().__init__(
+            declarations, help=f"{text}  [default: {default_is}]" if default_is else text, **settings
+        )
+        self.group = group
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def option(*declarations: str, group: OptionGroup, **settings: Any) -> Decorator:
+    """Add an option to a command, below a heading of its help."""
+    return click.option(*declarations, cls=Option, group=group, **settings)
+
+
+def flow(default_is: str = "the only one", group: OptionGroup = OptionGroup.SELECTION) -> Decorator:
+    """Add ``--flow``: one flow."""
+    return option("--flow", group=group, default_is=default_is, help="The flow.")
+
+
+def flows(*, name: str = "names") -> Decorator:
+    """Add a ``--flow`` that may be repeated."""
+    return option(
+        "--flow", name, multiple=True, group=OptionGroup.SELECTION, default_is="all", help="A flow."
+    )
+
+
+def spark(default_is: str = "this machine") -> Decorator:
+    """Add the options of commands that run Spark jobs.
+
+    :param default_is: where they run without ``--master``
+    """
+    options = (
+        option(
+            "--master", group=OptionGroup.SPARK, metavar="URL", default_is=default_is, help="Spark master."
+        ),
+        option(
+            "--conf", group=OptionGroup.SPARK, multiple=True, metavar="KEY=VALUE", help="A Spark property."
+        ),
+        option(
+            "--spark-properties",
+            group=OptionGroup.SPARK,
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="File with Spark properties, such as secrets.",
+        ),
+    )
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for each in reversed(options):
+            command = each(command)
+        return command
+
+    return add
+
+
+def dry_run(text: str = "Show what would be done; change nothing.") -> Decorator:
+    """Add ``--dry-run``."""
+    return option("--dry-run", group=OptionGroup.HOW, is_flag=True, help=text)
+
+
+def yes(text: str = "Do not ask for confirmation.") -> Decorator:
+    """Add ``--yes``."""
+    return option("--yes", group=OptionGroup.HOW, is_flag=True, help=text)
+
+
+def take_over() -> Decorator:
+    """Add ``--take-over``."""
+    return option(
+        "--take-over",
+        group=OptionGroup.RESUME,
+        is_flag=True,
+        help="Do not wait for the lock: the process that held it is dead.",
+    )
+
+
+def verbose() -> Decorator:
+    """Add ``--verbose``."""
+    return option(
+        "--verbose", group=OptionGroup.OUTPUT, is_flag=True, help="Report the notes and seconds of each step."
+    )

@@ -1,0 +1,60 @@
+"""The JSON schema of drkit.toml for editors: names, types, choices, defaults and meanings."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drkit.config.meanings import described_schema
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE: Final = "Reference"
+_OUTSIDE: Final = {
+    "description": "A value from the environment or from a file.",
+    "type": "string",
+    "pattern": r"\$\{(env|file):[^}]*\}",
+}
+_ANNOTATIONS: Final = ("description", "default")
+_LIMITING: Final = ("integer", "number", "boolean")
+
+
+def editor_schema() -> dict[str, Any]:
+    """Return the schema of the file as it is written, before references are resolved.
+
+    Where the model allows only some texts, or a number, a reference such as ``${env:PORT}`` is allowed, too.
+    """
+    schema = described_schema()
+    tables = [schema, *schema["$defs"].values()]
+    _leave_out_alias(schema["$defs"]["ClusterSettings"])
+    for table in tables:
+        table["description"] = _plain(table["description"])
+        table.pop("title", None)
+        table["properties"] = {name: _property(found) for name, found in table["properties"].items()}
+    schema["$defs"][_REFERENCE] = _OUTSIDE
+    return {"$schema": DIALECT, "title": "drkit.toml"} | schema
+
+
+def _leave_out_alias(cluster: dict[str, Any]) -> None:
+    """The alias of a cluster is the name of its table."""
+    del cluster["properties"]["alias"]
+    cluster["required"].remove("alias")
+
+
+def _property(found: dict[str, Any]) -> dict[str, Any]:
+    about = {name: found[name] for name in _ANNOTATIONS if found.get(name) is not None}
+    about["description"] = _plain(about["description"])
+    if isinstance(about.get("default"), dict):
+        del about["default"]  # of a table: its settings have their own
+    rest = {name: value for name, value in found.items() if name not in {*_ANNOTATIONS, "title"}}
+    # TOML has no null: a setting is absent instead.
+    choices = [c for c in rest.pop("anyOf", [rest]) if c.get("type") != "null"]
+    if any(map(_limits, choices)):
+        choices.append({"$ref": f"#/$defs/{_REFERENCE}"})
+    return about | (choices[0] if len(choices) == 1 else {"anyOf": choices})
+
+
+def _limits(choice: dict[str, Any]) -> bool:
+    return choice.get("type") in _LIMITING or "enum" in choice or "pattern" in choice
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())
