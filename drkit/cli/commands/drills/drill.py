@@ -174,7 +174,7 @@ def schedule(**given: Any) -> int:
     """Run the drills of [[drills]] when they are due.
 
     Runs until SIGTERM or Ctrl-C. Each due time is in one entry of the history. After a pause only the last
-    missed drill is run, if it was due less than grace_minutes ago. One entry says that the others were missed.
+    missed drill is run, if it was due less than grace_minutes ago. The others share one entry, missed.
 
     Exit code with --once: 0 all passed or nothing was due, 1 one failed, 3 another verdict.
     """
