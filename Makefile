@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 JARS := $(VENV)/.jars
+DOCS := $(VENV)/docs
 # Any Python from 3.11 on will do; name another with `make PYTHON=...`.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -24,7 +25,7 @@ TOOLS := $(VENV)/tools
 UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 AUDIT := $(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes
 
-.PHONY: help setup java demo test test-wide test-unit test-containers check lint types format bench soak lock sbom audit clean
+.PHONY: help setup java demo test test-wide test-unit test-containers check lint types format docs bench soak lock sbom audit clean
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
@@ -63,16 +64,23 @@ format: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
+# The theme announces its successor in each build.
+docs: $(DOCS)/.installed ## the documentation as a site in site/: a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	@$(DOCS)/bin/python -m tests.docs_site site
+	@echo "to read it: $(PYTHON) -m http.server --directory site"
+
 bench: $(JARS) ## drkit and MirrorMaker 2 on the same brokers, measured
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
 soak: $(JARS) ## the long runs: kills at random moments under load, many examples: hours
 	@$(BIN)/pytest -m "soak or beside_soak or wide or beside_wide or hypothesis" --hypothesis-profile soak --timeout 3600 $(PYTEST_ARGS)
 
-lock: $(INSTALLED) ## renew requirements.lock, requirements-dev.lock and the list of jars
+lock: $(INSTALLED) ## renew the locks of packages and the list of jars
 	@"$(PYTHON)" -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
 	@$(UV) pyproject.toml --extra chaos --extra keystores --extra kubernetes --output-file requirements.lock >/dev/null
 	@$(UV) pyproject.toml --extra dev --constraint requirements.lock --output-file requirements-dev.lock >/dev/null
+	@$(UV) --group docs --output-file requirements-docs.lock >/dev/null
 	@$(BIN)/python -m drkit.local.jars --pin
 
 sbom: $(INSTALLED) ## drkit.cdx.json: every locked package and jar with its hashes (CycloneDX)
@@ -102,6 +110,11 @@ $(INSTALLED): pyproject.toml requirements-dev.lock drkit/__init__.py | java
 	echo "cannot create a virtual environment: install your system's python3-venv package" >&2; rm -rf $(VENV); exit 1; }
 	@$(PIP_INSTALL) --require-hashes --requirement requirements-dev.lock
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DOCS)/.installed: requirements-docs.lock
+	@"$(PYTHON)" -m venv $(DOCS)
+	@PIP_USER=0 $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-docs.lock
 	@touch $@
 
 $(JARS): $(INSTALLED) drkit/local/jars.py | java

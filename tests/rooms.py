@@ -1,6 +1,6 @@
 """The rooms of drkit from the ground up, and what each says of itself.
 
-``python -m tests.rooms`` writes the table of rooms into ``docs/explanation/architecture.md`` below the
+``python -m tests.rooms`` writes the table of rooms into ``docs/internal/architecture.md`` below the
 current folder.
 """
 
@@ -128,4 +128,4 @@ def main(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path("docs/explanation/architecture.md"))
+    main(Path("docs/internal/architecture.md"))

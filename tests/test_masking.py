@@ -17,7 +17,7 @@ from drkit.config.tables.cluster import ClusterSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import Failed
 from drkit.masking import MASK, is_secret, scrubbed
-from tests.support.errors import made
+from tests.support.errors import made, sentence
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\ns3cret\ns3cret\n-----END RSA PRIVATE KEY-----"
 TEXTS = [
@@ -70,7 +70,7 @@ def test_names_of_secrets(name: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "the token endpoint gave no token: HTTP Error 401",
+        f"{sentence('no_token')}: HTTP Error 401",
         "Basic authentication is off",
         "12:30 mail to me@example.org",
         "host-1:9092,host-2:9092",

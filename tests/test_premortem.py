@@ -1,4 +1,4 @@
-"""Every line of what could go wrong in a return names a test that exists, or says why it has no test."""
+"""Every line of what could go wrong in a failback names a test that exists, or says why it has no test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import re
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/explanation/failback.md"
+PAGE = ROOT / "docs/internal/failback-hazards.md"
 LINES = 55
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 

@@ -48,14 +48,27 @@ def faults_of(tree: ast.Module, kinds: Mapping[str, str]) -> list[str]:
     :param kinds: name of a class in this module → the name in :data:`NEEDED` that it derives from
     """
     found = []
+    chosen = _chosen(tree, kinds)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         name = _name(node.func)
         if name in SAY_TOO_LITTLE:
             found.append(f"line {node.lineno}: {name}: ConfigError says where, and what to do")
-        elif name in kinds and node.args:
-            found += [f"line {node.lineno}: {name}{fault}" for fault in _faults(node, kinds[name])]
+        elif node.args:
+            own = {kinds[name]} if name in kinds else chosen.get(name, set())
+            faults = sorted({fault for kind in own for fault in _faults(node, kind)})
+            found += [f"line {node.lineno}: {name}{fault}" for fault in faults]
+    return found
+
+
+def _chosen(tree: ast.Module, kinds: Mapping[str, str]) -> dict[str, set[str]]:
+    """Variables that hold one of several kinds: ``kind = NotAuthorized if ... else Failed``."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.IfExp(body=one, orelse=other)):
+                found.setdefault(name, set()).update(kinds[n] for n in map(_name, (one, other)) if n in kinds)
     return found
 
 
@@ -185,6 +198,10 @@ def test_derived_kinds_are_seen():
         ("ConfigError('config_problem', where='x', hint='h')", "without the values ['problem']"),
         ("Failed('jobs_cancelled', number=1)", "does not use: ['number']"),
         ("click.UsageError('no')", "ConfigError says where"),
+        (
+            "kind(f'cannot {x}', evidence='1', hint='h')\nkind = Refused if x else Failed",
+            "the catalogue has no",
+        ),
     ],
 )
 def test_a_poor_error_is_seen(text: str, fault: str):

@@ -20,7 +20,7 @@ MAY_USE_SPARK = {
     "drkit.replicate.flow_thread": "a flow's thread: it knows the error of a Spark that is gone",
 }
 SENTENCES = range(2, 5)
-PAGE = ROOT / "docs/explanation/architecture.md"
+PAGE = ROOT / "docs/internal/architecture.md"
 
 
 def packages_of(tree: Iterable[Source]) -> set[str]:

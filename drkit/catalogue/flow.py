@@ -7,6 +7,17 @@ from typing import Final
 from drkit.catalogue.entry import Entry, failed, refused
 
 ERRORS: Final[dict[str, Entry]] = {
+    "copy_not_empty": refused(
+        "a copy is not empty up to where its seed begins",
+        hint="its brokers have brought back what was deleted: drkit reprotect --resume empties it again",
+    ),
+    "copy_start_unknown": failed(
+        "where a copy begins is unknown", hint="check the cluster, then: drkit reprotect --resume"
+    ),
+    "copy_unreadable": failed(
+        "the copy of a partition cannot be looked at",
+        hint="check the target cluster, then: drkit reprotect --resume",
+    ),
     "fence_entry_vanished": failed(
         "an entry of the fence's record that was acknowledged cannot be read back",
         hint="check the topic's in-sync replicas and unclean.leader.election.enable = false",
@@ -117,6 +128,9 @@ ERRORS: Final[dict[str, Entry]] = {
     "state_not_writable": failed(
         "the flow's state cannot be written",
         hint="check in-sync replicas of the target and drkit's permission to write there",
+    ),
+    "state_read_failed": failed(
+        "the flow's state cannot be read", hint="check the target with: drkit config check --connect"
     ),
     "state_unreadable": failed(
         "the flow's state cannot be read to its end", hint="list and abort hanging transactions on {target}"

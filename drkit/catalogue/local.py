@@ -8,6 +8,7 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "broker_does_not_end": failed("a broker does not end"),
+    "broker_ended": failed("a broker ended while it started", hint="its logs: {folder}"),
     "broker_not_launched": failed("a broker could not be launched"),
     "broker_not_ready": failed("a broker is not ready in time", hint="its logs: {folder}"),
     "broker_running": failed("this broker runs already"),

@@ -8,7 +8,9 @@ from typing import Final
 import click
 
 import drkit
+from drkit.cli.help import group
 from drkit.cli.loading import work
+from drkit.cli.options import OptionGroup, option
 from drkit.cli.session import session
 from drkit.cli.talk import show
 from drkit.errors import Failed, Refused, Usage, error_text
@@ -17,9 +19,9 @@ FILES: Final = {
     "systemd/drkit-replicate.service": "systemd unit of a replicator",
     "systemd/drkit-watch.service": "systemd unit of an observer",
     "kubernetes/drkit.yaml": "Kubernetes: two replicators, an observer, the permissions to repoint clients",
-    "prometheus/drkit.rules.yaml": "Prometheus: alert rules, each with a section of docs/how-to/alerts.md",
+    "prometheus/drkit.rules.yaml": "Prometheus: alert rules, explained by: drkit explain alerts",
     "grafana/drkit.json": "Grafana: a dashboard to import",
-    "compose.yaml": "compose: two Kafka clusters, Spark, drkit, Prometheus, Grafana (docs/how-to/docker.md)",
+    "compose.yaml": "compose: two Kafka clusters, Spark, drkit, Prometheus, Grafana: drkit explain docker",
     ".env": "compose: its project name, base image and subnet",
     "drkit.toml": "compose: the configuration of drkit",
     "prometheus/prometheus.yaml": "compose: what Prometheus scrapes",
@@ -39,25 +41,42 @@ FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "docker
 """The shipped files: inside an installed package, beside the package in a source tree."""
 
 
-@click.group()
+@group(
+    examples={
+        "drkit files list": "List the files",
+        "drkit files show prometheus/drkit.rules.yaml": "Print the alert rules",
+        "drkit files write /etc/drkit systemd": "Write the systemd units",
+    }
+)
 def files() -> None:
     """Write systemd units, Kubernetes manifests, alert rules, a dashboard and a compose file."""
 
 
-@files.command("list")
+@files.command(
+    "list",
+    examples={
+        "drkit files list": "List the files",
+        "drkit files list --json": "The same as JSON",
+        "drkit files show systemd/drkit-watch.service": "Print one of them",
+    },
+)
 def list_files() -> None:
     """List the files, each with a description."""
     rows = [{"name": name, "description": description} for name, description in FILES.items()]
     work("drkit.cli.render").emit(rows)
 
 
-@files.command("show")
+@files.command(
+    "show",
+    examples={
+        "drkit files show grafana/drkit.json": "Print the dashboard",
+        "drkit files show prometheus/drkit.rules.yaml > drkit.rules.yaml": "Write it to a file",
+        "drkit files list": "Find the name of a file",
+    },
+)
 @click.argument("name")
 def show_file(name: str) -> None:
-    """Print one file.
-
-    For example: drkit files show prometheus/drkit.rules.yaml > /etc/prometheus/drkit.rules.yaml
-    """
+    """Print one file."""
     (name,) = _select((name,), where="drkit files show", is_folder_allowed=False)
     text = (FOLDER / name).read_text(encoding="utf-8")
     if session().as_json:
@@ -66,10 +85,17 @@ def show_file(name: str) -> None:
         show(text.removesuffix("\n"))
 
 
-@files.command("write")
+@files.command(
+    "write",
+    examples={
+        "drkit files write deploy": "Write all files below ./deploy",
+        "drkit files write /etc/drkit systemd": "Write the files of one folder",
+        "drkit files write deploy kubernetes/drkit.yaml --force": "Overwrite one file",
+    },
+)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--force", is_flag=True, help="Overwrite files that differ.")
+@option("--force", is_flag=True, group=OptionGroup.HOW, help="Overwrite files that differ.")
 def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
     """Write all files below DIR, or those named; NAME is a file or a folder of: drkit files list.
 

@@ -140,7 +140,7 @@ class Picture:
             )
         if self.moved_ago is not None:
             what = f" ({self.moved_what})" if self.moved_what else ""
-            yield f"replication last moved {self.moved_ago:.1f} s ago{what}"
+            yield f"the last replicated record arrived {self.moved_ago:.1f} s ago{what}"
         if self.is_fresh:
             yield (
                 f"not watched long enough: for {self.watched_for:.1f} s; a copy that still moves is seen"

@@ -134,21 +134,22 @@ def _large_loss(facts: FailoverFacts) -> Iterable[str]:
 _R: Final = Reason
 _HELD: Final = "the primary is lost, and "
 _ACCEPT: Final = "drkit failover --all --accept-data-loss REASON"
-_REPAIR: Final = "repair the way from here to the primary"
+_REPAIR: Final = "fix the network path from here to the primary"
 
 ABOUT_THE_PRIMARY: Final[tuple[ReasonRow, ...]] = (
     ReasonRow(_R.REPLICATION_MOVES,
-        "no broker answers us, but replication still moves, or its heartbeats are not late yet",
+        "no broker answers this observer, but records are still arriving, or heartbeats are not late yet",
         lambda f: f.moving, _REPAIR, Flag.SIGNS_OF_LIFE, "failover-signs-of-life"),
-    ReasonRow(_R.TARGET_UNREACHABLE, "no broker answers us, nor does the target", lambda f: f.unreachable,
-        "repair the target or the way to it: without it nothing can be decided", None,
+    ReasonRow(_R.TARGET_UNREACHABLE, "neither the primary nor the target answers this observer",
+        lambda f: f.unreachable,
+        "repair the target or the network path to it: nothing can be decided without it", None,
         "failover-target-not-ready"),
     ReasonRow(_R.BEATS_UNKNOWN,
-        "no broker answers us, and no heartbeat ever told whether replication moves",
-        lambda f: f.no_heartbeat, "look at the primary; let heartbeats flow (emit_heartbeats)",
+        "no broker answers this observer, and no heartbeat ever arrived",
+        lambda f: f.no_heartbeat, "check the primary; enable heartbeats (emit_heartbeats)",
         Flag.DATA_LOSS, "failover-data-loss"),
     ReasonRow(_R.CLOCKS_DISAGREE,
-        "no broker answers us, and the newest heartbeats are from the future: they do not count",
+        "no broker answers this observer, and the newest heartbeats are from the future: they do not count",
         lambda f: f.clocks, "correct the clocks of this machine and of the replicator's (NTP)",
         Flag.DATA_LOSS, "failover-data-loss"),
     ReasonRow(_R.OBSERVERS_DISAGREE, "another observer sees the primary alive, and it is not fenced",

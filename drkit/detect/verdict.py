@@ -162,13 +162,13 @@ ABOUT_THE_PRIMARY: Final[tuple[VerdictRow, ...]] = (
         "brokers answer, but none takes a record", _path,
         "fenced already? a full disk? see the runbook"),
     VerdictRow(_K.HOLD, _R.BLIND, lambda p: p.seen.sight is _S.BLIND,
-        "we cannot see: names do not resolve, credentials are refused, or we stood still", _path,
+        "this observer is blind: DNS fails, credentials are refused, or its process was paused", _path,
         "repair the observer; ask another one"),
     # Below: no broker answers on any listener, and that is confirmed.
     *(_row(row) for row in reasons.ABOUT_THE_PRIMARY),
     VerdictRow(_K.HOLD, _R.NOT_WATCHED_YET, lambda p: p.is_fresh,
-        "no broker answers us, and this watch has only begun: a copy that still moves may not have been seen"
-        " moving", _path, "wait: confirm_seconds"),
+        "no broker answers this observer, and it has watched for too short a time to see whether records"
+        " arrive", _path, "wait: confirm_seconds"),
 )  # fmt: skip
 """States of the primary. No match: the primary is lost."""
 

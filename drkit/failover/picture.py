@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, zip_longest
 from pathlib import Path
 import re
 import sys
@@ -15,46 +15,44 @@ from typing import Final
 
 from drkit.detect.reasons import ROWS, runbook
 from drkit.failover.checks.preconditions import GATES
-from drkit.failover.core.machine import FAILOVER, GROUNDS, RETURN, RunState, Table
+from drkit.failover.core.machine import FAILOVER, GROUNDS, RETURN, RunState, StepName, Table
 
 _PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
 
 
 def diagram(table: Table) -> str:
-    """Return the states of a run of a table as a mermaid diagram."""
-    lines = (f"    {line}".rstrip() for line in _lines(table))
-    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
+    """Return the steps of a table as a picture in text: what a failure in each of them leads to."""
+    lines = []
+    for _, rows in groupby(table.rows, key=lambda row: (table.is_before(row.step, table.first_change),
+                                                        row.is_final, row.abortable)):  # fmt: skip
+        steps = [row.step for row in rows]
+        for step, note in zip_longest(steps, _after_failure(table, steps[0]), fillvalue=""):
+            lines.append(f"{step:<15} │ {note}".rstrip())
+        lines.append(f"{'':<15} │")
+    return "\n".join(["```text", *lines[:-1], "```"])
 
 
-def _lines(table: Table) -> Iterator[str]:
-    names, last = [row.step.value for row in table.rows], table.point_of_no_return
-    yield f"[*] --> {names[0]}"
-    for name, following in pairwise(names):
-        yield f"{name} --> {following}"
-    yield f"{names[-1]} --> [*]: {RunState.DONE}"
-    yield ""
-    for row in table.rows:
-        name = row.step.value
-        if table.is_before(row.step, table.first_change):
-            yield f"{name} --> {RunState.REFUSED}: nothing was changed"
-        else:
-            yield f"{name} --> {RunState.HELD}: refused or failed"
-    yield f"{RunState.REFUSED} --> [*]"
-    yield ""
+def _after_failure(table: Table, step: StepName) -> list[str]:
+    """Return the lines beside a group of steps that begins with a step."""
+    if table.is_before(step, table.first_change):
+        return [f"{RunState.REFUSED}: nothing was changed"]
     again = next(row.step for row in table.rows if row.is_finding)
-    yield f"{RunState.HELD} --> {again}: {table.command} --resume (looks at everything again)"
-    if table.row[last].looks_again:
-        yield f"{last} --> {table.first_change}: the old primary answers, unfenced"
-    yield f"{RunState.HELD} --> {RunState.ABORTING}: {table.command} --abort, before {table.last_abort}"
-    yield f"{RunState.ABORTING} --> {RunState.ABORTED}: undone, the last step first"
-    yield f"{RunState.ABORTED} --> [*]"
-    yield f"note right of {last}: the point of no return"
+    resume, abort = f"{table.command} --resume", f"{table.command} --abort"
+    if table.is_before(step, table.point_of_no_return):
+        return [f"{RunState.HELD}; to continue: {resume} (checks again from {again})",
+                f"      to roll back: {abort} (undoes the last step first)"]  # fmt: skip
+    lines = ["the point of no return"] if step is table.point_of_no_return else []
+    if table.row[step].looks_again:
+        lines.append(f"back to {table.first_change} if the old primary answers and is not fenced")
+    if table.row[step].abortable:
+        return [*lines, f"{RunState.HELD}: {resume}, or {abort}, which undoes a part"]
+    return [*lines, f"{RunState.HELD}: {resume}; there is no abort"]
 
 
 def steps(table: Table) -> str:
     """Return the rows of a table."""
     lines = [
-        "| step | does | rests on | may be repeated because | abort |",
+        "| step | does | preconditions | can be repeated because | abort |",
         "| --- | --- | --- | --- | --- |",
     ]
     lines += [
@@ -67,7 +65,7 @@ def steps(table: Table) -> str:
 
 def grounds() -> str:
     """Return what the steps assume, what can make it false, and when it is checked again."""
-    lines = ["| a step rests on | who can make it false | looked at again |", "| --- | --- | --- |"]
+    lines = ["| precondition | invalidated by | re-checked |", "| --- | --- | --- |"]
     lines += [f"| {g.belief} | {g.changed_by} | {g.looked_again} |" for g in GROUNDS]
     return "\n".join(lines)
 

@@ -246,10 +246,9 @@ class StateTopic:
     def _unreadable(self, evidence: str, code: int = 0) -> DrkitError:
         kind = NotAuthorized if code == KafkaError.TOPIC_AUTHORIZATION_FAILED else Failed
         return kind(
-            "the flow's state cannot be read",
+            "state_read_failed",
             where=f"{self.name} on {self._target.alias}",
             evidence=evidence,
-            hint="check the target with: drkit config check --connect",
         )
 
     def _hidden(self) -> DrkitError:

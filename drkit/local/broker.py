@@ -101,10 +101,10 @@ class LocalBroker:
         said = self._said()
         kind = PortTaken if "BindException" in said or "Address already in use" in said else Failed
         raise kind(
-            "a broker ended while it started",
+            "broker_ended",
             where=self.name,
             evidence=self.evidence(),
-            hint=f"its logs: {self.folder}",
+            folder=self.folder,
         )
 
     def _said(self) -> str:

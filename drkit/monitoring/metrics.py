@@ -67,7 +67,7 @@ _TABLE: Final = tuple(MetricDescription(*row) for row in (
     ("drkit_rpo_seconds", "gauge", _FLOW, "Age of the oldest record lost if the primary died now."),
     ("drkit_source_seen_age_seconds", "gauge", _FLOW, "Age of what is known of the source; 0: it answers."),
     ("drkit_heartbeat_age_seconds", "gauge", _FLOW, "Age of the newest heartbeat on the target."),
-    ("drkit_heartbeat_delay_seconds", "gauge", _FLOW, "Time a heartbeat took to the target."),
+    ("drkit_heartbeat_delay_seconds", "gauge", _FLOW, "Heartbeat latency from source to target."),
     ("drkit_fence_owed_topics", "gauge", _FLOW, "Topics of the source that a failover could not fence yet."),
     ("drkit_map_segments", "gauge", _FLOW, "Segments of the offset map."),
     ("drkit_epoch_gap_seconds", "gauge", _FLOW, "Between the two last epochs: nothing was copied."),

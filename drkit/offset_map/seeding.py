@@ -163,12 +163,11 @@ def refuse_look(wanted: CopiedPartition, topic: TopicMetadata, look: Look, alias
         return
     kind = NotReady if error in codes.LEADER_MOVES else Failed
     raise kind(
-        "the copy of a partition cannot be looked at",
+        "copy_unreadable",
         where=f"{wanted.target} on {alias}",
         evidence=codes.error_name(error)
         if error
         else f"its topic has the id {topic.topic_id}, not {wanted.target_id}",
-        hint="check the target cluster, then: drkit reprotect --resume",
     )
 
 
@@ -184,15 +183,10 @@ async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition
     for at, emptied in wanted.items():
         if starts.get(at, _UNKNOWN) >= emptied:
             continue
-        error = Refused if at in starts else Failed
-        raise error(
-            "a copy is not empty up to where its seed begins",
-            where=f"{at} on {cluster.alias}",
-            evidence=f"it begins at {starts[at]}, not at {emptied}" if at in starts else "no answer",
-            hint="its brokers have brought back what was deleted: drkit reprotect --resume empties it again"
-            if at in starts
-            else "check the cluster, then: drkit reprotect --resume",
-        )
+        where = f"{at} on {cluster.alias}"
+        if at not in starts:
+            raise Failed("copy_start_unknown", where=where, evidence="no answer")
+        raise Refused("copy_not_empty", where=where, evidence=f"it begins at {starts[at]}, not at {emptied}")
 
 
 def _records(

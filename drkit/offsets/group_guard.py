@@ -79,7 +79,7 @@ class GuardVerdict(StrEnum):
     NO_POSITION = "no exact position"
     PROMOTED = "topic promoted"
     LIVE = "group has members on the target"
-    MOVED = "group worked on the target"
+    MOVED = "group committed offsets on the target"
     OUT_OF_RANGE = "outside of the target's log"
     NOT_TOLD = "target did not tell the group"
     NOT_STORED = "target did not store it"

@@ -31,7 +31,7 @@ _FIELDS: Final = Struct(">qi4xbIhiq8xq6xi")
 """The fields that matter here of a batch header."""
 
 FEW_RECORDS: Final = 100
-"""A batch of more records is cheaper to forward than to merge: see docs/decisions/0004."""
+"""A batch of more records is cheaper to forward than to merge: see docs/internal/decisions/0004."""
 
 WHOLE_FROM: Final = 12
 """From this number of records on, arrays are faster than a loop."""

@@ -94,7 +94,7 @@ def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
         text += f" ({loss.acknowledged:,} acknowledged)"
     if loss.source_seen_seconds:
         text += (
-            f"; the source was last seen {loss.source_seen_seconds:.0f} s ago, what came later is not in it"
+            f"; the source was last seen {loss.source_seen_seconds:.0f} s ago, later records are not counted"
         )
     return text
 
@@ -144,7 +144,7 @@ def _left_out(status: FlowStatus) -> str | None:
     ids = status.left_out_producers
     if not ids:
         return None
-    return f"what flows in opposite_flows wrote here: producers {first_of(ids)}"
+    return f"excluded: records written by the opposite flow (producers {first_of(ids)})"
 
 
 def _runner(runner: Runner | None) -> str:

@@ -105,7 +105,13 @@ class FenceStep:
         proof = self._proof(context, 0.0)
         if not proof.is_whole:
             error = ClusterUnreachable if proof.is_unknown else Failed
-            raise error(f"the old primary {proof.in_words}", where=alias, evidence=proof.places, hint=_LATER)
+            raise error(
+                "fence_unproven",
+                where=alias,
+                evidence=proof.places,
+                hint=_LATER,
+                in_words=proof.in_words,
+            )
         return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
 
     def undo(self, context: Context) -> StepResult:

@@ -234,8 +234,9 @@ def _error(alias: str, what: str, code: int, message: str | None, operation: str
         return NoAuthorizer("no_authorizer", where=alias, evidence=evidence, alias=alias)
     kind = NotAuthorized if is_refused else Failed
     return kind(
-        f"cannot {what}",
+        "cluster_request_failed",
         where=alias,
         evidence=evidence,
         hint=f"grant drkit's principal {operation} on the cluster (ACL), or set sync_topic_acls = false",
+        what=what,
     )

@@ -16,7 +16,7 @@ from drkit import __version__
 from drkit.cli import main as cli
 from drkit.config import read
 from drkit.errors import ClusterUnreachable, ConfigError, NotAuthorized, Refused
-from tests.support.errors import made
+from tests.support.errors import made, sentence
 
 CONFIG = """
 [clusters.primary]
@@ -116,7 +116,7 @@ def test_a_cluster_that_stops_answering_is_no_surprise(failing: Any, capsys: pyt
     failing(KafkaConnectionError("socket disconnected"))
     assert cli.run(["boom"]) == 1
     err = capsys.readouterr().err
-    assert err.startswith("failed: a cluster stopped answering\n")
+    assert err.startswith(f"failed: {sentence('cluster_stopped_answering')}\n")
     assert "socket disconnected" in err
     assert "please report it" not in err
 

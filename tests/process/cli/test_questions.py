@@ -15,7 +15,7 @@ import pytest
 
 from drkit.cli.questions import ask
 from drkit.errors import Usage
-from tests.support.errors import coded
+from tests.support.errors import coded, sentence
 from tests.support.flows.process import take_interrupts
 
 ASKS = """
@@ -44,7 +44,7 @@ def test_a_service_learns_why_it_ended(stdin: int | None):
         command = ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *command]
     done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "usage: no terminal to ask on: nothing was changed" in done.stderr
+    assert f"usage: {sentence('no_terminal', without='nothing was changed')}" in done.stderr
     assert "add --yes" in done.stderr
 
 
@@ -54,7 +54,7 @@ def test_an_answer_in_a_pipe_counts(answer: str, agreed: object, monkeypatch: py
     if agreed:
         ask("Fail over?", command="drkit failover")
     else:
-        with pytest.raises(Usage, match="nothing was changed"):
+        with pytest.raises(Usage, check=coded("not_confirmed")):
             ask("Fail over?", command="drkit failover")
 
 

@@ -15,6 +15,7 @@ from drkit.drill.runs import run_drill as runs
 from drkit.drill.runs.run_drill import CollectedEvidence, DrillOptions, run_drill
 from tests.support.cli.forked import Forked
 from tests.support.drill.logs import position
+from tests.support.errors import sentence
 from tests.support.failover.command import drkit
 from tests.support.waiting import eventually
 
@@ -51,15 +52,15 @@ def file(tmp_path: Path) -> Path:
     ("words", "code", "text"),
     [
         (("run", "dayly"), 2, "did you mean 'daily'?"),
-        (("run",), 2, "name either a drill of the file or a kind"),
-        (("run", "daily", "--kind", "readiness"), 2, "name either a drill of the file or a kind"),
+        (("run",), 2, sentence("drill_name_and_kind")),
+        (("run", "daily", "--kind", "readiness"), 2, sentence("drill_name_and_kind")),
         (("run", "--kind", "readiness", "--flow", "p->x"), 2, "did you mean 'p->s'?"),
-        (("run", "--kind", "switchover"), 2, "no flow copies from s to p"),
-        (("run", "daily", "--stay"), 2, "--stay is for drills of kind switchover"),
-        (("run", "weekly", "--dry-run"), 2, "--dry-run is for drills of kind switchover"),
-        (("report", ID), 2, "there is no drill with the id"),
-        (("report",), 2, "name a drill by its id"),
-        (("report", "--check", "missing.json"), 2, "there is no such file"),
+        (("run", "--kind", "switchover"), 2, sentence("no_reverse_flow", target="s", source="p")),
+        (("run", "daily", "--stay"), 2, sentence("option_of_switchover_drill", of_switchover="stay")),
+        (("run", "weekly", "--dry-run"), 2, sentence("option_of_switchover_drill", of_switchover="dry-run")),
+        (("report", ID), 2, sentence("drill_id_unknown", drill_id=ID)),
+        (("report",), 2, sentence("drill_id_missing")),
+        (("report", "--check", "missing.json"), 2, sentence("file_missing")),
     ],
 )
 def test_bad_input_has_one_clear_error(file: Path, words: tuple[str, ...], code: int, text: str) -> None:

@@ -78,7 +78,7 @@ def opened(world: World, browser: Browser, ready: str = SHOWN) -> str:
 def test_a_browser_shows_flows_curves_and_faults(world: World, browser: Browser):
     shown = opened(world, browser)
     for words in ("1 of 1 flow healthy", "host-7", "records lost if the primary died now", "source_gap",
-                  "orders-3", "31 ms", "50 behind", "looks after no groups"):  # fmt: skip
+                  "orders-3", "31 ms", "50 behind", "no consumer groups match"):  # fmt: skip
         assert words in shown
     curves = browser.run("[...document.querySelectorAll('path.curve')].map(c => c.getAttribute('d'))")
     assert len(curves) == 3

@@ -10,7 +10,7 @@ from drkit.errors import Failed
 from drkit.local.process import ProcessIdentity
 from drkit.repoint import TryAgain
 from drkit.repoint.command import Command
-from tests.support.errors import coded
+from tests.support.errors import coded, sentence
 from tests.support.waiting import wait_until
 
 STANDBY = Endpoint(5, "standby", "id-2", "s1:9092")
@@ -29,7 +29,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path):
         "print('half way', flush=True)\n"
         "time.sleep(60)\n"
     )
-    with pytest.raises(TryAgain, match=r"not ended in 2 s") as failed:
+    with pytest.raises(TryAgain, match=sentence("program_timeout", timeout_seconds=2.0)) as failed:
         command(text, 2.0).tell(STANDBY)
     assert failed.value.evidence == "half way"
     pid = int(child.read_text())
@@ -44,7 +44,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path):
 
 
 def test_its_output_is_shown_without_passwords():
-    with pytest.raises(TryAgain, match="ended with 1") as failed:
+    with pytest.raises(TryAgain, match=sentence("repoint_command_failed", error_code=1)) as failed:
         command("import sys; sys.exit('no route, password=hunter2')").tell(STANDBY)
     assert "no route" in failed.value.evidence
     assert "hunter2" not in failed.value.evidence

@@ -46,7 +46,7 @@ def run(python: Path, archive: Path, *paths: Path) -> str | DrkitError:
     )
     if done.returncode == 0:
         return str(done.stdout.decode()).strip()
-    return cause_of(Py4JError(done.stderr.decode()), "the copy job died", "a->b")
+    return cause_of(Py4JError(done.stderr.decode()), "copy_job_died", "a->b")
 
 
 def permanent(error: str | DrkitError) -> ConfigError:
@@ -102,25 +102,29 @@ def test_another_major_version_of_a_library_is_named(archive: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("said", "what", "evidence"),
+    ("said", "code", "evidence"),
     [
         (
             "[PYTHON_VERSION_MISMATCH] Python in worker has version: 3.10 than that in driver: 3.11",
-            "another Python",
+            "worker_other_python",
             "Python 3.10 there, 3.11 here",
         ),
         (
             'Caused by: java.io.IOException: Cannot run program "python3.11": error=2',
-            "no Python",
+            "worker_without_python",
             "python3.11",
         ),
-        ("/usr/bin/python3: No module named pyspark", "no pyspark", "No module named pyspark"),
-        ("ModuleNotFoundError: No module named 'pyspark.daemon'", "no pyspark", "No module named pyspark"),
+        ("/usr/bin/python3: No module named pyspark", "worker_without_pyspark", "No module named pyspark"),
+        (
+            "ModuleNotFoundError: No module named 'pyspark.daemon'",
+            "worker_without_pyspark",
+            "No module named pyspark",
+        ),
     ],
 )
-def test_what_spark_says_of_a_worker_is_one_sentence(said: str, what: str, evidence: str):
-    error = permanent(cause_of(Py4JError(LOST + said), "the copy job died", "a->b"))
-    assert what in error.what
+def test_what_spark_says_of_a_worker_is_one_sentence(said: str, code: str, evidence: str):
+    error = permanent(cause_of(Py4JError(LOST + said), "copy_job_died", "a->b"))
+    assert error.code == code
     assert (error.where, error.evidence) == ("10.0.0.4 executor 2", evidence)
 
 

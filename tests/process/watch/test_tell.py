@@ -18,6 +18,7 @@ from drkit.errors import ConfigError
 from drkit.local.ports import PortReservation
 from drkit.repoint.webhook import signature
 from drkit.watch.tell import Teller
+from tests.support.errors import sentence
 from tests.support.waiting import eventually
 
 MESSAGE = {"flow": "a->b", "verdict": "LOST", "command": "drkit failover --all"}
@@ -109,7 +110,7 @@ def test_failures_are_events_that_say_why_and_watching_continues(capsys: pytest.
     said = capsys.readouterr().err
     assert "NewConnectionError" in said
     assert "geheim" not in said
-    assert "/no/such/program: the command cannot be started: No such file or directory" in said
+    assert f"/no/such/program: {sentence('program_not_started')}: No such file or directory" in said
 
 
 def test_a_redirect_is_no_success(server: Server):

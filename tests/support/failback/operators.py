@@ -21,12 +21,20 @@ from tests.support.waiting import eventually
 _TRIES = 30
 _AGAIN_SECONDS = 0.5
 BLOCKS = {
-    "small": "larger than the topic takes",
-    "left out": "does not copy topics of the return",
-    "deleted": "was made anew on the new primary",
-    "anew": "was made anew on the new primary",
+    "small": "record_too_large",
+    "left out": "reverse_flow_excludes",
+    "deleted": "promoted_topic_recreated",
+    "anew": "promoted_topic_recreated",
 }
-"""What a person does on the new primary that a return refuses, and the words of it."""
+"""What a person does on the new primary that a return refuses, and the code of the refusal."""
+PASSES = {
+    "members_on_old_primary",
+    "members_on_target",
+    "old_primary_stopped_answering",
+    "source_alive",
+    "tail_unreachable",
+}
+"""Refusals that end by themselves."""
 HARMLESS = ("isr", "stamp", "grown", "more", "reset")
 DEATHS = ("new primary dies", "old primary dies")
 
@@ -43,7 +51,7 @@ class Operators:
         self._active: dict[str, str] = {}
         """What stands in the way → the topic."""
         self.seen: Counter[str] = Counter()
-        """Refusals, by their first words."""
+        """Refusals, by their codes."""
 
     def meddle(self, number: int) -> dict[str, str]:
         """Do some of this on the new primary; returns what, and to which topic."""
@@ -94,11 +102,11 @@ class Operators:
         return bool(report["state"] == "done")
 
     def _clear(self, error: DrkitError) -> None:
-        self.seen[error.what] += 1
-        assert error.hint, error.what
-        blocking = [n for n in self._active if BLOCKS[n] in error.what]
+        self.seen[error.code] += 1
+        assert error.hint, error.code
+        blocking = [n for n in self._active if BLOCKS[n] == error.code]
         if not blocking:
-            assert error.exit_code == 1 or "members" in error.what or "answer" in error.what, error.what
+            assert error.exit_code == 1 or error.code in PASSES, error.in_full
             self._pause.wait(_AGAIN_SECONDS)
             return
         name = self._chance.choice(blocking)

@@ -284,6 +284,6 @@ def _is_held(side: Side, request: RunRequest) -> bool:
         except Undecided:
             return True
         except Refused as error:
-            if "members" not in error.what:
+            if error.code != "members_on_old_primary":
                 raise
     return False

@@ -19,6 +19,7 @@ from drkit.endpoint import parse_endpoint
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
+from tests.support.errors import sentence
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill_transactions
@@ -225,7 +226,7 @@ def story(groups: OddGroups, go: Callable[..., Ran]) -> dict[str, Cost]:
         assert killed.killed, killed
         # As a process that is gone afterwards: what lives is not taken over.
         held = said("resume until held", "failover", "--resume", code=1, by=run)
-        assert "1 of 3 ways could not tell the clients" in held.err
+        assert sentence("repoint_failed", count=1, count2=3) in held.err
         assert not [s for s in ("t0p-secret", "abc") if s in held.err + held.out]
         assert parse_endpoint(endpoint.read_text(encoding="utf-8")).cluster == world.target.alias
     world.failover_fields["repoint"] = ways

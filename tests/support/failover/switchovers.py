@@ -19,14 +19,13 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from tests.support.errors import made
 from tests.support.failover.orchestrator import Kill, Orchestrators, Outcome
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
 
 SIZE: Final = "max.message.bytes"
 PLANNED: Final = {"planned": True}
-SILENT: Final = made(ClusterUnreachable, "the target does not answer", where="b")
+SILENT: Final = ClusterUnreachable("target_unreachable_in_step", where="b")
 
 
 @contextmanager

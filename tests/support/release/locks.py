@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 ROOT: Final = Path(__file__).parents[3]
 RUNTIME: Final = ROOT / "requirements.lock"
 DEVELOPMENT: Final = ROOT / "requirements-dev.lock"
+DOCUMENTATION: Final = ROOT / "requirements-docs.lock"
 _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -84,6 +85,10 @@ class Browser:
     def until(self, expression: str, seconds: float = 20.0) -> Any:
         """Wait until an expression is true; returns what it gives."""
         return eventually(lambda: self.run(expression), seconds, expression)
+
+    def save_picture(self, file: Path) -> None:
+        """Save what the window shows as a PNG file."""
+        file.write_bytes(base64.b64decode(self._ask("Page.captureScreenshot", self._session)["data"]))
 
     def text(self) -> str:
         """What a reader sees."""

@@ -15,7 +15,7 @@ from drkit.cli import main as cli
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError, Failed, Usage
 from drkit.failover.core.machine import TABLES
-from tests.support.errors import coded
+from tests.support.errors import coded, sentence
 
 STEPS = {step.value for table in TABLES.values() for step in table.order} | {k.name for k in VerdictKind}
 KILLED = (FOLDER / "primary-killed.yaml").read_text(encoding="utf-8")
@@ -60,9 +60,9 @@ def test_there_are_thirty():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("title: [", "not YAML"),
-        ("- 1\n- 2\n", "not an experiment"),
-        ("title: x\n", "not an experiment"),
+        ("title: [", sentence("scenario_not_yaml")),
+        ("- 1\n- 2\n", sentence("scenario_not_an_experiment")),
+        ("title: x\n", sentence("scenario_not_an_experiment")),
         (KILLED.replace("func: fault", "func: fautl"), "a function called 'fautl'"),
         (KILLED.replace("{name: kill primary}", "{nmae: kill primary}"), "name"),
     ],
@@ -81,7 +81,7 @@ def test_a_wrong_file_is_refused(text: str, words: str, tmp_path: Path, capsys: 
 def test_an_unknown_name_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["chaos", "run", "primary-kiled"]) == 2
     assert "primary-killed" in capsys.readouterr().err
-    with pytest.raises(Usage, match="cannot read"):
+    with pytest.raises(Usage, check=coded("scenario_unreadable")):
         load_scenario("/nowhere/else.yaml")
 
 
@@ -95,7 +95,7 @@ def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path, capsys: pyte
     with (tmp_path / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert cli.run(["chaos", "run", "primary-killed", "--folder", str(tmp_path)]) == 3
-    assert "another chaos run is under way" in capsys.readouterr().err
+    assert sentence("chaos_run_under_way") in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == [".lock"]
 
 

@@ -12,6 +12,7 @@ from drkit.config import FlowSettings
 from drkit.failover.core.request import RunRequest
 from drkit.failover.new_primary.costs import CopyRate
 from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
+from tests.support.errors import sentence
 
 FLOW = FlowSettings(source="primary", target="standby", topics=[".*"])
 
@@ -108,7 +109,7 @@ def test_what_would_be_refused_is_not_offered_as_if_it_ran() -> None:
     """A topic that refuses stops also a return that is decided later; replicas that lag do not."""
     waits = "once nothing above refuses it: "
     for saves in (False, True):
-        found = plan(refused=("the old primary has partitions that the new one has not",))
+        found = plan(refused=(sentence("fewer_partitions"),))
         found = found._replace(saves=saves)
         lines = [*next_of(found, FLOW), f"to keep it: {COMMAND} --hold"]
         line, later, hold = when_cleared(found, lines)

@@ -20,7 +20,7 @@ from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
 
 FLOW = FlowSettings(source="p", target="s", topics=[".*"])
 COMMAND = "drkit reprotect --flow 'p->s'"
-ERROR = {"error": "somebody has to decide", "evidence": "t: 4 records", "hint": "drkit reprotect --resume X"}
+ERROR = {"error": "a decision is missing", "evidence": "t: 4 records", "hint": "drkit reprotect --resume X"}
 UNDECIDED = Outlook(
     [TopicOutlook("t", 0, planned=False, partitions=2, delta=30, whole=100, only_old=4)],
     CopyRate(1 << 20),
@@ -49,7 +49,7 @@ def test_a_held_return_is_named_with_its_step_its_reason_and_its_commands(
     """The plan said what would begin one, and that is refused."""
     show_outlook(UNDECIDED, FLOW, run=run(HELD))
     said = capsys.readouterr().out
-    assert "the return r9 is under way, held at DECIDE: somebody has to decide (t: 4 records)" in said
+    assert "the return r9 is under way, held at DECIDE: a decision is missing (t: 4 records)" in said
     assert "what its refusal names: drkit reprotect --resume X" in said
     assert "would not go on: a method is not sound" in said
     asked = f'1. {COMMAND} --resume --disposition t=discard|replay|quarantine --reason "WHY"'

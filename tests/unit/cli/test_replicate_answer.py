@@ -103,7 +103,7 @@ def test_the_answer_has_a_row_for_each_open_transaction():
 
 def test_texts_of_the_answer_are_tables_of_their_own():
     """A dictionary in a column of seven letters is unreadable at 80 columns."""
-    error = {"error": "another run replicates a->b", "where": "host x", "hint": "stop it", "exit_code": 3}
+    error = {"error": "it has ended", "where": "host x", "hint": "stop it", "exit_code": 3}
     flow = {
         "flow": "a->b",
         "ended": "failed",

@@ -17,6 +17,7 @@ from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.proposal import ReturnProposal
 from drkit.failover.rehearsal import Planned
 from drkit.failover.report import report_of
+from tests.support.errors import sentence
 
 FLOWS = """
 [clusters.a]
@@ -62,11 +63,23 @@ PROPOSAL = ReturnProposal("a", "b", "b->a", {"orders": "a.orders", "audit": "aud
         (("reprotect", "--hold", "--abort", "--topic", "a"), "--topic is not for --abort"),
         (("reprotect", "--hold", "--abort", "--dry-run"), "not --abort"),
         (("reprotect", "--hold", "--abort", "--take-over"), "--take-over is for a run, not for --hold"),
-        (("reprotect", "--disposition", "discard"), "--disposition needs TOPIC=discard|replay|quarantine"),
-        (("reprotect", "--disposition", "a=keep"), "--disposition needs TOPIC="),
-        (("reprotect", "--method", "a=replay"), "--method needs TOPIC=delta|rebuild|trim|keep"),
-        (("reprotect", "--method", "a=trim", "--method", "a=delta"), "--method says two things of one topic"),
-        (("failover", "--all", "--clients-cut", "x"), "--clients-cut is for --planned"),
+        (
+            ("reprotect", "--disposition", "discard"),
+            sentence("choice_malformed", option="--disposition", kind="discard|replay|quarantine"),
+        ),
+        (
+            ("reprotect", "--disposition", "a=keep"),
+            sentence("choice_malformed", option="--disposition", kind="discard|replay|quarantine"),
+        ),
+        (
+            ("reprotect", "--method", "a=replay"),
+            sentence("choice_malformed", option="--method", kind="delta|rebuild|trim|keep"),
+        ),
+        (
+            ("reprotect", "--method", "a=trim", "--method", "a=delta"),
+            sentence("choice_contradicts", option="--method"),
+        ),
+        (("failover", "--all", "--clients-cut", "x"), sentence("clients_cut_without_planned")),
     ],
 )
 def test_options_that_contradict_each_other(

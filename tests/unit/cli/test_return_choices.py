@@ -14,7 +14,7 @@ from drkit.cli.actions.back.choices import Decisions, decided_on_terminal, reque
 from drkit.errors import Usage
 from drkit.failover.core.request import RunRequest
 from drkit.failover.returning.deciding import Undecided
-from tests.support.errors import coded, made
+from tests.support.errors import coded, sentence
 
 PLACE = "drkit reprotect"
 
@@ -31,7 +31,7 @@ def given(**more: Any) -> Decisions:
 
 
 def undecided(**topics: int) -> Undecided:
-    error = made(Undecided, "somebody has to decide", where="p", evidence="", hint="say it")
+    error = Undecided("decision_missing", where="p", hint="say it")
     error.topics, error.needs_reason = topics, True
     return error
 
@@ -53,7 +53,7 @@ def test_a_size_has_a_unit_or_is_bytes(said: str, found: int) -> None:
 
 @pytest.mark.parametrize("said", ["0", "-1", "many", "5 topics", "nan", "inf", "0.2"])
 def test_what_is_no_size_is_refused(said: str) -> None:
-    with pytest.raises(Usage, match="--copy-limit needs a size"):
+    with pytest.raises(Usage, match=sentence("size_malformed", option="--copy-limit")):
         request_of(given(copy_limit=said), PLACE)
 
 

@@ -12,7 +12,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, Usage
 from drkit.flow_state.records import PendingFence, Role, RoleRecord
 from drkit.flow_state.state import FlowState
-from tests.support.errors import made
+from tests.support.errors import made, sentence
 
 ALIASES = ("a", "b", "c", "d")
 FLOWS = (("a", "b"), ("b", "a"), ("c", "d"))
@@ -50,7 +50,9 @@ def test_the_flow_that_owes_a_fence_is_meant_before_one_that_waits(
     monkeypatch.setattr(waiting_flow, "state_of", state_of)
     monkeypatch.setattr(waiting_flow, "may_wait", lambda _settings, there, _back: there.name == "a->b")
     if found is None:
-        with pytest.raises(ConfigError, match="2 flows owe a fence"):
+        with pytest.raises(
+            ConfigError, match=sentence("several_flows_match", count=2, several="owe a fence, or its lift")
+        ):
             waiting_flow.flow_that_owes(settings, None)
         return
     assert waiting_flow.flow_that_owes(settings, None).name == found

@@ -15,6 +15,7 @@ from drkit.config.tables.control import read_key
 from drkit.config.tables.fields import TO_DO
 from drkit.errors import ConfigError
 from tests.support.config.safe_auto import CONFIG, SAFE
+from tests.support.errors import sentence
 from tests.support.failover.command import drkit
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -80,7 +81,7 @@ def test_mode_auto_demands_a_key_where_drkit_acts_and_where_it_is_checked(tmp_pa
     for words in (["config", "check"], ["watch", "--once", "0.1"]):
         said = drkit(without, *words)
         assert said.code == 2, said
-        assert "mode auto needs a control key" in said.err
+        assert sentence("automatic_without_control_key") in said.err
         assert "drkit control create" in said.err
     assert read(without, {}).settings.failover.mode == "auto", (
         "a failover by hand still has its configuration"

@@ -8,7 +8,7 @@ import pytest
 from drkit.config import ClusterSettings, load, read
 from drkit.errors import ConfigError
 from tests.support.config.places import setting_in
-from tests.support.errors import coded
+from tests.support.errors import coded, sentence
 
 CLUSTERS = """
 [clusters.primary]
@@ -38,7 +38,7 @@ def problem(file: Path, text: str, env: dict[str, str] = ENV) -> ConfigError:
 
 def test_an_unset_variable_hides_no_other_problem(file: Path):
     error = problem(file, CLUSTERS + FLOW + "tasks = 100000000\ntopcs = []\n", env={})
-    assert error.what == "the configuration has 3 problems"
+    assert error.what == sentence("config_problems", count=3)
     for found in ("PASSWORD", "less than or equal to 10000", "'topics'"):
         assert found in error.evidence
 
@@ -160,7 +160,7 @@ def test_a_misspelt_client_property_is_noted(file: Path):
 
 def test_all_problems_are_named_at_once(file: Path):
     error = problem(file, CLUSTERS + FLOW + "tasks = 0\ntopcs = 1\n")
-    assert "2 problems" in error.what
+    assert error.what == sentence("config_problems", count=2)
     assert "flows[0].tasks" in error.evidence
     assert "did you mean 'topics'" in error.evidence
 

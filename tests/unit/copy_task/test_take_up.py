@@ -22,7 +22,6 @@ from drkit.offsets import History, Intent, PartitionMap, Reign, SegmentMap
 from drkit.offsets.map_record import Mode
 from drkit.offsets.resolution import Resolution
 from drkit.wire import Chunk, How, OffsetRun
-from tests.support.errors import made
 
 HISTORY = History(7, 0)
 
@@ -71,7 +70,7 @@ def test_a_claim_without_an_answer_binds_its_task(partition: PartitionCopy) -> N
     """It may still become durable: what is appended at its offset must be the same."""
 
     async def refused(*_: object) -> None:
-        raise made(Failed, "the offset map does not accept records")
+        raise Failed("map_refuses")
 
     copy: Any = SimpleNamespace(
         task=SimpleNamespace(write_map=refused, trouble=lambda p: p.void()), _offer=lambda _p: None

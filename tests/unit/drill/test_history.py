@@ -25,7 +25,7 @@ from drkit.drill.runs.scheduler import DrillScheduler
 from drkit.errors import ClusterUnreachable, Failed, Refused, Usage
 from drkit.flow_state.processes import this_process
 from tests.support.drill.logs import position
-from tests.support.errors import coded, made
+from tests.support.errors import coded, made, sentence
 
 GOOD = tuple(position("abcdef", 6, i, i)._replace(group=f"g{i}") for i in range(5))
 BAD = (*GOOD, position("abcdef", 6, 2, 3)._replace(group="billing"))
@@ -210,5 +210,5 @@ def test_a_drill_waits_for_another_one(tmp_path: Path) -> None:
     now = NOON
     with DrillHistory(history.folder).lock():
         assert scheduler.run_due() == []
-    assert told[1:] == [("hourly", "another drill is running")]
+    assert told[1:] == [("hourly", sentence("drill_lock_held"))]
     assert scheduler.run_due() == ["pass"]

@@ -99,7 +99,7 @@ def test_nothing_examined_and_a_blind_judge_are_inconclusive(monkeypatch) -> Non
         ({"not_ready": (("billing", "no position"),)}, FAIL, "group billing is not ready: no position"),
         ({"loss_seconds": 31.0}, FAIL, "would lose 31.0 s, rpo_seconds = 30"),
         ({"loss_seconds": None, "loss_basis": "never noted"}, INCONCLUSIVE, "unknown: never noted"),
-        ({"unknown": ("the source does not answer",)}, INCONCLUSIVE, "the source does not answer"),
+        ({"unknown": ("no answer of the source",)}, INCONCLUSIVE, "no answer of the source"),
     ],
 )  # fmt: skip
 def test_readiness_names_what_stands_against_a_failover(change, word, reason) -> None:

@@ -128,6 +128,6 @@ def test_what_cannot_be_read_is_no_alteration(export: Path, monkeypatch: pytest.
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("drkit.export.parts.file_hash", broken)
-    with pytest.raises(Failed, match="cannot be read") as failed:
+    with pytest.raises(Failed, check=coded("export_unreadable")) as failed:
         check_files(str(export))
     assert failed.value.evidence == "Input/output error"

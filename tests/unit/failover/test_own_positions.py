@@ -23,6 +23,7 @@ from drkit.failover.steps.commit_offsets import _decided
 from drkit.flow_state.copied_topics import known_of
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
+from tests.support.errors import sentence
 from tests.support.stored import flow_state
 
 SHOP: Final = Scope({"orders": "b.orders"}, ("g-shop",), whole_flow=False)
@@ -109,5 +110,5 @@ def test_a_standby_that_somebody_else_wrote_to_waits_for_a_person(*, planned: bo
     assert ("failover-written-standby" in found) is planned
     if planned:
         error = found["failover-written-standby"]
-        assert "1 partition has records on the standby" in error.what
+        assert error.what == sentence("foreign_writes", partitions="1 partition has")
         assert error.evidence == "orders-1 at 70 by producer id 17"

@@ -13,6 +13,7 @@ from drkit.failover.journal.entries import EntryKind, JournalEntry, JournalHisto
 from drkit.failover.journal.file import JournalFile
 from drkit.failover.journal.journal import OUTLIVE_SECONDS, Journal, RunLocked
 from drkit.flow_state.processes import this_process
+from tests.support.errors import sentence
 
 
 class Log:
@@ -71,7 +72,7 @@ def no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_that_is_still_written_is_not_taken_over() -> None:
     log, journal = begun("elsewhere")
     log.later = [(OUTLIVE_SECONDS - 3, log.entry(EntryKind.INTENT, StepName.DRAIN, renewed=True))]
-    with pytest.raises(RunLocked, match="another orchestrator has this failover") as caught:
+    with pytest.raises(RunLocked, match=sentence("run_locked", table="failover")) as caught:
         journal.take_over({})
     assert "host elsewhere" in caught.value.where
     assert "it wrote an entry while this process looked on" in caught.value.evidence
@@ -104,7 +105,7 @@ def test_a_living_process_that_held_its_run_does_not_block_a_takeover(*, held: b
         assert log.now == 0
         assert log.history.runs["r"].holder["token"] == journal.token
         return
-    with pytest.raises(RunLocked, match="another orchestrator has this failover"):
+    with pytest.raises(RunLocked, match=sentence("run_locked", table="failover")):
         journal.take_over({}, at_once=True)
 
 
@@ -160,7 +161,7 @@ def test_an_effect_does_not_follow_an_intent_that_took_long_to_write(
     if seconds < 1:
         journal.write(EntryKind.INTENT, StepName.FREEZE, "stop", {})
         return
-    with pytest.raises(RunLocked, match="another orchestrator has this failover"):
+    with pytest.raises(RunLocked, match=sentence("run_locked", table="failover")):
         journal.write(EntryKind.INTENT, StepName.FREEZE, "stop", {})
 
 
@@ -174,7 +175,7 @@ def test_a_failover_and_a_return_of_a_pair_do_not_run_at_once(first: str, second
         return Journal(loop, log, JournalFile(Path("/nowhere"), run_id), run_id)  # type: ignore[arg-type]
 
     journal(first).begin(1, {"table": first})
-    with pytest.raises(RunLocked, match=f"another orchestrator has this {first}") as caught:
+    with pytest.raises(RunLocked, match=sentence("run_locked", table=first)) as caught:
         journal(second).begin(1, {"table": second})
     assert "it is under way" in caught.value.evidence
     assert list(log.history.runs) == [first]

@@ -11,6 +11,7 @@ from drkit.cli.actions.back.third import next_of, shown
 from drkit.cli.main import run
 from drkit.config import FlowSettings
 from drkit.failover.third_cluster import ThirdCluster, flow_table
+from tests.support.errors import sentence
 
 FILE = """
 [clusters.primary]
@@ -49,9 +50,9 @@ def test_the_table_chooses_what_the_flow_chose_that_was_failed_over(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--to", "primary"), 3, "that is no third cluster"),
-        (("--to", "standby"), 3, "that is no third cluster"),
-        (("--to", "fourth"), 2, "there is no cluster 'fourth'"),
+        (("--to", "primary"), 3, sentence("no_third_cluster")),
+        (("--to", "standby"), 3, sentence("no_third_cluster")),
+        (("--to", "fourth"), 2, sentence("cluster_unknown", alias="fourth")),
         (("--to", "third", "--hold"), 2, "--to begins no return, so --hold is not for it"),
         (("--to", "third", "--resume"), 2, "so --resume is not for it"),
         (("--to", "third", "--topic", "a"), 2, "so --topic is not for it"),

@@ -60,7 +60,7 @@ def test_an_error_of_any_kind_holds_the_run(
     assert play.run.state == "held"
     held = play.run.held
     assert held["step"] is step
-    assert held["error"]["error"] == "a step met something that drkit does not foresee"
+    assert held["error"]["code"] == "step_unexpected"
     assert type(error).__name__ in held["error"]["evidence"]
     assert "/failover/" not in json.dumps(held["error"]).replace("failover/test_unexpected.py", "")
     assert "--resume" in held["error"]["hint"]

@@ -16,6 +16,7 @@ from drkit.flow_state.records import (
     SkipsRecord,
 )
 from drkit.flow_state.state import Damaged, FlowState, StateChange
+from tests.support.errors import coded
 from tests.support.flow_state.old_bytes import RECORDS
 
 GARBAGE = b"\x01\x02garbage"
@@ -60,7 +61,7 @@ def test_a_required_record_that_is_lost_is_an_error_and_never_a_default(value: b
         state.refuse_damaged,
         lambda: state.all(ProducerIdsRecord),
     ):
-        with pytest.raises(Damaged, match="not drkit's") as refused:
+        with pytest.raises(Damaged, check=coded("state_foreign_record")) as refused:
             ask()
         assert refused.value.where == "drkit-state.a.internal on b"
         assert refused.value.evidence.startswith("key producer-ids, offset 7: ")
@@ -74,7 +75,7 @@ def test_one_damaged_record_among_many_of_its_kind_is_an_error():
     """Otherwise the topic would be unknown, and left out in silence."""
     state = whole()
     state.take(b"topic/lost", b'{"target": 5}', 9)
-    with pytest.raises(Damaged, match="not drkit's") as refused:
+    with pytest.raises(Damaged, check=coded("state_foreign_record")) as refused:
         state.all(GenerationRecord)
     assert refused.value.evidence == "key topic/lost, offset 9: target: a text was expected, not an integer"
     assert state.readable(GenerationRecord).keys() == {"orders"}

@@ -18,7 +18,7 @@ from drkit.kafka.client_config import confluent_config, raw_config
 from drkit.kafka.security.jaas import parse_jaas
 from drkit.kafka.security.oauth import ClientCredentials
 from drkit.kafka.security.settings import OAuth, read_security
-from tests.support.errors import coded
+from tests.support.errors import coded, sentence
 
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p;\\"=x";'
 
@@ -116,14 +116,17 @@ def test_jaas_for_kerberos():
             {"security_protocol": "SSL", "ssl_keystore_location": "/a", "ssl_keystore_type": "PKCS12"},
             "Java keystore /a cannot be read: No such file",
         ),
-        ({"request_timeout_ms": "soon"}, "not a whole number"),
+        (
+            {"request_timeout_ms": "soon"},
+            sentence("client_property_not_a_number", key="request.timeout.ms", client="soon"),
+        ),
         (
             {
                 "security_protocol": "SSL",
                 "ssl_truststore_location": "/nowhere.pem",
                 "ssl_truststore_type": "PEM",
             },
-            "does not load",
+            sentence("certificate_unusable"),
         ),
     ],
 )

@@ -28,7 +28,7 @@ KNOWN = Loss(50, 5000, 0.4, exact=True, source_seen_seconds=0.0)
 NOTHING = Loss(None, None, None, exact=False, source_seen_seconds=None)
 RUNNER = Runner("host-7", 4711, "r", 1.0, alive=True)
 LATE = Fault("heartbeat_stale", "the newest heartbeat is 40.0 s old, more than 10 s")
-AWAY = Fault("target_unreachable", "the target does not answer: nothing listens")
+AWAY = Fault("target_unreachable", "no answer: nothing listens")
 PENDING = Fault("fence_owed", "the source was never fenced")
 
 

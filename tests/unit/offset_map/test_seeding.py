@@ -155,7 +155,7 @@ def test_a_leader_on_its_way_is_waited_for_and_another_topic_is_not(
     if raised is None:
         refuse_look(copy, topic, look, "s")
         return
-    with pytest.raises(Failed, match="cannot be looked at") as caught:
+    with pytest.raises(Failed, check=coded("copy_unreadable")) as caught:
         refuse_look(copy, topic, look, "s")
     assert type(caught.value) is raised
     assert "drkit reprotect --resume" in caught.value.hint

@@ -13,15 +13,17 @@ from packaging.requirements import Requirement
 import pytest
 
 from drkit.local.pinned import pinned
-from tests.support.release.locks import DEVELOPMENT, ROOT, RUNTIME, locked, normal
+from tests.support.release.locks import DEVELOPMENT, DOCUMENTATION, ROOT, RUNTIME, locked, normal
 from tests.support.release.sbom import document
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 PYTHONS = ("3.11", "3.12", "3.13")
 EXTRAS = PROJECT["optional-dependencies"]
 WANTED = {
     RUNTIME: [*PROJECT["dependencies"], *EXTRAS["keystores"], *EXTRAS["kubernetes"]],
     DEVELOPMENT: [*PROJECT["dependencies"], *EXTRAS["dev"]],
+    DOCUMENTATION: PYPROJECT["dependency-groups"]["docs"],
 }
 
 
@@ -62,6 +64,7 @@ def test_the_environment_of_a_new_clone_is_the_locked_one():
     makefile = (ROOT / "Makefile").read_text()
     assert "--require-hashes --requirement requirements-dev.lock" in makefile
     assert "--no-deps --no-build-isolation --editable ." in makefile
+    assert "--require-hashes --requirement requirements-docs.lock" in makefile
     assert "--require-hashes --requirement requirements.lock" in (ROOT / "docker/Dockerfile").read_text()
 
 

@@ -59,7 +59,7 @@ def under_way(table: Any, *topics: str) -> Any:
         (["a"], under_way(RETURN, "a", "b"), ()),
         (["a"], under_way(FAILOVER, "a"), ()),
     ],
-    ids=["nothing waits", "it begins", "it continues", "b is not decided", "a failover is under way"],
+    ids=["nothing waits", "it begins", "it continues", "b is not decided", "of a failover"],
 )
 def test_only_switched_topics_return_by_themselves(
     monkeypatch: pytest.MonkeyPatch, due: list[str], run: Any, said: tuple[Any, ...]

@@ -17,7 +17,7 @@ from drkit.kafka.security.settings import Tls
 from drkit.repoint import Result, TryAgain, Way, adapters, tell_all
 from drkit.repoint.configmap import ConfigMap
 from drkit.repoint.kube_access import KubeAccess, find_access
-from tests.support.errors import coded
+from tests.support.errors import coded, sentence
 from tests.support.repoint.api_server import ApiServer
 
 STANDBY = Endpoint(5, "standby", "id-2", "s1:9092")
@@ -110,14 +110,14 @@ def test_refusals(
 
 def test_an_immutable_one_is_said(server: ApiServer):
     server.put("kafka", {"x": "y"}, immutable=True)
-    with pytest.raises(Failed, match="cannot be written") as failed:
+    with pytest.raises(Failed, match=sentence("configmap_refused", done="written")) as failed:
         kube(server).tell(STANDBY)
     assert "immutable" in failed.value.evidence
 
 
 def test_another_content_under_the_key_is_left_alone(server: ApiServer):
     server.put("kafka", {"endpoint.json": "hello"})
-    with pytest.raises(Failed, match="something else") as failed:
+    with pytest.raises(Failed, check=coded("configmap_foreign")) as failed:
         kube(server).tell(STANDBY)
     assert "another key" in failed.value.hint
     kube(server, key="drkit.json").tell(STANDBY)

@@ -47,7 +47,7 @@ def test_mode_owner_and_link_stay(tmp_path: Path):
 def test_a_foreign_file_is_left_alone(tmp_path: Path, content: str, evidence: str):
     path = tmp_path / "app.conf"
     path.write_text(content)
-    with pytest.raises(Failed, match="something else") as failed:
+    with pytest.raises(Failed, check=coded("endpoint_file_foreign")) as failed:
         EndpointFile(path).tell(STANDBY)
     assert evidence in failed.value.evidence
     assert path.read_text() == content
@@ -56,7 +56,7 @@ def test_a_foreign_file_is_left_alone(tmp_path: Path, content: str, evidence: st
 
 def test_a_missing_folder_is_said(tmp_path: Path):
     file = EndpointFile(tmp_path / "no" / "such.json")
-    with pytest.raises(Failed, match="cannot be written") as failed:
+    with pytest.raises(Failed, check=coded("endpoint_file_unwritable")) as failed:
         file.tell(STANDBY)
     assert "create the folder" in failed.value.hint
     with pytest.raises(
@@ -85,7 +85,7 @@ def test_the_lock_is_for_writers_alone_and_leaves_nothing(tmp_path: Path):
     seen = []
     with _only_one(path):
         seen.append(stat.S_IMODE(lock.stat().st_mode))
-        with pytest.raises(TryAgain, match="another process"):
+        with pytest.raises(TryAgain, check=coded("endpoint_file_locked")):
             EndpointFile(path).tell(STANDBY)
     assert seen == [0o600]
     lock.touch()  # a process that was killed

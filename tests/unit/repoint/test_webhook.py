@@ -9,6 +9,7 @@ from drkit.endpoint import Endpoint
 from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.repoint import RepointEffect, Result, TryAgain, Way, tell_all
 from drkit.repoint.webhook import Webhook, signature
+from tests.support.errors import coded
 from tests.support.repoint.receiver import HttpReceiver
 
 STANDBY = Endpoint(5, "standby", "id-2", "s1:9092")
@@ -73,7 +74,7 @@ def test_other_answers(receiver: HttpReceiver, status: int, headers: dict[str, s
 def test_silence_ends_in_time():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/hooks/t0p-secret"
-        with pytest.raises(TryAgain, match="no answer") as failed:
+        with pytest.raises(TryAgain, check=coded("no_answer")) as failed:
             hook(url, seconds=0.3).tell(STANDBY)
     assert "t0p-secret" not in str(failed.value.as_dict())
     assert "timed out" in failed.value.evidence.lower()

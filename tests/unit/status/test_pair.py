@@ -200,8 +200,8 @@ RESUME = "drkit {0} --flow 'p->s' --resume; to roll it back: drkit {0} --flow 'p
 )
 def test_a_run_that_is_held_names_what_leads_on(run: RunUnderWay, next_: str):
     """It said FAILING BACK, held, and no command."""
-    held = "run f9 at DRAIN, held: somebody has to decide"
-    why = only(replace(OVER, run=run._replace(held="somebody has to decide")), back()).why
+    held = "run f9 at DRAIN, held: a decision is missing"
+    why = only(replace(OVER, run=run._replace(held="a decision is missing")), back()).why
     assert why == held + (f"; when that is cleared: {next_}" if next_ else "")
     aborting = run._replace(held="p refuses", aborting=True)
     why = only(replace(OVER, run=aborting), back()).why

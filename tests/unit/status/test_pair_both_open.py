@@ -26,7 +26,7 @@ def during(step: str, held: str = "", over: DirectionFacts = DIED, **more: Any) 
 @pytest.mark.parametrize("step", ["CONTACT", "COMPARE", "EXPORT", "DECIDE", "DEMOTE", "BEGIN", "REPLAY"])
 def test_a_held_return_does_not_hide_a_fence_that_is_taken_away(step: str) -> None:
     """It is held for hours, and fences nothing in that time."""
-    found = only(during(step, held="somebody has to decide"), back())
+    found = only(during(step, held="a decision is missing"), back())
     assert found.state is PairState.FAILING_BACK
     assert found.why_of(PairAlarm.BOTH_OPEN) == f"{AT}; the return f9 is held at {step}: {RESUME}"
 

@@ -12,6 +12,7 @@ from drkit.detect.seen import Address, Probe, ProbeOutcome, Sight
 from drkit.detect.verdict import VerdictKind
 from drkit.watch.board import TABLE, WatchBoard
 from drkit.watch.observer import Moment
+from tests.support.errors import sentence
 from tests.support.watch.moments import moment
 
 PROBES = {Address("own", "h:1", 0): Probe(ProbeOutcome.REFUSED, 0.0, 0.1), Address("own", "h:2", 1): None}
@@ -97,7 +98,7 @@ def test_nothing_to_watch_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
     config = tmp_path / "drkit.toml"
     config.write_text('[clusters.a]\nbootstrap_servers = "a:1"\n')
     assert cli.run(["watch", "--once", "1", "--config", str(config)]) == 2
-    assert "there is no flow to watch" in capsys.readouterr().err
+    assert sentence("no_flow_to_watch") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["watch"], ["watch", "pause"], ["watch", "acknowledge"], ["fence-agent"]])

@@ -7,6 +7,7 @@ from typing import Final
 from drkit.endpoint import Endpoint
 from drkit.failover.core.machine import StepName
 from drkit.model import TopicPartition
+from tests.support.errors import sentence
 from tests.support.failover.control_key import KEYS
 from tests.support.failover.journal_files import write
 from tests.support.flows.produce import fill
@@ -46,7 +47,7 @@ def commit_on_the_standby(scene: Scene) -> None:
     world.commit(world.target, scene.values["G"], {TopicPartition(topic, 0): 1})
 
 
-@STAGES.of("failover-control-key", _ALL, "the flow's state has no valid MAC of the control key")
+@STAGES.of("failover-control-key", _ALL, sentence("state_unsigned"))
 def configure_a_control_key(scene: Scene) -> None:
     world = scene.world()
     scene.copied(world)
@@ -57,7 +58,7 @@ def configure_a_control_key(scene: Scene) -> None:
     scene.tables["control"] = {"key_file": str(key)}
 
 
-@STAGES.of("failover-data-loss", _ALL, "more would be lost than rpo_seconds allows")
+@STAGES.of("failover-data-loss", _ALL, sentence("rpo_exceeded"))
 def lose_records(scene: Scene) -> None:
     world = scene.world()
     topic = scene.copied(world)
@@ -95,7 +96,7 @@ def copy_nothing(scene: Scene) -> None:
     fill(world.source, world.name("orders"), 5)
 
 
-@STAGES.of("failover-planned-not-possible", _PLANNED, "a planned switchover needs a running replicator")
+@STAGES.of("failover-planned-not-possible", _PLANNED, sentence("no_replicator"))
 def stop_the_replicator(scene: Scene) -> None:
     world = scene.world()
     scene.copied(world)
@@ -143,9 +144,7 @@ def lead_to_the_standby(scene: Scene) -> None:
     scene.before[_CHECK] = scene.servers.clear
 
 
-@STAGES.of(
-    "failover-journal-lost", "drkit failover --resume", "does not have a run that this machine has begun"
-)
+@STAGES.of("failover-journal-lost", "drkit failover --resume", sentence("journal_run_lost"))
 def lose_the_journal(scene: Scene) -> None:
     world = scene.world()
     scene.copied(world)

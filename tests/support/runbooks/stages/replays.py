@@ -9,6 +9,7 @@ import uuid
 
 from drkit.model import TopicPartition
 from drkit.wire import Record
+from tests.support.errors import sentence
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.produce import producer
 from tests.support.replay.world import ReplayWorld, run_of, tail
@@ -65,7 +66,7 @@ def replay_two_exports_of_one_run(scene: Scene) -> None:
     scene.before[_DRY] = lambda: scene.values.update(right)
 
 
-@STAGES.of("replay-not-comparable", _DRY, "a transaction is open in the partition to replay into")
+@STAGES.of("replay-not-comparable", _DRY, sentence("replay_open_transaction"))
 def leave_a_transaction_open(scene: Scene) -> None:
     scene.patch.setattr("drkit.replay.side._DECIDED_SECONDS", 0.5)
     made = _promoted(scene)
@@ -106,7 +107,7 @@ def send_some_again(scene: Scene) -> None:
     scene.branches.add("equal records are the same ones")
 
 
-@STAGES.of("replay-taken", _DRY, "a return that keeps this tail is appending it")
+@STAGES.of("replay-taken", _DRY, sentence("keep_under_way"))
 def begin_to_keep_the_tail(scene: Scene) -> None:
     made = _promoted(scene, 20)
     manifest = made.export(scene)
@@ -114,7 +115,7 @@ def begin_to_keep_the_tail(scene: Scene) -> None:
     scene.before[_DRY] = lambda: made.world.replay(manifest, kept=True)
 
 
-@STAGES.of("replay-wrong-place", _DRY, "the new primary has fewer partitions than the old one")
+@STAGES.of("replay-wrong-place", _DRY, sentence("replay_fewer_partitions"))
 def export_another_partition(scene: Scene) -> None:
     made = _promoted(scene)
     made.export(scene, partition=1)

@@ -8,6 +8,7 @@ from typing import Final
 
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
+from tests.support.errors import longest_part, sentence
 from tests.support.failback.pair import Side
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
@@ -37,7 +38,7 @@ def _file_of(manifest: Path) -> Path:
     return next(file for file in sorted(manifest.parent.rglob("*")) if file.is_file() and file != manifest)
 
 
-@STAGES.of("reprotect-undecided", _DRY, "only on the old primary, and where to save them was not said")
+@STAGES.of("reprotect-undecided", _DRY, longest_part("export_place_missing"))
 def decide_nothing(scene: Scene) -> None:
     _with_a_tail(scene)
     scene.branches.add(_NO_AUTHORIZER)
@@ -72,11 +73,7 @@ def take_the_fence_away(scene: Scene) -> None:
     scene.branches.add("it has records of its own")
 
 
-@STAGES.of(
-    "reprotect-not-ready",
-    f"{_DRY} --export-to PLACE",
-    "the old primary has partitions that the new one has not",
-)
+@STAGES.of("reprotect-not-ready", f"{_DRY} --export-to PLACE", sentence("fewer_partitions"))
 def add_a_partition(scene: Scene) -> None:
     pair = fail_over(scene)
     side, topic = pair.now, scene.values["TOPIC"]
@@ -86,7 +83,11 @@ def add_a_partition(scene: Scene) -> None:
     scene.after = lambda: side.grow(side.target, topic, 2)
 
 
-@STAGES.of("reprotect-forget", "drkit reprotect --forget TOPIC --dry-run", "… can still come home")
+@STAGES.of(
+    "reprotect-forget",
+    "drkit reprotect --forget TOPIC --dry-run",
+    sentence("can_still_fail_back", topics="…"),
+)
 def delete_on_the_new_primary(scene: Scene) -> None:
     pair = fail_over(scene)
     side, topic = pair.now, scene.values["TOPIC"]
@@ -100,13 +101,13 @@ def delete_what_was_promoted(scene: Scene) -> None:
     delete_on_the_new_primary(scene)
 
 
-@STAGES.of("reprotect-method-not-sound", _DELTA, "the method delta would leave records")
+@STAGES.of("reprotect-method-not-sound", _DELTA, sentence("delta_out_of_order"))
 def choose_delta(scene: Scene) -> None:
     _with_a_tail(scene)
     scene.prepare(_UNTIL, 3)
 
 
-@STAGES.of("reprotect-wrong-pair", _DRY, "the reverse flow does not copy topics of the return")
+@STAGES.of("reprotect-wrong-pair", _DRY, sentence("reverse_flow_excludes"))
 def leave_a_topic_out(scene: Scene) -> None:
     pair = switch_over(scene)
     pair.other.flow_fields["topics_exclude"] = [scene.values["TOPIC"]]
@@ -121,7 +122,7 @@ def silence_the_old_primary(scene: Scene) -> None:
     scene.before[_EXPORT] = scene.servers.clear
 
 
-@STAGES.of("export-place", _EXPORT, "the export cannot be written")
+@STAGES.of("export-place", _EXPORT, sentence("export_not_written"))
 def name_a_file_as_the_place(scene: Scene) -> None:
     _with_a_tail(scene)
     other, file = str(scene.folder / "other"), scene.folder / "file"

@@ -9,6 +9,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics, topic_names
 from drkit.model import TopicPartition
+from tests.support.errors import sentence
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 from tests.support.runbooks.scene import Scene
@@ -43,7 +44,7 @@ def begin_another(scene: Scene) -> None:
     _held(scene)
 
 
-@STAGES.of("failover-fence-owned", "drkit fence lift", "a … that is under way owns the fence")
+@STAGES.of("failover-fence-owned", "drkit fence lift", sentence("fence_owned", table="…"))
 def own_the_fence(scene: Scene) -> None:
     _held(scene)
     scene.branches.add("a failover is under way")

@@ -8,6 +8,7 @@ from drkit.errors import Refused
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
 from drkit.failover.fence_owner import refuse_owned
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
+from tests.support.errors import sentence
 
 
 def run(table: Table, step: StepName) -> RunLog:
@@ -36,7 +37,7 @@ FENCES = "which fences it again after a failover"
     ids=["return", "failover"],
 )
 def test_the_refusal_names_the_kind_of_run_and_its_commands(table: Table, step: StepName, hint: str) -> None:
-    with pytest.raises(Refused, match=f"a {table.name} that is under way owns the fence") as refused:
+    with pytest.raises(Refused, match=sentence("fence_owned", table=table.name)) as refused:
         refuse_owned(run(table, step), "p->s")
     assert refused.value.hint == hint
     assert refused.value.evidence == f"it is held at {step}"

@@ -14,6 +14,7 @@ from drkit.failover.fencing.proof import Proof
 from drkit.failover.fencing.writable import WRITABLE, code_name
 from drkit.failover.steps.fence import FenceStep
 from drkit.model import TopicPartition
+from tests.support.errors import sentence
 
 SILENT, TAKING = TopicPartition("orders", 0), TopicPartition("orders", 1)
 UNKNOWN = Proof({}, (), {SILENT: "no answer"}, frozenset({SILENT}))
@@ -32,7 +33,7 @@ def context(**request: Any) -> Any:
 def test_silence_holds_the_failover_as_silence(*, planned: bool) -> None:
     with pytest.raises(ClusterUnreachable) as caught:
         FenceStep()._unproven(context(planned=planned), UNKNOWN)
-    assert caught.value.what == "the old primary does not answer in 1 partition"
+    assert caught.value.what == sentence("fence_unproven", in_words="does not answer in 1 partition")
     assert "super users" not in caught.value.hint
     assert "--accept-data-loss" in caught.value.hint
 
@@ -40,24 +41,27 @@ def test_silence_holds_the_failover_as_silence(*, planned: bool) -> None:
 def test_partitions_that_take_a_record_are_counted_without_the_silent_ones() -> None:
     with pytest.raises(Refused) as caught:
         FenceStep()._unproven(context(), MIXED)
-    assert caught.value.what == "the old primary still takes writes in 1 partition"
+    assert caught.value.what == sentence("fence_leaks", partitions="1 partition")
     assert "super users" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("proof", "error", "what"),
+    ("proof", "error", "in_words"),
     [
-        (UNKNOWN, ClusterUnreachable, "the old primary does not answer in 1 partition"),
-        (MIXED, Failed, "the old primary still takes writes in 1 partition"),
+        (UNKNOWN, ClusterUnreachable, "does not answer in 1 partition"),
+        (MIXED, Failed, "still takes writes in 1 partition"),
     ],
 )
 def test_neither_proves_that_the_fence_holds(
-    monkeypatch: pytest.MonkeyPatch, proof: Proof, error: type[DrkitError], what: str
+    monkeypatch: pytest.MonkeyPatch, proof: Proof, error: type[DrkitError], in_words: str
 ) -> None:
     monkeypatch.setattr(FenceStep, "_proof", lambda *_: proof)
     with pytest.raises(error) as caught:
         FenceStep().prove(context())
-    assert (type(caught.value), caught.value.what) == (error, what)
+    assert (type(caught.value), caught.value.what) == (
+        error,
+        sentence("fence_unproven", in_words=in_words),
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,5 +65,5 @@ def test_files_of_others_in_the_folder_stop_nothing(tmp_path: Path):
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path):
     (tmp_path / "run-1.jsonl").write_bytes(b"\xff\xfe\n")
-    with pytest.raises(DrkitError, match="cannot be read"):
+    with pytest.raises(DrkitError, check=coded("journal_copy_unreadable")):
         JournalFile(tmp_path, "run-1").entries()

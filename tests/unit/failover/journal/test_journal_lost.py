@@ -9,10 +9,9 @@ from drkit.errors import Refused
 from drkit.failover.core.machine import StepName
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained, left_runs
-from tests.support.errors import made
 from tests.support.failover.journal_files import NOON_MS, write
 
-ERROR = made(NoRun, "there is no failover to resume", where="drkit-failover.a.internal on b", evidence="none")
+ERROR = NoRun("no_run", where="drkit-failover.a.internal on b", evidence="none", verb="resume")
 
 
 def test_a_run_that_only_this_machine_knows_is_said_with_how_far_it_came(tmp_path: Path):

@@ -43,7 +43,7 @@ def there(number: int) -> TopicMetadata:
         (None, KNOWN, None, [], False),
     ],
     ids=["gone", "made anew", "no such topic", "of a process that died", "a broker has it as it was",
-         "a copy of another name", "an export alone has records", "not promoted", "never promoted"],
+         "a copy of another name", "a replay is left", "not promoted", "never promoted"],
 )  # fmt: skip
 def test_only_one_that_has_nothing_to_come_home_to(
     monkeypatch: pytest.MonkeyPatch,

@@ -32,7 +32,7 @@ def _refused(monkeypatch: pytest.MonkeyPatch, proof: Proof) -> DrkitError:
 def test_silence_is_no_write(monkeypatch: pytest.MonkeyPatch) -> None:
     error = _refused(monkeypatch, Proof({}, (), {SILENT: "no answer"}, frozenset({SILENT})))
     assert isinstance(error, ClusterUnreachable)
-    assert (error.what, error.evidence) == ("the old primary does not answer", f"{SILENT}: no answer")
+    assert (error.code, error.evidence) == ("old_primary_unreachable", f"{SILENT}: no answer")
     assert "drkit reprotect --resume" in error.hint
 
 

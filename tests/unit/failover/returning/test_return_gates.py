@@ -28,8 +28,8 @@ DIVERGED = CLEAN._replace(found=DivergenceState.DIVERGED, end=14, records=4)
 
 
 def refused(tail: PartitionDivergence, method: Method, **request: Any) -> str:
-    """Why a method is refused for a partition; what asks a cluster is not reached."""
-    return refusal(tail, method, **request).what
+    """Return the code with which a method is refused for a partition; no cluster is asked."""
+    return refusal(tail, method, **request).code
 
 
 def refusal(
@@ -64,13 +64,11 @@ def refusal(
 
 
 def test_partitions_that_only_the_old_primary_has_are_refused() -> None:
-    assert refused(DIVERGED._replace(found=DivergenceState.MORE), Method.REBUILD).startswith(
-        "the old primary has partitions"
-    )
+    assert refused(DIVERGED._replace(found=DivergenceState.MORE), Method.REBUILD) == "fewer_partitions"
 
 
 def test_a_partition_that_is_not_the_beginning_of_the_other_does_not_continue() -> None:
-    assert "the method delta would leave records" in refused(DIVERGED, Method.DELTA)
+    assert refused(DIVERGED, Method.DELTA) == "delta_out_of_order"
 
 
 def test_a_refusal_names_a_command_that_can_be_typed_now() -> None:
@@ -83,7 +81,7 @@ def test_a_refusal_names_a_command_that_can_be_typed_now() -> None:
 
 def test_a_copy_that_lost_records_is_not_trimmed() -> None:
     short = CLEAN._replace(copy=CopyFate.REGRESSED, copy_end=7)
-    assert "nothing can be trimmed there" in refused(short, Method.TRIM)
+    assert refused(short, Method.TRIM) == "new_primary_lost_records"
 
 
 def test_an_export_with_fewer_records_than_were_compared_is_refused() -> None:
@@ -116,7 +114,7 @@ def test_an_export_with_fewer_records_than_were_compared_is_refused() -> None:
 )
 def test_a_tail_is_kept_behind_a_proven_beginning_only(tail: PartitionDivergence, seen: str) -> None:
     error = refusal(tail, Method.KEEP)
-    assert error.what.startswith("the method keep needs a proven beginning")
+    assert error.code == "keep_unproven"
     assert seen in error.evidence
 
 

@@ -8,6 +8,7 @@ from drkit.failover import interpreter
 from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
 from drkit.failover.journal.violations import violations
+from tests.support.errors import sentence
 from tests.support.failover.paper.return_model import RETURN_STEPS, ReturnPlay, ReturnWorld
 
 SEEDS = range(400)
@@ -49,7 +50,7 @@ def test_killed_at_any_entry_and_aborted_it_is_undone_or_refused(at: int) -> Non
     error = play.again(abort=True)
     if is_over:
         assert error is not None
-        assert error.what == "there is no way back after DONE"
+        assert error.what == sentence("point_of_no_return", last_abort="DONE")
         assert "drkit reprotect --resume" in error.hint
         assert len(play.run.entries) == before + 1, "only that it was taken over"
         assert play.again(abort=False) is None
