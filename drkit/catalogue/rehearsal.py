@@ -26,7 +26,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "a cluster stopped answering during the drill",
         hint="check both clusters: drkit config check --connect",
     ),
-    "command_not_ended": failed("a command has not ended"),
     "cron_differs_in_kubernetes": refused(
         "Kubernetes reads this cron expression otherwise",
         hint="write the days as lists, with the other field as '*'; or run drkit drill schedule",

@@ -218,7 +218,7 @@ class _BubbleRun:
 
     def controls(self) -> str:
         """Put defects into the history and on the target; each must be found by its check, or refused."""
-        controls = {**negative_controls(self.stage.history(), []), **live_controls(self.stage)}
+        controls = {**negative_controls(self.stage.history()), **live_controls(self.stage)}
         self._found(controls=controls)
         return f"{sum(controls.values())} of {counted(len(controls), 'defect')} found"
 
