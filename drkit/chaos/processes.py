@@ -138,9 +138,12 @@ class Child:
 
     def was_killed(self) -> bool:
         """Return whether the process has ended without saying so; what it said before is read."""
-        if self.result is None and not self._exists():
-            while self.next_entry() is not None:
-                pass
+        if self.result is None:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                while self.next_entry() is not None:
+                    pass
         return self.result is not None and self.result.code is None
 
     def end_before(self, deadline: float) -> None:
