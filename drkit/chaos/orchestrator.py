@@ -7,7 +7,7 @@ with a journal that waits for leave at each entry, a replicator, or a client.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 import ctypes
 from importlib import import_module
 import io
@@ -126,7 +126,7 @@ def _run_child(command: Mapping[str, Any], path: str) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the scenario's own process ends its children
-    code = 1
+    code, lines = 1, None
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(path)
@@ -140,6 +140,9 @@ def _run_child(command: Mapping[str, Any], path: str) -> None:
         traceback.print_exc()
     finally:
         sys.stderr.flush()
+        if lines is not None:  # one that was killed does not say that it ended
+            with suppress(OSError):
+                _send(lines, {"ended": (code,)})
         os._exit(code)
 
 

@@ -29,7 +29,6 @@ _CALL_SECONDS: Final = 150.0
 _LONG_FOLDER: Final = 80
 _START_SECONDS: Final = 120.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
-_END_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 
@@ -76,7 +75,9 @@ class Child:
         connection.settimeout(_CALL_SECONDS)
         self._words, self._lines = words, connection.makefile("rw", encoding="utf-8")
         connection.close()
-        self.pid = int(self._receive()["pid"])
+        self.pid = int(self._receive().get("pid", 0))
+        if not self.pid:
+            raise BrokenPipeError("it has ended at once")
         self.run, self.table = "", ""
         """The run, and the name of its table, of the newest entry."""
         self.slept = 0.0
@@ -135,6 +136,16 @@ class Child:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def was_killed(self) -> bool:
+        """Return whether the process has ended without saying so; what it said before is read."""
+        if self.result is None:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                while self.next_entry() is not None:
+                    pass
+        return self.result is not None and self.result.code is None
+
     def end_before(self, deadline: float) -> None:
         """Wait for the end of a process that got SIGTERM; kill it at the deadline (a monotonic time)."""
         with suppress(ProcessLookupError):
@@ -166,7 +177,7 @@ class ProcessParent:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(f"{self._folder}/s")
         self._socket.listen()
-        self._socket.settimeout(_START_SECONDS)
+        self._socket.settimeout(_POLL_SECONDS)
         # In a group of its own: a Ctrl-C of the terminal is for the scenario's process alone.
         self._parent = subprocess.Popen(  # noqa: S603  our own program
             [sys.executable, "-m", self._module, f"{self._folder}/s"], stdin=subprocess.PIPE, process_group=0
@@ -174,12 +185,17 @@ class ProcessParent:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._parent.kill()  # its children die with it
+        self._parent.wait()
         if self._parent.stdin is not None:
-            with suppress(BrokenPipeError):  # it has ended, and a command is in the buffer
+            with suppress(BrokenPipeError):  # a command is in the buffer
                 self._parent.stdin.close()
-        self._parent.wait(_END_SECONDS)
         self._socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def is_alive(self) -> bool:
+        """Return whether the parent lives; its children die with it."""
+        return self._parent.poll() is None
 
     def run_command(self, config: Path, *words: str, elsewhere: bool = False) -> Child:
         """Start a command; ``--json`` is added.
@@ -228,6 +244,18 @@ class ProcessParent:
         try:
             self._parent.stdin.write(json.dumps(command).encode() + b"\n")
             self._parent.stdin.flush()
-            return Child(words, self._socket.accept()[0])
+            return Child(words, self._accepted())
         except (OSError, TimeoutError) as error:
             raise Failed("child_not_started", evidence=repr(error)) from error
+
+    def _accepted(self) -> socket.socket:
+        """Return the connection of the next child, which comes while the parent lives. Raises OSError."""
+        deadline = monotonic() + _START_SECONDS
+        while True:
+            try:
+                return self._socket.accept()[0]
+            except TimeoutError:
+                if not self.is_alive():
+                    raise BrokenPipeError("the parent of all processes was killed") from None
+                if monotonic() >= deadline:
+                    raise
