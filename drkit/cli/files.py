@@ -120,9 +120,8 @@ def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
         raise Failed(
             "shipped_file_unwritable", where=str(error.filename or folder), evidence=error_text(error)
         ) from error
-    work("drkit.cli.render").emit(
-        [{"file": str(folder / name), "state": state} for name, state in states.items()]
-    )
+    rows = [{"file": str(folder / name), "state": state} for name, state in states.items()]
+    work("drkit.cli.render").emit(rows)
 
 
 def _select(words: tuple[str, ...], *, where: str, is_folder_allowed: bool) -> list[str]:
