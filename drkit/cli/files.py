@@ -80,7 +80,8 @@ def show_file(name: str) -> None:
     (name,) = _select((name,), where="drkit files show", is_folder_allowed=False)
     text = (FOLDER / name).read_text(encoding="utf-8")
     if session().as_json:
-        work("drkit.cli.render").emit({"name": name, "text": text})
+        shown = {"name": name, "text": text}
+        work("drkit.cli.render").emit(shown)
     else:
         show(text.removesuffix("\n"))
 
