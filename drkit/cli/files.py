@@ -49,7 +49,7 @@ FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "docker
     }
 )
 def files() -> None:
-    """Write systemd units, Kubernetes manifests, alert rules, a dashboard and a compose file."""
+    """Write systemd units, manifests, alert rules, a dashboard."""
 
 
 @files.command(

@@ -265,7 +265,7 @@ def test_config_show_names_the_reference_of_a_value(
     monkeypatch.setenv("COLUMNS", "120")
     assert cli.run(["config", "show"]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"clusters\.a\.bootstrap_servers\s+h:1\s+drkit.toml:2 \$\{env:HOST_A\}", out)
+    assert re.search(r"clusters\.a\.bootstrap_servers\s+h:1\s+drkit.toml:2\s+\$\{env:HOST_A\}", out)
 
 
 def test_a_reader_that_leaves_early_is_no_error(config: str):

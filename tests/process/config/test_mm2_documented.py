@@ -231,7 +231,7 @@ def test_the_readme_of_mirror_maker(tmp_path: Path):
         ("west->ea.st.topics = foo.*", "no cluster 'ea'", "'east'"),
         ("West.bootstrap.servers = w2:1", "unknown setting", "'west.bootstrap.servers'"),
         ("west->east.enable = true", "unknown setting", "'enabled'"),
-        ("east.security.protocol = SSL // if needed", "'SSL // if needed' is not one of", "security.md"),
+        ("east.security.protocol = SSL // if needed", "'SSL // if needed' is not one of", "explain security"),
     ],
 )
 def test_slips_are_named(tmp_path: Path, line: str, what: str, hint: str):
