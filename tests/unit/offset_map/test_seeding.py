@@ -91,7 +91,7 @@ def test_what_was_emptied_stays_so_unless_the_log_was_lost_since(end: int, kept:
     found = cut_after(before, later)
     assert (found.skip_from, found.emptied, found.rebuilt) == ({0: 2000}, {**kept, 1: 9}, {})
     other = later._replace(partition=PAIR._replace(target_id=UUID(int=9)))
-    assert cut_after(before, other).emptied == {}, "of another topic of this name"
+    assert cut_after(before, other).emptied == {}, "it was of another topic"
 
 
 def test_the_last_segment_of_a_seed_may_grow() -> None:

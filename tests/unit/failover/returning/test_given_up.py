@@ -76,7 +76,7 @@ def test_a_disposition_of_records_that_were_given_up_is_refused_with_who_when_an
         (BY_NAME, GIVEN_UP, 4),
         (BY_NAME, UnreplayedRecord("r1", 1, 12, MANIFEST, "ab", "replay", ended="replayed"), 3),
     ],
-    ids=["the same again", "for every topic", "nothing", "of an earlier failover", "they were appended"],
+    ids=["the same again", "for every topic", "nothing", "of a failover before", "they were appended"],
 )
 def test_other_choices_are_taken(dispositions: dict[str, str], ended: UnreplayedRecord, term: int) -> None:
     refuse_dispositions(context(dispositions, ended, term), [EMPTIED], {})
