@@ -199,10 +199,10 @@ def _nothing_is_decided_by_itself(operator: Operator) -> None:
     tails = {t: sum(map(len, log.values())) for t, log in home.tails.items()}
     assert {t["topic"]: t["only_old"] for t in plan["topics"]} == tails
     refused = operator.types("reprotect", "--clients-cut", CUT, "--yes", code=3)
-    assert "where to save them was not said" in refused.err
+    assert refused.error == "export_place_missing", refused.err
     export = ("--clients-cut", CUT, "--export-to", str(operator.export))
     refused = operator.types("reprotect", *export, "--yes", code=3)
-    assert "somebody has to decide" in refused.err
+    assert refused.error == "decision_missing", refused.err
     assert home.side.run_log().opening.get("table") != "return", "it has left no run"
     held = operator.types("reprotect", *export, "--until-export", "--yes", code=3)
     assert (held.data["state"], held.data["held"]["step"]) == ("held", "DECIDE")
