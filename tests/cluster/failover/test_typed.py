@@ -24,6 +24,7 @@ from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
 from drkit.next_command import typed
 from tests.support.cli.screen import Screen, type_line
+from tests.support.errors import longest_part, sentence
 from tests.support.failover.settings_file import written
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
@@ -76,7 +77,7 @@ class Night:
             over.set()
             writer.join()
         assert held.code == 3, held.text
-        assert "the switchover is held" in held.text
+        assert sentence("switchover_incomplete") in held.text
         assert self.world.run_log().held["step"] == StepName.DRAIN
         return held
 
@@ -139,7 +140,7 @@ def test_held_and_resumed(night: Night) -> None:
     turn = done.offers("reprotect")
     assert '--clients-cut "HOW"' in turn, "the fence is one by size"
     asked = night.types(turn)
-    assert (asked.code, "no terminal to ask on" in asked.text) == (2, True), asked.text
+    assert (asked.code, longest_part("no_terminal") in asked.text) == (2, True), asked.text
     night.sees_the_primary()
 
 

@@ -112,7 +112,7 @@ def test_drkit_is_never_refused_where_it_is_to_be_spared(worlds: Worlds, shared:
     topic = world.topic("orders")
     world.give(0, world.acl(topic, "WRITE", EVERYBODY))
     before = world.has(0)
-    with pytest.raises(Refused, match="would refuse drkit itself") as refused:
+    with pytest.raises(Refused, check=coded("acl_fence_refuses_drkit")) as refused:
         AclFence(world.source.settings, world.state, spare_own=True).details([topic])
     assert EVERYBODY in refused.value.evidence
     assert "canary" in refused.value.hint
