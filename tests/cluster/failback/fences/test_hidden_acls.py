@@ -224,7 +224,7 @@ def test_a_failover_at_night_fences_by_size_and_a_switchover_waits(
     assert report["state"] == "done"
     assert (report["fence"]["how"], report["fence"]["proven"]) == (SIZE, True)
     [notes] = [s["notes"] for s in report["steps"] if s["step"] == "FENCE"]
-    assert any("may not list the ACLs" in note for note in notes), notes
+    assert any(f"may not list the ACLs of {side.source.alias}" in note for note in notes), notes
     assert app.write() != 0
 
 
