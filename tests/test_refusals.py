@@ -219,7 +219,9 @@ def test_tests_hold_no_copy_of_a_sentence():
             continue
         copies = copies_in(ast.parse(path.read_text(encoding="utf-8")))
         allowed |= ALLOWED.keys() & copies.keys()
-        found += [f"{path.relative_to(ROOT)}:{n}: {text}" for text, n in copies.items() if text not in ALLOWED]
+        found += [
+            f"{path.relative_to(ROOT)}:{n}: {text}" for text, n in copies.items() if text not in ALLOWED
+        ]
     assert not found
     assert allowed == ALLOWED.keys(), "texts that no test has any more"
 

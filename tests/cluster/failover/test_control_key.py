@@ -151,7 +151,7 @@ def test_a_pair_takes_a_key_and_forged_records_change_nothing(
 ):
     topic, group = copied
     file = configured(world, tmp_path, KEYS[0])
-    assert "the flow runs" in drkit(file, "control", "adopt", "--yes").err
+    assert drkit(file, "control", "adopt", "--yes").error == "adopt_flow_running"
     world.stop_replicating()
     takes_a_key(world, file)
     world.replicate()

@@ -240,7 +240,7 @@ def test_a_journal_that_is_gone_while_its_file_is_here(world: World, tmp_path: P
     (world.folder / "f11e.jsonl").unlink()
     said = command.drkit(file, "failover", "--resume")
     assert said.code == 2
-    assert "no failover to resume" in said.err
+    assert said.error == "no_run", said.err
 
 
 def test_the_command_says_what_moves_and_changes_nothing_in_a_dry_run(world: World, tmp_path: Path) -> None:

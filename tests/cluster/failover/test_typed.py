@@ -177,10 +177,13 @@ def test_refused_and_done_by_what_is_printed(night: Night) -> None:
     line, refusals = night.begins("refused"), list[str]()
     while (screen := night.types(line)).code == 3 and len(refusals) < 3:
         refusals.append(screen.text)
-        accepted = "--despite-signs-of-life" if "but it is alive" in screen.text else "--accept-data-loss"
+        accepted = (
+            "--despite-signs-of-life" if sentence("source_alive") in screen.text else "--accept-data-loss"
+        )
         line = screen.offers("failover", accepted)
     assert screen.code == 0, screen.text
-    assert any("rpo_seconds" in text or "not known" in text for text in refusals)
+    lost = sentence("rpo_exceeded"), sentence("loss_unknown")
+    assert any(each in text for text in refusals for each in lost)
     assert RoleRecord.key(night.world.name("refused")) in night.world.state()
     assert PendingFence.KEY in night.world.state()
     night.sees_the_primary()
