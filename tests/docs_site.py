@@ -76,8 +76,14 @@ def _plain(title: str) -> str:
 def pages_in(entries: list[Entry]) -> Iterator[str]:
     """Yield the path of every page of a navigation."""
     for entry in entries:
-        for below in [entry] if isinstance(entry, str) else entry.values():
-            yield from [below] if isinstance(below, str) else pages_in(below)
+        if isinstance(entry, str):
+            yield entry
+            continue
+        for below in entry.values():
+            if isinstance(below, str):
+                yield below
+            else:
+                yield from pages_in(below)
 
 
 def linked_files(pages: list[str]) -> set[str]:

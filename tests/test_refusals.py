@@ -39,6 +39,7 @@ NO_PLACE = {"drkit/local/jars.py", "drkit/demo/stage.py", "drkit/local/cluster.p
 SAY_TOO_LITTLE = {"UsageError", "BadParameter", "ClickException", "BadOptionUsage", "Abort"}
 """Click's own errors name neither the line in the file nor what to do: they are for click alone."""
 ALLOWED = {
+    "'soon' is not a whole number": "a problem of the configuration",
     "its return has not begun": "the status of a pair says so, too",
     "a failover is under way": "a condition of a page",
     "topics or topics_exclude of standby->primary leave out orders: nothing copies them": "a report",

@@ -26,7 +26,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "a cluster stopped answering during the drill",
         hint="check both clusters: drkit config check --connect",
     ),
-    "command_not_ended": failed("a command has not ended"),
     "cron_differs_in_kubernetes": refused(
         "Kubernetes reads this cron expression otherwise",
         hint="write the days as lists, with the other field as '*'; or run drkit drill schedule",
@@ -36,6 +35,12 @@ ERRORS: Final[dict[str, Entry]] = {
         "an earlier drill owes its cleanup",
         hint=("delete what it names, or bring back the cluster that does not answer: drkit drill cleanup"),
     ),
+    "drill_cleanup_unrecorded": failed(
+        "the drill owes its cleanup, and this machine cannot keep its history",
+        hint="make room there, then: drkit drill cleanup --flow {flow!q}",
+        page="drill-cleanup-owed",
+    ),
+    "drill_control_refused": failed("a control of the drill cannot be written"),
     "drill_due_time_taken": refused(
         "this due time has an entry", hint="another scheduler runs the same drills: drkit drill history"
     ),
@@ -45,6 +50,9 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "drill_failover_not_done": failed("the failover of the bubble is not done"),
     "drill_flow_missing": failed("the configuration has no such flow"),
+    "drill_history_unwritable": failed(
+        "this machine cannot keep the history of drills", hint="make room there, then repeat the command"
+    ),
     "drill_id_unknown": wrong(
         "there is no drill with the id {drill_id}", hint="{suggestion}; all: drkit drill history"
     ),
@@ -56,12 +64,17 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="give drkit the right to describe them: drkit config check --connect",
     ),
     "drill_lock_held": refused("another drill is running", hint="wait until it ends: drkit drill history"),
+    "drill_no_room": refused(
+        "the standby has no room for the records of a drill",
+        hint="free its disk, or lower limits.bytes_per_second or limits.seconds of the drill",
+    ),
     "drill_records_refused": failed("the first records of the drill are refused"),
     "drill_report_elsewhere": failed(
         "this drill has no report here",
         hint="an unfinished one is still running, or its process was killed: drkit drill history",
     ),
     "drill_running": refused("a drill of this flow is running", hint="wait for its end"),
+    "drill_step_refused": failed("the operating system refused a step of the drill"),
     "drill_time_limit": failed("the drill takes longer than its limit"),
     "drill_topics_not_deleted": refused(
         "the topics of a drill could not be deleted",

@@ -29,7 +29,6 @@ from drkit.errors import DrkitError, Failed, Usage
 EXPORT: Final = "EXPORT_FOLDER"
 """In the words of a command: the folder of this run for exports."""
 _ELSEWHERE: Final = "ELSEWHERE"
-_SLEEP_SECONDS: Final = 60.0
 _REFUSED_WRITES: Final = 3
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -89,17 +88,16 @@ class _Trigger:
 
     def __init__(self, entry: str, then: Sequence[Then]) -> None:
         self._entry, self.then = entry, then
-        self._past: set[str] = set()
+        self._past: set[tuple[str, str]] = set()
 
     def is_due(self, position: JournalPosition) -> bool:
         """Return whether it happens at this entry; that counts as its time."""
-        effect = ("effect",) if position.effect else ()
-        name = " ".join((position.step, *effect, position.kind)).strip()
-        full = f"{name} {position.effect}"
-        is_every = self._entry == "every"
-        is_due = full not in self._past if is_every else name == self._entry and not self._past
+        name = " ".join((position.step, *(("effect",) if position.effect else ()), position.kind)).strip()
+        is_due = name == self._entry and not self._past
+        if self._entry == "every":
+            is_due = (name, position.effect) not in self._past
         if is_due:
-            self._past.add(full)
+            self._past.add((name, position.effect))
         return is_due
 
 
@@ -111,40 +109,29 @@ def _type(
     child = run.stage.parent.run_command(run.stage.config(user), *words, elsewhere=user == _ELSEWHERE)
     outer, run.stage.orchestrator = run.stage.orchestrator, child
     try:
-        while (position := child.next_entry()) is not None:
+        while child.result is None and (position := child.next_entry()) is not None:
             run.stage.recorder.record(
                 JournalEntered(child.table, child.run, position.step, position.kind, position.effect)
             )
             run.tell("entry", f"{position.step} {position.kind}" if not position.effect else "")
-            slept = sum(_happen(run, child, t.then) for t in triggers if t.is_due(position))
-            if child.result is not None:
-                break
-            child.proceed(slept)
+            for each in (each for t in triggers if t.is_due(position) for each in t.then):
+                _happen(run, child, each)
+            child.proceed()
     finally:
         run.stage.orchestrator = outer
-    if child.result is None:
-        raise Failed("command_not_ended", where=" ".join(words))
-    return child.result
+    return child.ended()
 
 
-def _happen(run: ScenarioRun, child: Child, then: Sequence[Then]) -> float:
-    """Let it happen while a command waits; return for how many seconds the command is suspended then."""
-    slept = 0.0
-    for each in then:
-        if isinstance(each, Mapping):
-            run.stage.recorder.record(FaultBegan("rival orchestrator", " ".join(each["drkit"])))
-            rival = _type(run, list(each["drkit"]), (), each.get("machine", "elsewhere"))
-            run.stage.recorder.record(FaultEnded("rival orchestrator"))
-            _record(run, rival, each.get("expect", (0,)))
-        elif each == "suspend orchestrator":
-            run.stage.recorder.record(
-                FaultBegan(each, f"process {child.pid}, clocks {_SLEEP_SECONDS:.0f} s ahead")
-            )
-            slept = _SLEEP_SECONDS
-        elif child.result is None:
-            run.tell("fault", each)
-            run.faults.begin(each)
-    return slept
+def _happen(run: ScenarioRun, child: Child, what: Then) -> None:
+    """Let something happen while a command waits; faults need one that has not ended."""
+    if isinstance(what, Mapping):
+        run.stage.recorder.record(FaultBegan("rival orchestrator", " ".join(what["drkit"])))
+        rival = _type(run, list(what["drkit"]), (), what.get("machine", "elsewhere"))
+        run.stage.recorder.record(FaultEnded("rival orchestrator"))
+        _record(run, rival, what.get("expect", (0,)))
+    elif child.result is None:
+        run.tell("fault", what)
+        run.faults.begin(what)
 
 
 def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None]) -> None:
@@ -172,31 +159,28 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
     :param records: how many records `acked` waits for
     :param by: the client of `acked`
     """
-    run, what = current_run(), until.partition(" ")
-    stage = run.stage
+    run, (what, _, rest) = current_run(), until.partition(" ")
+    stage, began = run.stage, len(run.stage.history().events)
+
+    def is_refused() -> bool:
+        events = stage.history().events[began:]
+        return sum(isinstance(e, NotAcked) and e.is_refused for e in events) >= _REFUSED_WRITES
+
+    def is_verdict() -> bool:
+        newest = stage.history().last(Observed)
+        return newest is not None and rest in {newest.verdict, f"{newest.verdict} {newest.reason}"}
+
+    def have_left() -> bool:
+        return not stage.has_members(*rest.split(" ", 1))
+
+    conditions = {"refused": is_refused, "verdict": is_verdict, "left": have_left}
     run.tell("wait", until)
-    if until == "acked":
+    if what == "acked":
         stage.wait_acked(records, by, seconds)
-    elif until == "refused":
-        before = len(stage.history().events)
-
-        def is_refused() -> bool:
-            events = stage.history().events[before:]
-            return sum(isinstance(e, NotAcked) and e.is_refused for e in events) >= _REFUSED_WRITES
-
-        stage.wait_for(is_refused, "refused records", seconds)
-    elif what[0] == "protected":
-        stage.wait_protected(FORTH if what[2] == "forth" else BACK)
-    elif what[0] == "left":
-        cluster, _, group = what[2].partition(" ")
-        stage.wait_for(lambda: not stage.has_members(cluster, group), until, seconds)
-    elif what[0] == "verdict":
-
-        def is_verdict() -> bool:
-            newest = stage.history().last(Observed)
-            return newest is not None and what[2] in {newest.verdict, f"{newest.verdict} {newest.reason}"}
-
-        stage.wait_for(is_verdict, until, seconds)
+    elif what == "protected":
+        stage.wait_protected(FORTH if rest == "forth" else BACK)
+    elif what in conditions:
+        stage.wait_for(conditions[what], until, seconds)
     else:
         raise Usage("chaos_until_unknown", where="chaos", until=until)
     return until

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 import signal
 import time
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from drkit.chaos.history import PRIMARY, Acked, Event, Recorder, ScenarioHistory, read_events
 from drkit.chaos.processes import MODULE, Child, ProcessParent
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
+from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.one_shot import ask_once
 from drkit.model import TopicPartition
@@ -26,6 +27,8 @@ _STEADY_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 5.0
 _BOOTSTRAP: Final = "bootstrap.servers"
+_T = TypeVar("_T")
+_Answers = dict[str, Answered[_T]]
 
 
 @dataclass
@@ -114,31 +117,31 @@ class ClientStage(ABC):
     def commit(self, cluster: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets of a group that has no members."""
         wanted = {tp: Committed(offset) for tp, offset in offsets.items()}
-        answers = ask_once(
-            self.cluster(cluster), self.WHERE, lambda raw: Groups(raw).alter({group: wanted}), what="commit"
-        )
-        if answers[group].value != dict.fromkeys(offsets, 0):
-            raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(answers[group]))
+        codes = self._ask(cluster, group, lambda groups: groups.alter({group: wanted}))
+        if codes != dict.fromkeys(offsets, 0):
+            raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(codes))
 
     def committed(self, cluster: str, group: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group."""
-        answers = ask_once(
-            self.cluster(cluster), self.WHERE, lambda raw: Groups(raw).committed([group]), what="read offsets"
-        )
-        return {tp: c.offset for tp, c in (answers[group].value or {}).items()}
+        offsets = self._ask(cluster, group, lambda groups: groups.committed([group]))
+        return {tp: committed.offset for tp, committed in offsets.items()}
 
     def has_members(self, cluster: str, group: str) -> bool:
-        """Return whether a group has members; fail if its coordinator does not say."""
-        answers = ask_once(
-            self.cluster(cluster),
-            self.WHERE,
-            lambda raw: Groups(raw).describe([group]),
-            what="describe a group",
-        )
-        described = answers[group].value
-        if described is None:
-            raise Failed("chaos_no_coordinator", where=f"group {group} on {cluster}")
-        return bool(described.members)
+        """Return whether a group has members."""
+        return bool(self._ask(cluster, group, lambda groups: groups.describe([group])).members)
+
+    def _ask(self, cluster: str, group: str, question: Callable[[Groups], Awaitable[_Answers[_T]]]) -> _T:
+        """Return the answer of a group's coordinator.
+
+        :raises DrkitError: there is none
+        """
+        settings = self.cluster(cluster)
+        answers = ask_once(settings, self.WHERE, lambda raw: question(Groups(raw)), what="ask a coordinator")
+        answer = answers[group]
+        if answer.value is None:
+            where = f"group {group} on {cluster}"
+            raise Failed("chaos_no_coordinator", where=where, evidence=str(answer))
+        return answer.value
 
     def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
         """Wait until a condition is true; a cluster that does not answer meanwhile is asked again.

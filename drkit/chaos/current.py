@@ -70,29 +70,22 @@ def is_under_way() -> bool:
     return _Current.run is not None
 
 
-def begin_run(brokers: int = 1, *, authorizer: bool = False, rpo_seconds: float = 5) -> ScenarioRun:
-    """Return the run of this process; without one, start a pair.
+def begin_run(**pair: Any) -> ScenarioRun:
+    """Start a pair, and a run on it.
 
+    :param pair: what the probe says of the pair: `brokers`, `authorizer`, `rpo_seconds`
     :raises DrkitError: the pair does not start
     """
-    if _Current.run is None:
-        options = _Current.options
-        folder = options.folder or Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
-        # Chaos Toolkit has handlers of its own, whose exception is another one.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            _Current.handlers[number] = signal.signal(number, _interrupt)
-        stage = ScenarioStage(
-            folder,
-            options.seed,
-            options.parent_module,
-            brokers,
-            authorizer,
-            rpo_seconds,
-            progress=partial(options.tell, "local"),
-        )
-        stage.__enter__()
-        atexit.register(end_run)
-        _Current.run = ScenarioRun(stage, Faults(stage), options.tell)
+    options = _Current.options
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
+    # Chaos Toolkit has handlers of its own, whose exception is another one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        _Current.handlers[number] = signal.signal(number, _interrupt)
+    progress = partial(options.tell, "local")
+    stage = ScenarioStage(folder, options.seed, options.parent_module, **pair, progress=progress)
+    stage.__enter__()
+    atexit.register(end_run)
+    _Current.run = ScenarioRun(stage, Faults(stage), options.tell)
     return _Current.run
 
 

@@ -62,9 +62,7 @@ def age_disks(stage: ScenarioStage, target: str) -> Applied:
 
 def limit_orchestrator(stage: ScenarioStage, _target: str) -> Applied:
     """Let files that an orchestrator writes grow to a few bytes only, as on a full disk."""
-    child = stage.orchestrator
-    if child is None:
-        raise Failed("no_orchestrator_running", where="chaos")
+    child = stage.waiting_command()
     _, hard = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (_EXPORT_BYTES, hard))
     return f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes", lambda: None

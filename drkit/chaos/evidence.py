@@ -5,11 +5,13 @@ It only reads, but for one record to each topic that moved: whether a side takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from typing import Final
 
 from drkit.chaos.client_stage import ClientStage
 from drkit.chaos.history import (
+    OTHER,
     PRIMARY,
     STANDBY,
     FinalPosition,
@@ -66,19 +68,13 @@ def collect(stage: ClientStage) -> None:
             )
         )
     active = _active(list(stage.history().of(RunReported)))
-    _look(stage, "the live group at the end", _read_to_the_end, active)
-    _look(stage, "probes", _probe, active)
-    _look(stage, "logs", _read_logs, active)
-    _look(stage, "positions", _read_positions, active)
+    for what, look in _LOOKS.items():
+        try:
+            look(stage, active)
+        except DrkitError as error:
+            stage.recorder.record(LookFailed(what, error.in_short))
     stage.stop_clients()
     stage.recorder.record(ScenarioEnded(active, list(_left(stage, runs))))
-
-
-def _look(stage: ClientStage, what: str, look: Callable[[ClientStage, str], None], active: str) -> None:
-    try:
-        look(stage, active)
-    except DrkitError as error:
-        stage.recorder.record(LookFailed(what, error.in_short))
 
 
 def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[RunLog]:
@@ -91,7 +87,7 @@ def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[RunLog]:
         return topic.history
 
     try:
-        history = ask_once(stage.cluster(_other(source)), stage.WHERE, ask, what="read the journal")
+        history = ask_once(stage.cluster(OTHER[source]), stage.WHERE, ask, what="read the journal")
     except DrkitError as error:
         stage.recorder.record(LookFailed(f"journal of {flow.name}", error.in_short))
         return []
@@ -101,13 +97,7 @@ def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[RunLog]:
 def _active(runs: list[RunReported]) -> str:
     """Return the cluster that takes writes: the target of the newest failover that was done."""
     done = [r for r in runs if r.table == FAILOVER.name and r.state == RunState.DONE]
-    if not done:
-        return PRIMARY
-    return _other(done[-1].source)
-
-
-def _other(cluster: str) -> str:
-    return STANDBY if cluster == PRIMARY else PRIMARY
+    return OTHER[done[-1].source] if done else PRIMARY
 
 
 def _read_to_the_end(stage: ClientStage, active: str) -> None:
@@ -159,19 +149,18 @@ def _read_logs(stage: ClientStage, _active: str) -> None:
         cluster = Cluster.connect(settings)
         partitions = _partitions(cluster, *stage.topics)
         starts = list_offsets(cluster, partitions, "earliest")
-        ends = list_offsets(cluster, partitions, "latest", committed=True)
         with closing(RangeReader(settings)) as reader:
-            for tp in sorted(partitions):
+            # Asked first, as the library looks for the leaders of a new topic only once a second.
+            ends = {tp: reader.log_end(tp) for tp in sorted(partitions)}
+            for tp, end in ends.items():
                 read_to = starts[tp]
-                for record in reader.read(tp, starts[tp], ends[tp]):
+                for record in reader.read(tp, starts[tp], end):
                     value = (record.value or b"").decode(errors="replace")
                     if not value.startswith(PROBE):
-                        stage.recorder.record(Read(name, tp.topic, tp.partition, record.offset, value))
+                        stage.recorder.record(Read(name, *tp, record.offset, value))
                     read_to = record.offset + 1
                 # The reader returns at the end; offsets behind the last record are markers.
-                stage.recorder.record(
-                    LogEnd(name, tp.topic, tp.partition, starts[tp], ends[tp], max(read_to, ends[tp]))
-                )
+                stage.recorder.record(LogEnd(name, *tp, starts[tp], end, max(read_to, end)))
 
 
 def _read_positions(stage: ClientStage, _active: str) -> None:
@@ -181,13 +170,21 @@ def _read_positions(stage: ClientStage, _active: str) -> None:
                 stage.recorder.record(FinalPosition(name, tp.topic, tp.partition, group, offset))
 
 
+_LOOKS: Final[Mapping[str, Callable[[ClientStage, str], None]]] = {
+    "the live group at the end": _read_to_the_end,
+    "probes": _probe,
+    "logs": _read_logs,
+    "positions": _read_positions,
+}
+
+
 def _left(stage: ClientStage, runs: list[tuple[tuple[str, FlowSettings], RunLog]]) -> Iterator[str]:
     """Return what a scenario should have ended: open runs and pending fences."""
     for (_, flow), run in runs:
         if not run.state.is_over:
             yield f"run {run.run_id} of {flow.name} is {run.state.value}"
     for source, flow in stage.flows.items():
-        target = stage.cluster(_other(source))
+        target = stage.cluster(OTHER[source])
         if state_topic(flow.source) not in topic_names(Cluster.connect(target)):
             continue
         with StateTopic(target, flow.source) as state:

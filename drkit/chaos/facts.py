@@ -8,6 +8,7 @@ from functools import cached_property, wraps
 from typing import Any, Final, NamedTuple
 
 from drkit.chaos.history import (
+    OTHER,
     PRIMARY,
     STANDBY,
     Acked,
@@ -175,6 +176,18 @@ class Facts(ScenarioHistory):
         """Index of the event with which the active side was opened; −1: no failover is done."""
         return self.failovers[-1].opened if self.failovers else -1
 
+    @cached_property
+    def committed(self) -> dict[tuple[str, TopicPartition], int]:
+        """What each group committed last on the active side, since that was opened."""
+        commits = ((i, e) for i, e in enumerate(self.events) if isinstance(e, OffsetCommitted))
+        since = (e for i, e in commits if e.cluster == self.active and i > self.opened)
+        return {(e.group, e.tp): e.offset for e in since}
+
+    @cached_property
+    def given(self) -> set[tuple[str, Record]]:
+        """Every record that a group was given, on any cluster."""
+        return {(e.group, (e.tp, e.value)) for e in self.of(Consumed)}
+
     def is_live(self, group: str) -> bool:
         """Return whether a group was at work on the active side since that was opened."""
         return self.last_work.get((group, self.active), -1) > self.opened
@@ -196,9 +209,8 @@ class Facts(ScenarioHistory):
             if e.table == RETURN.name and failovers:
                 failovers[-1] = failovers[-1]._replace(returned=e.report)
             elif e.table == FAILOVER.name:
-                target = STANDBY if e.source == PRIMARY else PRIMARY
-                index = opened.get(e.run, len(self.events))
-                failovers.append(Failover(e.source, target, index, len(self.events), e.report, None))
+                index, end = opened.get(e.run, len(self.events)), len(self.events)
+                failovers.append(Failover(e.source, OTHER[e.source], index, end, e.report, None))
         for i, f in enumerate(failovers):
             again = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
             failovers[i] = f._replace(until=next(again, len(self.events)))

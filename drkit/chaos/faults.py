@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 import signal
 import socket
 import threading
@@ -38,8 +39,7 @@ from drkit.errors import Failed, Usage
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import Producer
 from drkit.kafka.topics import TopicPlan, create_partitions, create_topics
-from drkit.local.cluster import LocalCluster
-from drkit.local.link import Direction
+from drkit.local.link import Direction, Link
 from drkit.local.process import wait_stopped
 
 END: Final = "end"
@@ -47,6 +47,7 @@ _LINKS: Final = {"operator": OPERATOR, "replication": REPLICATION, "applications
 _VERIFY_SECONDS: Final = 20.0
 _CONNECT_SECONDS: Final = 2.0
 _DUTY_SECONDS: Final = 0.1
+_SLEEP_SECONDS: Final = 60.0
 
 
 @dataclass
@@ -106,26 +107,25 @@ def fault_names() -> list[str]:
 
 def _kill(stage: ScenarioStage, target: str) -> Applied:
     if target == "orchestrator":
-        child = stage.orchestrator
-        if child is None:
-            raise Failed("no_orchestrator_running", where="chaos")
+        child = stage.waiting_command()
         return f"process {child.pid}: code {child.kill().code}", None
     if target == "replicator":
         [(flow, child)] = stage.replicators.items()
         stage.stop_replicator(flow)
         return f"replicator of {flow}, process {child.pid}, has ended", lambda: stage.start_replicator(flow)
-    cluster, broker = _brokers(stage, target)
-    for each in cluster.brokers if broker is None else [cluster.broker(broker)]:
+    name, _, broker = target.partition(" ")
+    cluster = stage.clusters[name]
+    for each in [cluster.broker(int(broker))] if broker else cluster.brokers:
         each.kill()
         if each.running:
             raise Failed("broker_still_running", where=each.name)
     return f"{target}: no process is left", cluster.restart
 
 
-def _brokers(stage: ScenarioStage, target: str) -> tuple[LocalCluster, int | None]:
-    """Return the cluster of a target, and the broker if it names one: ``standby 1``."""
-    name, _, broker = target.partition(" ")
-    return stage.clusters[name], int(broker) if broker else None
+def _suspend(stage: ScenarioStage, _target: str) -> Applied:
+    child = stage.waiting_command()
+    child.slept += _SLEEP_SECONDS
+    return f"process {child.pid}, clocks {_SLEEP_SECONDS:.0f} s ahead", None
 
 
 def _freeze(stage: ScenarioStage, target: str) -> Applied:
@@ -177,25 +177,13 @@ def _cut(stage: ScenarioStage, target: str) -> Applied:
     raise Failed("link_still_connects", where=address)
 
 
-def _stall(stage: ScenarioStage, target: str) -> Applied:
-    return _link_fault(stage, target, "held back", lambda link: link.stall())
-
-
-def _half_open(stage: ScenarioStage, target: str) -> Applied:
-    return _link_fault(stage, target, "swallowed", lambda link: link.half_open())
-
-
-def _one_way(stage: ScenarioStage, target: str) -> Applied:
-    return _link_fault(stage, target, "held back to clients", lambda link: link.stall(Direction.TO_CLIENT))
-
-
 def _slow(stage: ScenarioStage, target: str, delay_ms: float = 50.0) -> Applied:
     link = stage.clusters[PRIMARY].link(_LINKS[target])
     link.slow(delay_ms=delay_ms)
     return f"every byte is delayed by {link.delay_ms:.0f} ms", link.restore
 
 
-def _link_fault(stage: ScenarioStage, target: str, effect: str, apply: Callable[[Any], object]) -> Applied:
+def _hold_bytes(apply: Callable[[Link], object], effect: str, stage: ScenarioStage, target: str) -> Applied:
     link = stage.clusters[PRIMARY].link(_LINKS[target])
     apply(link)
     passed = link.passed(Direction.TO_CLIENT)
@@ -267,15 +255,20 @@ def _revoke(stage: ScenarioStage, target: str) -> Applied:
     return revoke_rights(stage.cluster(target), stage.cluster(target, DRKIT), stage.wait_for)
 
 
+def _stall_answers(link: Link) -> None:
+    link.stall(Direction.TO_CLIENT)
+
+
 _EITHER: Final = (PRIMARY, STANDBY)
 _FAULTS: Final[dict[str, _Fault]] = {
     "kill": _Fault((*_EITHER, "standby 0", "standby 1", "standby 2", "replicator", "orchestrator"), _kill),
     "freeze": _Fault((*_EITHER, "replicator"), _freeze),
+    "suspend": _Fault(("orchestrator",), _suspend),
     "duty": _Fault(_EITHER, _duty),
     "cut": _Fault(tuple(_LINKS), _cut),
-    "stall": _Fault(tuple(_LINKS), _stall),
-    "half-open": _Fault(tuple(_LINKS), _half_open),
-    "one-way": _Fault(tuple(_LINKS), _one_way),
+    "stall": _Fault(tuple(_LINKS), partial(_hold_bytes, Link.stall, "held back")),
+    "half-open": _Fault(tuple(_LINKS), partial(_hold_bytes, Link.half_open, "swallowed")),
+    "one-way": _Fault(tuple(_LINKS), partial(_hold_bytes, _stall_answers, "held back to clients")),
     "slow": _Fault(tuple(_LINKS), _slow),
     "fill": _Fault(_EITHER, fill_disks),
     "limit": _Fault(("orchestrator",), limit_orchestrator),

@@ -19,10 +19,12 @@ def check_positions(facts: Facts) -> Iterator[str]:
     if facts.failovers:
         yield from _without_position(facts, facts.failovers[-1])
     yield from _repeated(facts)
-    if facts.active:
-        yield from _displaced(facts)
-        yield from _moved_back(facts)
-        yield from _skipped(facts)
+    for position in facts.positions.values():
+        if position.cluster == facts.active:
+            for translation in translations(facts, position.group, position.tp):
+                yield _displacement(facts, translation, position)
+            yield _moved_back(facts, position)
+            yield from _skipped(facts, position)
 
 
 def _without_position(facts: Facts, f: Failover) -> Iterator[str]:
@@ -64,14 +66,8 @@ def translations(facts: Facts, group: str, tp: TopicPartition) -> Iterator[Trans
             yield Translation(f, committed, is_emptied)
 
 
-def _displaced(facts: Facts) -> Iterator[str]:
-    """Compare the positions of groups that are not at work with those that were translated."""
-    for (cluster, group, tp), position in facts.positions.items():
-        if cluster == facts.active:
-            yield from (_displacement(facts, t, position) for t in translations(facts, group, tp))
-
-
 def _displacement(facts: Facts, translation: Translation, position: FinalPosition) -> str:
+    """Compare the position of a group that is not at work with the one that was translated."""
     f, committed, _ = translation
     for offset, value in facts.logs[facts.active].get(position.tp, ()):
         record = (position.tp, value)
@@ -128,36 +124,27 @@ def _repeated(facts: Facts) -> Iterator[str]:
             yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
 
 
-def _moved_back(facts: Facts) -> Iterator[str]:
-    """Compare the final positions on the active side with what was committed there, and with the logs."""
-    committed = {
-        (e.group, e.tp): e.offset
-        for i, e in enumerate(facts.events)
-        if isinstance(e, OffsetCommitted) and e.cluster == facts.active and i > facts.opened
-    }
-    for (cluster, group, tp), e in facts.positions.items():
-        if cluster == facts.active:
-            least, log_end = committed.get((group, tp), 0), facts.log_ends.get((cluster, tp))
-            is_outside = log_end is not None and e.offset > log_end.end
-            problem = f"is before {least}, which it committed" if e.offset < least else ""
-            problem = f"is after the end, {log_end.end}" if log_end and is_outside else problem
-            yield f"group {group}, {tp}: its position {e.offset} {problem}" if problem else ""
+def _moved_back(facts: Facts, e: FinalPosition) -> str:
+    """Compare a final position with what was committed there since OPEN, and with the end of the log."""
+    least, log_end = facts.committed.get((e.group, e.tp), 0), facts.log_ends.get((e.cluster, e.tp))
+    problem = f"is before {least}, which it committed" if e.offset < least else ""
+    if log_end is not None and e.offset > log_end.end:
+        problem = f"is after the end, {log_end.end}"
+    return f"group {e.group}, {e.tp}: its position {e.offset} {problem}" if problem else ""
 
 
-def _skipped(facts: Facts) -> Iterator[str]:
+def _skipped(facts: Facts, e: FinalPosition) -> Iterator[str]:
     """Look for records before the final position of a group at work that it was never given."""
-    given = {(e.group, (e.tp, e.value)) for e in facts.of(Consumed)}
-    for (cluster, group, tp), e in facts.positions.items():
-        first = _first_position(facts, group, tp)
-        if cluster != facts.active or first is None or not facts.is_live(group):
-            continue
-        for offset, value in facts.logs[cluster].get(tp, ()):
-            own = facts.acked_at(first[0], (tp, value))  # a return may have emptied the log since
-            own = facts.offsets[first[0]].get((tp, value)) if own is None else own
-            is_later = own is None or own >= first[1] or (tp, value) in facts.replayed
-            if offset < e.offset and is_later:
-                is_skipped = (group, (tp, value)) not in given
-                yield f"group {group} skips {value}, {tp}@{offset} on {cluster}" if is_skipped else ""
+    first = _first_position(facts, e.group, e.tp)
+    if first is None or not facts.is_live(e.group):
+        return
+    for offset, value in facts.logs[e.cluster].get(e.tp, ()):
+        record = (e.tp, value)
+        own = facts.acked_at(first[0], record)  # a return may have emptied the log since
+        own = facts.offsets[first[0]].get(record) if own is None else own
+        if offset < e.offset and (own is None or own >= first[1] or record in facts.replayed):
+            is_skipped = (e.group, record) not in facts.given
+            yield f"group {e.group} skips {value}, {e.tp}@{offset} on {e.cluster}" if is_skipped else ""
 
 
 def _first_position(facts: Facts, group: str, tp: TopicPartition) -> tuple[str, int] | None:

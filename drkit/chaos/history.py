@@ -19,19 +19,26 @@ from drkit.model import TopicPartition
 PRIMARY: Final = "primary"
 STANDBY: Final = "standby"
 """The clusters of a pair, by the names that they keep through every failover and return."""
+OTHER: Final = {PRIMARY: STANDBY, STANDBY: PRIMARY}
+_KINDS: Final[dict[str, type[Event]]] = {}
+"""The classes of events, by the `event` of a line."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Event:
     """One event; `seconds` and `by` are set by the process that records it."""
 
-    KIND: ClassVar[str] = ""
+    KIND: ClassVar[str]
     seconds: float = field(default=0.0, kw_only=True)
     by: str = field(default="", kw_only=True)
     """The client, replicator or stage that recorded it."""
 
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:
+            cls.KIND, _KINDS[kind] = kind, cls
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class _AtPartition(Event):
     cluster: str
     topic: str
@@ -43,11 +50,10 @@ class _AtPartition(Event):
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True, slots=True)
-class Acked(_AtPartition):
+@dataclass(frozen=True)
+class Acked(_AtPartition, kind="acked"):
     """A producer's record was acknowledged; `sent` is when it was sent, on the clock of `seconds`."""
 
-    KIND = "acked"
     offset: int
     value: str
     transaction: str = ""
@@ -55,11 +61,10 @@ class Acked(_AtPartition):
     sent: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NotAcked(Event):
+@dataclass(frozen=True)
+class NotAcked(Event, kind="not_acked"):
     """A record was refused, or its fate is unknown: a timeout or a lost connection is never a refusal."""
 
-    KIND = "not_acked"
     cluster: str
     topic: str
     value: str
@@ -67,30 +72,27 @@ class NotAcked(Event):
     is_refused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Consumed(_AtPartition):
+@dataclass(frozen=True)
+class Consumed(_AtPartition, kind="consumed"):
     """A member of a group was given a record."""
 
-    KIND = "consumed"
     group: str
     offset: int
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitted(_AtPartition):
+@dataclass(frozen=True)
+class OffsetCommitted(_AtPartition, kind="committed"):
     """A cluster confirmed a commit of a group: the offset of the next record to read."""
 
-    KIND = "committed"
     group: str
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntered(Event):
+@dataclass(frozen=True)
+class JournalEntered(Event, kind="journal"):
     """An orchestrator wrote an entry of its journal and waits for leave; `table` is failover or return."""
 
-    KIND = "journal"
     table: str
     run: str
     step: str
@@ -98,30 +100,27 @@ class JournalEntered(Event):
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class FaultBegan(Event):
+@dataclass(frozen=True)
+class FaultBegan(Event, kind="fault_began"):
     """A fault is in force, which was verified; one that `lasts` stays so until :class:`FaultEnded`."""
 
-    KIND = "fault_began"
     fault: str
     """For example ``kill primary``."""
     evidence: str
     lasts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FaultEnded(Event):
+@dataclass(frozen=True)
+class FaultEnded(Event, kind="fault_ended"):
     """A fault is no longer in force."""
 
-    KIND = "fault_ended"
     fault: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnded(Event):
+@dataclass(frozen=True)
+class CommandEnded(Event, kind="command"):
     """A command of drkit ended; `code` is None if its process was killed."""
 
-    KIND = "command"
     words: list[str]
     code: int | None
     expected: list[int | None]
@@ -131,11 +130,10 @@ class CommandEnded(Event):
     """What it answered, as `--json` prints it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunReported(Event):
+@dataclass(frozen=True)
+class RunReported(Event, kind="run"):
     """The report of a run, made from its journal, and where its entries break its table."""
 
-    KIND = "run"
     table: str
     run: str
     state: str
@@ -146,93 +144,65 @@ class RunReported(Event):
     violations: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Read(_AtPartition):
+@dataclass(frozen=True)
+class Read(_AtPartition, kind="read"):
     """A committed record of the final log of a cluster."""
 
-    KIND = "read"
     offset: int
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd(_AtPartition):
+@dataclass(frozen=True)
+class LogEnd(_AtPartition, kind="log_end"):
     """The final log of a partition was read from `start` to `end`, or only up to `read_to`."""
 
-    KIND = "log_end"
     start: int
     end: int
     read_to: int
 
 
-@dataclass(frozen=True, slots=True)
-class FinalPosition(_AtPartition):
+@dataclass(frozen=True)
+class FinalPosition(_AtPartition, kind="position"):
     """The final committed offset of a group on a cluster."""
 
-    KIND = "position"
     group: str
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Probed(Event):
+@dataclass(frozen=True)
+class Probed(Event, kind="probe"):
     """A record was sent to a topic of a cluster when all was over; whether it was accepted."""
 
-    KIND = "probe"
     cluster: str
     topic: str
     is_accepted: bool
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed(Event):
+@dataclass(frozen=True)
+class Observed(Event, kind="observed"):
     """A verdict of detection: UP, SUSPECT, HOLD, LOST, with its reason."""
 
-    KIND = "observed"
     verdict: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LookFailed(Event):
+@dataclass(frozen=True)
+class LookFailed(Event, kind="look_failed"):
     """Something that the checks need could not be read."""
 
-    KIND = "look_failed"
     what: str
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioEnded(Event):
+@dataclass(frozen=True)
+class ScenarioEnded(Event, kind="end"):
     """The facts at the end: the cluster that should take writes, and what is left behind."""
 
-    KIND = "end"
     active: str
     left: list[str]
 
 
-_KINDS: Final[dict[str, type[Event]]] = {
-    kind.KIND: kind
-    for kind in (
-        Acked,
-        NotAcked,
-        Consumed,
-        OffsetCommitted,
-        JournalEntered,
-        FaultBegan,
-        FaultEnded,
-        CommandEnded,
-        RunReported,
-        Read,
-        LogEnd,
-        FinalPosition,
-        Probed,
-        Observed,
-        LookFailed,
-        ScenarioEnded,
-    )
-}
 _E = TypeVar("_E", bound=Event)
 
 

@@ -6,8 +6,8 @@ with a journal that waits for leave at each entry, a replicator, or a client.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 import ctypes
 from importlib import import_module
 import io
@@ -22,7 +22,7 @@ import traceback
 from typing import Any, Final
 
 from drkit.chaos.clients import run_client
-from drkit.chaos.processes import JournalPosition
+from drkit.chaos.processes import AFTER, BEFORE, IN_FILE, JournalPosition
 from drkit.config import Settings, load
 from drkit.errors import DrkitError
 from drkit.failover.core.request import RunRequest
@@ -39,18 +39,32 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class PausingJournal(Journal):
-    """A journal whose process waits for leave after each entry."""
+    """A journal whose process waits for leave at boundaries of its entries."""
 
     lines: Any = None
     elsewhere = False
+    """Whether the process pretends to be on a machine that cannot be seen from here."""
+    boundaries: Sequence[str] = (AFTER,)
 
     def _holder(self) -> dict[str, Any]:
         return super()._holder() | ({"host": "another-machine"} if self.elsewhere else {})
 
+    def _to_file(self, entry: JournalEntry) -> None:
+        self._wait(BEFORE, entry)
+        super()._to_file(entry)
+        self._wait(IN_FILE, entry)
+
     def _to_topic(self, entry: JournalEntry) -> None:
         super()._to_topic(entry)
-        position = JournalPosition(entry.kind, entry.step or "", entry.effect)
-        _send(self.lines, {"entry": position, "run": entry.run_id, "table": self.run.table.name})
+        self._wait(AFTER, entry)
+
+    def _wait(self, boundary: str, entry: JournalEntry) -> None:
+        if boundary not in self.boundaries:
+            return
+        position = JournalPosition(entry.kind, entry.step or "", entry.effect, boundary)
+        # Before the first entry is in the topic, the run has no table yet.
+        table = self.run.table.name if boundary == AFTER else ""
+        _send(self.lines, {"entry": position, "run": entry.run_id, "table": table})
         if slept := json.loads(self.lines.readline())["slept"]:
             _advance_clocks(slept)
 
@@ -67,53 +81,52 @@ def _advance_clocks(seconds: float) -> None:
     time.clock_gettime = lambda clock: any_clock(clock) + seconds
 
 
-def run_drkit(typed: list[str], lines: Any, *, elsewhere: bool) -> None:
-    """Run a command of drkit in this process, with a journal that waits for leave."""
-    PausingJournal.lines, PausingJournal.elsewhere = lines, elsewhere
-    Runs.journal_class = PausingJournal
+def run_drkit(typed: Sequence[str]) -> tuple[int, str, str]:
+    """Run a command of drkit; return its exit code and what it prints."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = import_module(_COMMAND_LINE).run(typed)
-    _send(lines, {"ended": {"code": code, "out": out.getvalue(), "err": err.getvalue()}})
+        code = import_module(_COMMAND_LINE).run([*typed])
+    return code, out.getvalue(), err.getvalue()
 
 
-def run_failover(settings: Settings, request: RunRequest, lines: Any) -> None:
-    """Run a failover of the first flow in this process, with a journal that waits for leave."""
-    PausingJournal.lines = lines
-    Runs.journal_class = PausingJournal
-    code, answer, problem = 0, "", ""
+def _run_service(settings: Settings, call: str, arguments: Mapping[str, Any]) -> tuple[int, str, str]:
+    """Call the failover service of the first flow; return what a command with ``--json`` would."""
+    read = {n: RunRequest.from_json(v) if isinstance(v, dict) else v for n, v in arguments.items()}
     try:
         with FailoverService(settings, settings.flows[0]) as service:
-            answer = json.dumps(service.begin([], request))
+            return 0, json.dumps(getattr(service, call)(**read)), ""
     except DrkitError as error:
-        code, problem = error.exit_code, json.dumps(error.as_dict(), indent=1)
-    _send(lines, {"ended": {"code": code, "out": answer, "err": problem}})
+        return error.exit_code, "", json.dumps({**error.as_dict(), "kind": type(error).__name__}, indent=1)
 
 
 def _work(command: Mapping[str, Any], lines: Any) -> None:
-    if "typed" in command:
-        run_drkit(command["typed"], lines, elsewhere=command["elsewhere"])
-        return
-    log = os.open(command["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    if "log" in command:
+        log = os.open(command["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
     if "client" in command:
         run_client(**command["client"])
         return
-    given = command["settings"]
-    settings = load(Path(given)) if isinstance(given, str) else Settings.model_validate(given)
-    if "request" in command:
-        run_failover(settings, RunRequest.from_json(command["request"]), lines)
+    if "typed" not in command:
+        given = command["settings"]
+        settings = load(Path(given)) if isinstance(given, str) else Settings.model_validate(given)
+    if "flow" in command:
+        flow = settings.one_flow(command["flow"]) if command["flow"] else settings.flows[0]
+        SoloReplicator(settings, flow).run()
         return
-    flow = settings.one_flow(command["flow"]) if command["flow"] else settings.flows[0]
-    SoloReplicator(settings, flow).run()
+    PausingJournal.lines, Runs.journal_class = lines, PausingJournal
+    for name, value in command["journal"].items():
+        setattr(PausingJournal, name, value)
+    typed = command.get("typed")
+    ended = run_drkit(typed) if typed else _run_service(settings, command["call"], command["arguments"])
+    _send(lines, {"ended": ended})
 
 
 def _run_child(command: Mapping[str, Any], path: str) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the scenario's own process ends its children
-    code = 1
+    code, lines = 1, None
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(path)
@@ -127,6 +140,9 @@ def _run_child(command: Mapping[str, Any], path: str) -> None:
         traceback.print_exc()
     finally:
         sys.stderr.flush()
+        if lines is not None:  # one that was killed does not say that it ended
+            with suppress(OSError):
+                _send(lines, {"ended": (code,)})
         os._exit(code)
 
 

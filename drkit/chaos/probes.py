@@ -29,7 +29,7 @@ def holds(
     :raises DrkitError: the pair is not steady in time
     """
     if not is_under_way():
-        run = begin_run(brokers, authorizer=authorizer, rpo_seconds=rpo_seconds)
+        run = begin_run(brokers=brokers, authorizer=authorizer, rpo_seconds=rpo_seconds)
         run.tell("pair", "two clusters are up")
         run.stage.prepare()
         run.tell("steady", f"{run.stage.acked()} records acknowledged, all copied, all groups synced")
@@ -40,7 +40,7 @@ def holds(
     history, wanted = run.stage.history(), [RequiredFault(**each) for each in exercises]
     verdict = judge(history, wanted, needs)
     if verdict.word == PASS:
-        missed = [name for name, is_found in negative_controls(history, wanted).items() if not is_found]
+        missed = [name for name, is_found in negative_controls(history).items() if not is_found]
         if missed:
             reasons = [f"a defect put into the history was not found: {name}" for name in missed]
             verdict = verdict._replace(word=INCONCLUSIVE, reasons=[*reasons, *verdict.reasons])

@@ -7,7 +7,7 @@ with their parent, and the parent with the process that started it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 import json
 import os
@@ -23,15 +23,17 @@ from typing import Any, Final, NamedTuple, Self
 
 from drkit.clock import monotonic
 from drkit.errors import Failed
-from drkit.failover.core.request import RunRequest
 
 MODULE: Final = "drkit.chaos.orchestrator"
 _CALL_SECONDS: Final = 150.0
 _LONG_FOLDER: Final = 80
 _START_SECONDS: Final = 120.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
-_END_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
+
+
+BEFORE, IN_FILE, AFTER = BOUNDARIES = ("before", "file", "after")
+"""When a command waits: before an entry is written, when it is in the file only, when it is in the topic."""
 
 
 class JournalPosition(NamedTuple):
@@ -40,6 +42,7 @@ class JournalPosition(NamedTuple):
     kind: str
     step: str
     effect: str
+    boundary: str = AFTER
 
 
 class CommandResult(NamedTuple):
@@ -72,9 +75,13 @@ class Child:
         connection.settimeout(_CALL_SECONDS)
         self._words, self._lines = words, connection.makefile("rw", encoding="utf-8")
         connection.close()
-        self.pid = int(self._receive()["pid"])
+        self.pid = int(self._receive().get("pid", 0))
+        if not self.pid:
+            raise BrokenPipeError("it has ended at once")
         self.run, self.table = "", ""
         """The run, and the name of its table, of the newest entry."""
+        self.slept = 0.0
+        """Seconds by which its clocks advance when it continues, as after a suspension."""
         self.result: CommandResult | None = None
 
     def _receive(self) -> dict[str, Any]:
@@ -94,14 +101,16 @@ class Child:
         if "entry" in message:
             self.run, self.table = message["run"], message["table"]
             return JournalPosition(*message["entry"])
-        self.result = CommandResult(self._words, **message.get("ended", {"code": None}))
+        self.result = CommandResult(self._words, *message.get("ended", (None,)))
         self._lines.close()
         return None
 
-    def proceed(self, slept: float = 0.0) -> None:
-        """Let it continue; with `slept`, as a process that was suspended for some seconds."""
-        self._lines.write(json.dumps({"slept": slept}) + "\n")
-        self._lines.flush()
+    def proceed(self) -> None:
+        """Let it continue, unless it has ended."""
+        if self.result is None:
+            self._lines.write(json.dumps({"slept": self.slept}) + "\n")
+            self._lines.flush()
+            self.slept = 0.0
 
     def run_until(self, is_wanted: Callable[[JournalPosition], bool]) -> JournalPosition | None:
         """Return the first wanted entry, at which the process waits; None if it ended before."""
@@ -112,39 +121,41 @@ class Child:
     def finish(self) -> CommandResult:
         """Let it run to its end."""
         self.run_until(lambda _: False)
-        return self._ended()
+        return self.ended()
 
     def kill(self) -> CommandResult:
         """Send SIGKILL and wait for the end."""
         self.signal(signal.SIGKILL)
         while self.next_entry() is not None:
             pass
-        return self._ended()
+        return self.ended()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process has ended."""
         if self.result is None:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+
+    def was_killed(self) -> bool:
+        """Return whether the process has ended without saying so; what it said before is read."""
+        if self.result is None:
+            try:
+                os.kill(self.pid, 0)
             except ProcessLookupError:
-                return
+                while self.next_entry() is not None:
+                    pass
+        return self.result is not None and self.result.code is None
 
     def end_before(self, deadline: float) -> None:
         """Wait for the end of a process that got SIGTERM; kill it at the deadline (a monotonic time)."""
-        while self._exists():
-            if monotonic() > deadline:
-                self.signal(signal.SIGKILL)
-            time.sleep(_POLL_SECONDS)
+        with suppress(ProcessLookupError):
+            while True:
+                os.kill(self.pid, signal.SIGKILL if monotonic() > deadline else 0)
+                time.sleep(_POLL_SECONDS)
         self.result = CommandResult(self._words, None)
 
-    def _exists(self) -> bool:
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-
-    def _ended(self) -> CommandResult:
+    def ended(self) -> CommandResult:
+        """Return how it ended."""
         if self.result is None:
             raise Failed("child_not_ended", where=f"process {self.pid}")
         return self.result
@@ -166,7 +177,7 @@ class ProcessParent:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(f"{self._folder}/s")
         self._socket.listen()
-        self._socket.settimeout(_START_SECONDS)
+        self._socket.settimeout(_POLL_SECONDS)
         # In a group of its own: a Ctrl-C of the terminal is for the scenario's process alone.
         self._parent = subprocess.Popen(  # noqa: S603  our own program
             [sys.executable, "-m", self._module, f"{self._folder}/s"], stdin=subprocess.PIPE, process_group=0
@@ -174,12 +185,17 @@ class ProcessParent:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._parent.kill()  # its children die with it
+        self._parent.wait()
         if self._parent.stdin is not None:
-            with suppress(BrokenPipeError):  # it has ended, and a command is in the buffer
+            with suppress(BrokenPipeError):  # a command is in the buffer
                 self._parent.stdin.close()
-        self._parent.wait(_END_SECONDS)
         self._socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def is_alive(self) -> bool:
+        """Return whether the parent lives; its children die with it."""
+        return self._parent.poll() is None
 
     def run_command(self, config: Path, *words: str, elsewhere: bool = False) -> Child:
         """Start a command; ``--json`` is added.
@@ -187,7 +203,7 @@ class ProcessParent:
         :param elsewhere: on a machine that cannot see the processes of this one
         """
         typed = ["--config", str(config), *words, "--json"]
-        return self._fork(words, typed=typed, elsewhere=elsewhere)
+        return self._fork(words, typed=typed, journal={"elsewhere": elsewhere})
 
     def start_replicator(self, settings: Mapping[str, Any] | Path, flow: str, log: Path) -> Child:
         """Start a replicator without Spark, which never waits for leave.
@@ -198,13 +214,25 @@ class ProcessParent:
         given = str(settings) if isinstance(settings, Path) else settings
         return self._fork(("drkit", "replicate"), settings=given, flow=flow, log=str(log))
 
-    def start_failover(self, settings: Mapping[str, Any], request: RunRequest, log: Path) -> Child:
-        """Start a failover of the first flow, which waits for leave at each entry of its journal.
+    def start_failover(
+        self,
+        settings: Mapping[str, Any],
+        log: Path,
+        *,
+        call: str = "begin",
+        boundaries: Sequence[str] = (AFTER,),
+        elsewhere: bool = False,
+        **arguments: Any,
+    ) -> Child:
+        """Start a call of the first flow's failover service.
 
         :param settings: the configuration as plain data
+        :param call: the method of :class:`FailoverService`, with its `arguments` as plain data
+        :param boundaries: of its journal's entries, at which it waits for leave
         """
-        words = ("drkit", "failover")
-        return self._fork(words, settings=settings, request=request.to_json(), log=str(log))
+        command = {"settings": settings, "log": str(log), "call": call, "arguments": arguments}
+        journal = {"elsewhere": elsewhere, "boundaries": boundaries}
+        return self._fork(("drkit", "failover"), **command, journal=journal)
 
     def start_client(self, client: Mapping[str, Any], log: Path) -> Child:
         """Start a client of :mod:`drkit.chaos.clients`, which works until SIGTERM."""
@@ -216,6 +244,18 @@ class ProcessParent:
         try:
             self._parent.stdin.write(json.dumps(command).encode() + b"\n")
             self._parent.stdin.flush()
-            return Child(words, self._socket.accept()[0])
+            return Child(words, self._accepted())
         except (OSError, TimeoutError) as error:
             raise Failed("child_not_started", evidence=repr(error)) from error
+
+    def _accepted(self) -> socket.socket:
+        """Return the connection of the next child, which comes while the parent lives. Raises OSError."""
+        deadline = monotonic() + _START_SECONDS
+        while True:
+            try:
+                return self._socket.accept()[0]
+            except TimeoutError:
+                if not self.is_alive():
+                    raise BrokenPipeError("the parent of all processes was killed") from None
+                if monotonic() >= deadline:
+                    raise

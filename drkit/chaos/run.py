@@ -52,7 +52,7 @@ class ScenarioResult:
                 for c in self.verdict.checked
             ],
             "commands": [{"command": words, "exit_code": code} for words, code in self.commands],
-            "covered": [list(each) for each in self.covered],
+            "covered": self.covered,
             "history": str(self.folder / HISTORY),
             "toolkit_deviated": self.deviated,
         }
@@ -74,9 +74,10 @@ def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult
         run = end_run()
     if was_interrupted() or journal["status"] in {"interrupted", "aborted"}:
         raise KeyboardInterrupt
-    folder = run.stage.folder if run is not None else options.folder or Path()
-    history = ScenarioHistory.load(folder / HISTORY) if run is not None else ScenarioHistory([])
-    verdict = run.verdict if run is not None else None
+    folder, history, verdict = options.folder or Path(), ScenarioHistory([]), None
+    if run is not None:
+        folder, history, verdict = run.stage.folder, run.stage.history(), run.verdict
+    faults = dict.fromkeys(fault for fault, _ in scenario.exercises)
     result = ScenarioResult(
         scenario=scenario.name,
         seed=options.seed,
@@ -84,7 +85,7 @@ def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult
         seconds=monotonic() - began,
         folder=folder,
         commands=tuple((shlex.join(("drkit", *c.words)), c.code) for c in history.of(CommandEnded)),
-        covered=tuple((fault, *step) for fault in _faults(scenario) for step in steps_under(history, fault)),
+        covered=tuple((fault, *step) for fault in faults for step in steps_under(history, fault)),
         deviated=bool(journal.get("deviated")) or journal["status"] != "completed",
     )
     for cluster in ("primary", "standby"):
@@ -92,10 +93,6 @@ def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult
     if run is not None:
         (folder / RESULT).write_text(json.dumps(result.as_dict(), indent=2) + "\n", encoding="utf-8")
     return result
-
-
-def _faults(scenario: Scenario) -> list[str]:
-    return list(dict.fromkeys(fault for fault, _ in scenario.exercises))
 
 
 def _troubles(journal: Mapping[str, Any]) -> list[str]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from drkit.chaos.client_stage import ClientStage
-from drkit.chaos.configuration import configuration
 from drkit.chaos.history import PRIMARY, STANDBY
 from drkit.chaos.processes import Child
 from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
+from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
@@ -32,7 +32,50 @@ IDLE_GROUPS: Final = {"billing": ORDERS, "audit": PAYMENTS}
 """Groups without members, and the topic of which each has read a part."""
 GROUPS: Final = (LIVE_GROUP, *IDLE_GROUPS)
 _FIRST_RECORDS: Final = 30
-"""Records acknowledged before the groups commit and the copy begins."""
+"""Records acknowledged before the groups commit."""
+_CONFIGURATION: Final = """\
+[clusters.primary]
+bootstrap_servers = "{primary}"
+client = {client}
+
+[clusters.standby]
+bootstrap_servers = "{standby}"
+client = {client}
+
+[[flows]]
+source = "primary"
+target = "standby"
+topics = ["orders", "payments", "fresh.*"]
+buckets = 2
+heartbeats_interval_seconds = 0.5
+
+[[flows]]
+source = "standby"
+target = "primary"
+topics = ["orders", "payments", "fresh.*"]
+buckets = 2
+heartbeats_interval_seconds = 0.5
+
+[failover]
+journal_folder = "{journal}"
+rpo_seconds = {rpo_seconds:g}
+repoint = [{{ kind = "file", path = "{endpoint}" }}]
+drain_seconds = 20.0
+verify_seconds = 0.5
+
+[failover.fence]
+canary = {canary}
+freeze_seconds = 5.0
+transaction_wait_seconds = 2.0
+
+[detection]
+probe_interval_seconds = 0.4
+probe_timeout_seconds = 1.0
+confirm_seconds = 2.0
+phi_pause_seconds = 1.0
+phi_min_deviation_seconds = 0.3
+"""
+"""Two flows, one in each direction, and short times."""
 
 
 @dataclass
@@ -82,13 +125,9 @@ class ScenarioStage(ClientStage):
         try:
             self.parent.__exit__()
         finally:
-            self.close()
-
-    def close(self) -> None:
-        """End the brokers; the folder stays."""
-        for cluster in self.clusters.values():
-            cluster.stop()
-        self.recorder.close()
+            for cluster in self.clusters.values():
+                cluster.stop()
+            self.recorder.close()
 
     # -- what is at work ----------------------------------------------------------------------------
 
@@ -119,15 +158,14 @@ class ScenarioStage(ClientStage):
         """Return the configuration file of a party: the operator, another machine, the replicator."""
         file = self.folder / ("drkit.toml" if user == OPERATOR else f"{user.lower()}.toml")
         if not file.exists():
-            link = user if user in LINKED else OPERATOR
-            text = configuration(
-                primary=self.bootstrap(PRIMARY, link),
+            text = _CONFIGURATION.format(
+                primary=self.bootstrap(PRIMARY, user if user in LINKED else OPERATOR),
                 standby=self.bootstrap(STANDBY),
                 journal=self.folder / f"journal-{user.lower()}",
                 endpoint=self.endpoint_file,
                 rpo_seconds=self.rpo_seconds,
-                client=self.client(DRKIT),
-                canary=self.client(APPLICATION),
+                client=_inline_table(self.client(DRKIT)),
+                canary=_inline_table(self.client(APPLICATION)),
             )
             file.write_text(text, encoding="utf-8")
         return file
@@ -159,10 +197,10 @@ class ScenarioStage(ClientStage):
         for plan in (TopicPlan(topic, PARTITIONS, configs={"retention.ms": "-1"}) for topic in TOPICS):
             for failure in create_topics(Cluster.connect(self.cluster(PRIMARY)), [plan]).values():
                 raise failure
-        EndpointFile(self.endpoint_file).tell(
-            Endpoint(0, PRIMARY, self.clusters[PRIMARY].cluster_id, self.bootstrap(PRIMARY, APPLICATIONS))
-        )
+        self.start_replicator(FORTH)
         bootstrap = self.bootstrap(PRIMARY, APPLICATIONS)
+        endpoint = Endpoint(0, PRIMARY, self.clusters[PRIMARY].cluster_id, bootstrap)
+        EndpointFile(self.endpoint_file).tell(endpoint)
         direct = {"cluster": PRIMARY, "bootstrap": bootstrap}
         following = {"endpoint": str(self.endpoint_file), "clusters": self.cluster_ids}
         self.start_client("writer", "writer", **direct, topics=TOPICS)
@@ -173,7 +211,6 @@ class ScenarioStage(ClientStage):
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         self.start_client("shop", "following consumer", **following, group=LIVE_GROUP, topics=[ORDERS])
         self.start_client("till", "following writer", **following, topics=[ORDERS])
-        self.start_replicator(FORTH)
         self.wait_protected(FORTH)
         self.wait_for(self._groups_synced, "positions of all groups on the standby")
 
@@ -190,6 +227,19 @@ class ScenarioStage(ClientStage):
         """Send SIGKILL to the replicator of a flow."""
         self.replicators.pop(flow).kill()
 
+    def waiting_command(self) -> Child:
+        """Return the command that waits at an entry of its journal.
+
+        :raises Failed: there is none
+        """
+        if self.orchestrator is None:
+            raise Failed("no_orchestrator_running", where=self.WHERE)
+        return self.orchestrator
+
     def wait_protected(self, flow: str) -> None:
         """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
         self.wait_pair(self.settings, self.flow(flow))
+
+
+def _inline_table(table: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'"{key}" = "{value}"' for key, value in table.items()) + "}"

@@ -195,17 +195,13 @@ def _unknown(facts: Facts) -> Iterator[str]:
 # -- negative controls --------------------------------------------------------------------------------------
 
 
-def negative_controls(history: ScenarioHistory, wanted: Sequence[RequiredFault]) -> dict[str, bool]:
-    """Judge the history with one defect each; return by the defect's name whether its own check finds it.
+def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
+    """Put one defect at a time into a history; return by its name whether its own check finds it.
 
-    That another check finds it, too, does not show that its own one sees. A defect for which the history has
-    no event is left out.
+    A defect for which the history has no event is left out.
     """
-    found = {}
-    for check, name, events in _defects(Facts(history.events)):
-        checked = judge(ScenarioHistory(events), wanted).checked
-        found[name] = any(c.name == check and c.offences for c in checked)
-    return found
+    defects = _defects(Facts(history.events))
+    return {name: bool(CHECKS[check](ScenarioHistory(events)).offences) for check, name, events in defects}
 
 
 def _defects(facts: Facts) -> Iterator[tuple[str, str, list[Event]]]:
@@ -237,11 +233,8 @@ def _defects(facts: Facts) -> Iterator[tuple[str, str, list[Event]]]:
     last = facts.failovers[-1] if facts.failovers else None
     if last is not None and last.opened < len(events) and copies:
         late = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN")
-        yield (
-            ONE_SIDE,
-            "a record acknowledged after OPEN",
-            [*events[: last.opened + 1], late, *events[last.opened + 1 :]],
-        )
+        events.insert(last.opened + 1, late)
+        yield ONE_SIDE, "a record acknowledged after OPEN", events
     if facts.tails and facts.tails[-1].failover.returned is not None:
         yield from _defects_of_return(facts, facts.tails[-1])
 

@@ -80,7 +80,8 @@ def show_file(name: str) -> None:
     (name,) = _select((name,), where="drkit files show", is_folder_allowed=False)
     text = (FOLDER / name).read_text(encoding="utf-8")
     if session().as_json:
-        work("drkit.cli.render").emit({"name": name, "text": text})
+        shown = {"name": name, "text": text}
+        work("drkit.cli.render").emit(shown)
     else:
         show(text.removesuffix("\n"))
 
@@ -120,9 +121,8 @@ def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
         raise Failed(
             "shipped_file_unwritable", where=str(error.filename or folder), evidence=error_text(error)
         ) from error
-    work("drkit.cli.render").emit(
-        [{"file": str(folder / name), "state": state} for name, state in states.items()]
-    )
+    rows = [{"file": str(folder / name), "state": state} for name, state in states.items()]
+    work("drkit.cli.render").emit(rows)
 
 
 def _select(words: tuple[str, ...], *, where: str, is_folder_allowed: bool) -> list[str]:

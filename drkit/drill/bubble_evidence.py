@@ -65,6 +65,8 @@ class BubbleEvidence:
     """See :func:`drkit.drill.scope.scope_of`; None: it was not read."""
     production: ProductionLoss | None = None
     """None: no look answered."""
+    is_application: bool = False
+    """Whether its clients had properties of an application instead of drkit's."""
 
 
 def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:

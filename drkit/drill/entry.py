@@ -36,7 +36,7 @@ class MadeItem(NamedTuple):
 
 
 class DrillEntry(BaseModel):
-    """A drill, or a due time at which none was run; milliseconds since 1970."""
+    """A drill, or due times at which none was run; milliseconds since 1970."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,10 +47,10 @@ class DrillEntry(BaseModel):
     flow: str
     verdict: str
     began_ms: int
-    """When it began; of one that was not run, when it was due."""
+    """When it began; of due times at which none was run, the first."""
     seconds: float | None = None
     due_ms: int | None = None
-    """The due time of its schedule; None: a person started it."""
+    """The due time of its schedule, or the last of several; None: a person started it."""
     hash: str = ""
     """Of its report."""
     reason: str = ""

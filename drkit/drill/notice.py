@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from drkit.counted import counted
-from drkit.drill.entry import MISSED, SCHEDULED, DrillEntry
+from drkit.drill.entry import SCHEDULED, DrillEntry
 from drkit.drill.plan import DrillPlan
 from drkit.next_command import typed
+from drkit.status.pair.text import utc
 
 _REASONS: Final = 10
 
@@ -24,20 +24,16 @@ def ended_notice(
     return _notice((plan.name, plan.kind, plan.flow), plan.id, verdict, reasons, command)
 
 
-def not_run_notice(entries: Sequence[DrillEntry], options: Sequence[str] = ()) -> dict[str, Any] | None:
+def not_run_notice(entry: DrillEntry, options: Sequence[str] = ()) -> dict[str, Any] | None:
     """Return the notice of due times of a drill at which it was not run; None: no notice is due.
 
-    :param entries: of one drill, with one verdict
     :param options: of the running command, such as its configuration file
     """
-    last = entries[-1]
-    if last.verdict == SCHEDULED:
+    if entry.verdict == SCHEDULED:
         return None
-    reasons = [last.reason] if last.reason else []
-    if last.verdict == MISSED:
-        reasons = [f"{counted(len(entries), 'due time', 'was')} missed: no scheduler ran, or it was busy"]
-    command = typed("drkit", "drill", "run", last.name, *options)
-    return _notice((last.name, last.kind, last.flow), "", last.verdict, reasons, command)
+    reason = f"missed since {utc(entry.began_ms)}: no scheduler ran, or it was busy"
+    command = typed("drkit", "drill", "run", entry.name, *options)
+    return _notice((entry.name, entry.kind, entry.flow), "", entry.verdict, [reason], command)
 
 
 def _notice(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 import re
 from typing import Final, Literal
@@ -32,6 +33,8 @@ class DrillPlan:
     hold_minutes: float = 0.0
     stay: bool = False
     clients_cut: str = ""
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Properties of a bubble's clients; empty: drkit's own."""
 
 
 def new_drill_id(token: str, clock: Millis = wall_ms) -> str:
@@ -59,6 +62,7 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
         hold_minutes=drill.hold_minutes,
         stay=drill.stay,
         clients_cut=drill.clients_cut,
+        client=drill.client,
     )
 
 

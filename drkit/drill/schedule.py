@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
@@ -25,8 +26,8 @@ _NOT_IN_A_GAP: Final = (
 class DueTimes(NamedTuple):
     """The due times of a drill that have no entry in its history yet, in UTC."""
 
-    missed: tuple[datetime, ...]
-    """Too long ago, or before the one that is run."""
+    missed: tuple[datetime, datetime] | None
+    """The first and the last of those too long ago, or before the one that is run; None: none."""
     run: datetime | None
     """The one to run now; None: none."""
 
@@ -38,11 +39,29 @@ def due_times(drill: DrillSettings, last: datetime, now: datetime) -> DueTimes:
 
     :param last: due time of the last entry; without one, when the scheduler first started
     """
-    due = tuple(takewhile(lambda time: time <= now, Cron(drill.cron).after(last, time_zone(drill.time_zone))))
     grace = max(timedelta(minutes=drill.grace_minutes), _LEAST_GRACE)
-    if not due or now - due[-1] >= grace:
-        return DueTimes(due, None)
-    return DueTimes(due[:-1], due[-1])
+    newest = _newest_due(drill, last, now)
+    run = None if newest is None or now - newest >= grace else newest
+    newest_missed = newest if run is None else _newest_due(drill, last, run - _LEAST_GRACE)
+    first = None if newest_missed is None else next_times(drill, last, 1)[0]
+    return DueTimes(None if first is None or newest_missed is None else (first, newest_missed), run)
+
+
+def _newest_due(drill: DrillSettings, last: datetime, now: datetime) -> datetime | None:
+    """Return the last due time after `last` and not after `now`, None without one.
+
+    The part that is searched grows until it has one: a year of minutes is half a million due times.
+    """
+    part = _LEAST_GRACE
+    while last < now:
+        begin = max(last, now - part)
+        due = takewhile(lambda time: time <= now, Cron(drill.cron).after(begin, time_zone(drill.time_zone)))
+        if (newest := next(iter(deque(due, 1)), None)) is not None:
+            return newest
+        if begin == last:
+            break
+        part *= 2
+    return None
 
 
 def next_times(drill: DrillSettings, after: datetime, count: int) -> list[datetime]:

@@ -10,6 +10,7 @@ import shutil
 import stat
 from typing import BinaryIO, Final
 
+from drkit.atomic_file import sync_folder
 from drkit.export.storage import FoundFile, NewFile
 from drkit.private_file import open_private
 
@@ -66,10 +67,10 @@ class LocalFolder:
     def publish(self, path: str, name: str) -> None:
         """See :class:`Storage`."""
         for folder, _, _ in os.walk(self._root, topdown=False, onerror=_raise):
-            _sync(Path(folder))
+            sync_folder(Path(folder))
         (self._root / path).rename(self._root / name)
-        _sync(self._root)
-        _sync(self._root.parent)
+        sync_folder(self._root)
+        sync_folder(self._root.parent)
 
 
 class _DurableFile:
@@ -105,14 +106,6 @@ def _make_all(folder: Path) -> None:
         folder = folder.parent
     for each in reversed(missing):
         each.mkdir(_OURS, exist_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _raise(error: OSError) -> None:

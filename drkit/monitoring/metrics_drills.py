@@ -7,7 +7,8 @@ from typing import Final
 
 from drkit.monitoring.metrics_pair import Sample
 
-_DRILL: Final = ("drill", "kind")
+_DRILL: Final = ("source", "target", "drill", "kind")
+"""Files for different pairs may have drills of one name."""
 PASSED: Final = "drkit_drill_last_pass_timestamp_seconds"
 VERDICT: Final = "drkit_drill_last_verdict"
 OVERDUE: Final = "drkit_drill_overdue"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 import fcntl
 import os
 from pathlib import Path
 import stat
-import tempfile
 from typing import Final
 
+from drkit.atomic_file import replace_file
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
 from drkit.next_command import typed
@@ -70,7 +70,7 @@ class EndpointFile:
             with _only_one(file):
                 effect = judge(self.current(), endpoint, self.name)
                 if effect is RepointEffect.CHANGED:
-                    _replace(file, endpoint.to_json().encode())
+                    replace_file(file, endpoint.to_json().encode(), new_mode=_MODE)
                 return effect
         except BlockingIOError as error:
             raise TryAgain(
@@ -123,33 +123,3 @@ def _locked(lock: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)
-
-
-def _replace(file: Path, content: bytes) -> None:
-    handle, fresh = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            _like(file, out.fileno())
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(fresh).replace(file)
-    except BaseException:
-        Path(fresh).unlink(missing_ok=True)
-        raise
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _like(file: Path, handle: int) -> None:
-    try:
-        before = file.stat()
-    except FileNotFoundError:
-        os.fchmod(handle, _MODE)
-        return
-    with suppress(PermissionError):  # only root may give files away
-        os.fchown(handle, before.st_uid, before.st_gid)
-    os.fchmod(handle, stat.S_IMODE(before.st_mode))

@@ -121,6 +121,14 @@ def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Dis
         return registered, _told(lambda: loop.run(_disks, raw))
 
 
+def read_disks(settings: ClusterSettings) -> tuple[Disk, ...] | None:
+    """Return the disks of all brokers; None where they do not report them.
+
+    :raises DrkitError: the cluster does not answer
+    """
+    return _asked(settings)[1]
+
+
 def _told(ask: Callable[[], Any]) -> Any:
     """The answer; None where the brokers are too old or refuse to answer."""
     try:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 import json
 import os
 from pathlib import Path
 import stat
-import tempfile
 from typing import Final
 
+from drkit.atomic_file import replace_file
 from drkit.errors import Failed
 from drkit.private_file import open_private
 
@@ -64,35 +63,12 @@ def _content(path: Path) -> bytes:
 
 
 def write_state(path: Path, state: AgentState) -> None:
-    """Write the file atomically and durably. Only its owner can read it.
+    """Write the file atomically and durably. Its owner stays, also if an administrator lifts the fence.
 
     :raises Failed: the disk does not take it
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # An unpredictable name, so that no link can wait under it.
-        handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                _keep_owner(path, handle)
-                json.dump(asdict(state), file)
-                file.flush()
-                os.fsync(handle)
-            Path(fresh).replace(path)
-        except BaseException:
-            Path(fresh).unlink(missing_ok=True)
-            raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(path, json.dumps(asdict(state)).encode())
     except OSError as error:
         raise Failed("agent_state_unwritable", where=str(path), evidence=str(error)) from error
-
-
-def _keep_owner(path: Path, handle: int) -> None:
-    """Keep the file's owner, so that the agent can read it after an administrator lifted the fence."""
-    with suppress(FileNotFoundError, PermissionError):
-        before = path.lstat()
-        os.fchown(handle, before.st_uid, before.st_gid)

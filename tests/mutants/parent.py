@@ -6,9 +6,10 @@ fork: replicators and clients run the real drkit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 import os
-from typing import Any, Final
+from typing import Final
 from unittest.mock import patch
 
 from drkit.chaos import orchestrator
@@ -19,10 +20,10 @@ MUTANT: Final = "MUTANT"
 _run_drkit = orchestrator.run_drkit
 
 
-def run_mutant(typed: list[str], lines: Any, *, elsewhere: bool) -> None:
+def run_mutant(typed: Sequence[str]) -> tuple[int, str, str]:
     """Run a command of a broken drkit in this process."""
     import_module(f"tests.mutants.{os.environ[MUTANT]}").apply()
-    _run_drkit(typed, lines, elsewhere=elsewhere)
+    return _run_drkit(typed)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def test_a_blind_check_is_noticed(name: str, seed: int, monkeypatch: pytest.Monk
     history = random_run(seed)
     assert verdict_of(history, monkeypatch) == PASS
     monkeypatch.setitem(CHECKS, name, blind(CHECKS[name]))
-    assert not negative_controls(history, [])[GUARDED[name]]
+    assert not negative_controls(history)[GUARDED[name]]
     assert verdict_of(history, monkeypatch) == INCONCLUSIVE
     write_row(
         "blind_check",

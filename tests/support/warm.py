@@ -28,7 +28,6 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 LOADED: Final = (
     "tests.support.flows.run_copy",
-    "tests.support.failover.orchestrator",
     "drkit.replicate.solo",
     "tests.support.replay.process",
     "tests.support.cli.forked",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from drkit.config.tables.drills import DrillSettings
 from drkit.counted import counted, first_of
-from drkit.drill.entry import DrillEntry
+from drkit.drill.entry import MISSED, DrillEntry
 from drkit.drill.report.model import DrillReport, StepReport
 from drkit.drill.report.outages import longest_outage, outage_rows
 from drkit.status.pair.text import utc
@@ -68,9 +68,15 @@ def entry_row(entry: DrillEntry, *, as_json: bool) -> dict[str, Any]:
         "name": entry.name,
         "kind": entry.kind,
         "verdict": entry.verdict,
-        "when": utc(entry.began_ms),
+        "when": _when(entry),
         "seconds": None if entry.seconds is None else round(entry.seconds, 1),
     }
+
+
+def _when(entry: DrillEntry) -> str:
+    """Return when a drill began, or the first and the last due time that were missed."""
+    is_span = entry.verdict == MISSED and entry.due_ms not in {None, entry.began_ms}
+    return utc(entry.began_ms) + (f" to {utc(entry.due_ms or 0)}" if is_span else "")
 
 
 def _scope_line(report: DrillReport) -> str:

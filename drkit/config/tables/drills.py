@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_validator
 from pydantic_core import PydanticCustomError
 
 from drkit.config.tables.closest import suggestion
+from drkit.config.tables.cluster import ClientText
 from drkit.config.tables.fields import TO_DO, Strict
 from drkit.config.tables.flow import FlowSettings
 from drkit.cron import Cron, InvalidCron, time_zone
+from drkit.masking import masked
 
 DrillKind = Literal["readiness", "translation", "bubble", "switchover"]
 _KIND_OF: Final = {
@@ -22,10 +24,12 @@ _KIND_OF: Final = {
     "hold_minutes": "switchover",
     "stay": "switchover",
     "clients_cut": "switchover",
+    "client": "bubble",
 }
 """Settings that one kind has."""
 _MEASURES_RTO: Final = frozenset({"bubble", "switchover"})
 _MEASURES_RPO: Final = frozenset({"readiness", "bubble", "switchover"})
+_SERVERS: Final = "bootstrap.servers"
 _DUE_TIMES: Final = 400
 """How many due times are searched for the longest pause."""
 _ANY_DAY: Final = datetime(2001, 1, 1, tzinfo=UTC)
@@ -105,16 +109,22 @@ class DrillSettings(Strict):
     """What it must achieve to pass."""
     limits: DrillLimits = DrillLimits()
     """When it is aborted."""
+    client: ClientText = Field(default_factory=dict)
+    """For bubble: Kafka's client properties of its clients on both clusters, so that the rights of an
+    application are rehearsed. Absent: its clients use drkit's, and the report says so."""
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Self:
         for name, kind in _KIND_OF.items():
-            if self.kind != kind and getattr(self, name) != type(self).model_fields[name].default:
+            default = type(self).model_fields[name].get_default(call_default_factory=True)
+            if self.kind != kind and getattr(self, name) != default:
                 raise _problem(f"'{name}' is for kind '{kind}', not '{self.kind}'", "leave it out")
         for name, kinds in (("rto_seconds", _MEASURES_RTO), ("rpo_seconds", _MEASURES_RPO)):
             if getattr(self.objectives, name) is not None and self.kind not in kinds:
                 what = f"'objectives.{name}' is never measured by kind '{self.kind}'"
                 raise _problem(what, f"leave it out, or choose a kind of {', '.join(sorted(kinds))}")
+        if _SERVERS in self.client:
+            raise _problem(f"'client' has {_SERVERS}, but is for both clusters", "leave it out")
         if self.stay and self.hold_minutes:
             raise _problem("'hold_minutes' has no effect with 'stay'", "leave one of them out")
         return self
@@ -130,6 +140,9 @@ class DrillSettings(Strict):
             what = f"due every {days:.3g} days, so always overdue after max_age_days = {self.max_age_days:g}"
             raise _problem(what, f"set max_age_days above {days:.3g}, or let it be due more often")
         return self
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        return [(n, masked(self.client) if n == "client" else v) for n, v in super().__repr_args__()]
 
 
 def _problem(what: str, to_do: str) -> PydanticCustomError:

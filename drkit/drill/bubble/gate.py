@@ -10,12 +10,14 @@ from drkit.drill.entries.cleanup import clean_up
 from drkit.drill.entries.history import DrillHistory
 from drkit.drill.entry import MadeItem
 from drkit.drill.inventory import ClusterInventory, InventoryPart
+from drkit.drill.plan import DrillPlan
 from drkit.drill.readiness import refuse_unprotected
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
+from drkit.status.readiness_look import read_disks
 
 _REASON: Final = "drill"
 _PAUSED: Final = "failover-paused"
@@ -51,6 +53,30 @@ def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> 
         if deletable is not None and deletable.value == "false":
             raise Refused("drill_topics_not_deleted", where=alias, evidence=f"{_DELETABLE} = false")
     return sorted(cleaned)
+
+
+def refuse_no_room(settings: Settings, flow: FlowSettings, plan: DrillPlan) -> str:
+    """Check that each broker of the standby has room for all that a bubble may write; return the least.
+
+    A broker has at most one replica of a partition, so no broker gets more than the limits of the plan allow.
+
+    :raises Refused: a broker has less
+    :raises DrkitError: the standby does not answer
+    """
+    most = round(plan.limits.bytes_per_second * plan.limits.seconds)
+    room: dict[int, int] = {}
+    for disk in read_disks(settings.cluster(flow.target)) or ():
+        room[disk.broker] = max(room.get(disk.broker, 0), disk.free)
+    for broker, free in room.items():
+        if free < most:
+            where, evidence = (
+                f"broker {broker} of {flow.target}",
+                f"{free:,} bytes are free, it may write {most:,}",
+            )
+            raise Refused("drill_no_room", where=where, evidence=evidence)
+    return (
+        f"{min(room.values()) / 1e9:,.1f} GB free on the standby" if room else "room on the standby unknown"
+    )
 
 
 def refuse_existing(inventory: ClusterInventory, made: Iterable[MadeItem]) -> None:

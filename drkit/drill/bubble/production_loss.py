@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from statistics import median
-import threading
-from typing import Final, Self
+from typing import Final
 
 from drkit.config import FlowSettings, Settings
 from drkit.drill.bubble_evidence import ProductionLoss
+from drkit.drill.watch_thread import WatchThreads
 from drkit.status.look import StatusCollector
 
 _LOOK_SECONDS: Final = 2.0
 _BEHIND_LOOKS: Final = 3
 """One look falls into the middle of a turn of the copy."""
-_JOIN_SECONDS: Final = 5.0
 
 
-class ProductionLossSampler:
+class ProductionLossSampler(WatchThreads):
     """Looks at production in a thread; use it in a ``with``. It only reads.
 
     :param settings: of production, as is `flow`
@@ -30,19 +29,10 @@ class ProductionLossSampler:
         self, settings: Settings, flow: FlowSettings, limit: int, abort: Callable[[str], None]
     ) -> None:
         self._settings, self._flow, self._limit, self._abort = settings, flow, limit, abort
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
+        super().__init__(self._sample)
         self._records: list[int] = []
         self._seconds: list[float] = []
         self._unknown = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(_JOIN_SECONDS)
 
     def found(self) -> ProductionLoss | None:
         """Return the samples in short; None: there is none."""
@@ -54,7 +44,7 @@ class ProductionLossSampler:
     def _sample(self) -> None:
         behind = 0
         with closing(StatusCollector(self._settings, self._flow, groups=False)) as collector:
-            while not self._stop.wait(_LOOK_SECONDS):
+            while not self.stop.wait(_LOOK_SECONDS):
                 loss = collector.look().loss
                 if loss.records is None:
                     self._unknown += 1

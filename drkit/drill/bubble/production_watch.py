@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import threading
-from types import TracebackType
 from typing import Final, Self
 
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
+from drkit.drill.watch_thread import WatchThreads
 from drkit.errors import DrkitError
 from drkit.failover.journal.topic import JournalTopic
 from drkit.kafka.one_shot import connections
@@ -16,10 +16,9 @@ from drkit.kafka.raw import RawCluster, RawError
 
 _LOOK_SECONDS: Final = 1.0
 _SILENT_SECONDS: Final = 10.0
-_JOIN_SECONDS: Final = 5.0
 
 
-class ProductionWatch:
+class ProductionWatch(WatchThreads):
     """Reads production's journal each second in a thread; use it in a ``with``. It only reads.
 
     :param settings: of production
@@ -38,22 +37,15 @@ class ProductionWatch:
         ended: threading.Event,
     ) -> None:
         self._settings, self._flow, self._seconds, self._abort = settings, flow, seconds, abort
-        self._ended, self._stop = ended, threading.Event()
-        self._is_read = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        super().__init__(self._watch)
+        self._ended, self._is_read = ended, threading.Event()
         self.has_run = False
         """Whether a run of production began during the drill."""
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        super().__enter__()
         self._is_read.wait(_SILENT_SECONDS)  # a run that begins after this is noticed
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join(_JOIN_SECONDS)
 
     def _watch(self) -> None:
         target = self._settings.cluster(self._flow.target).with_client(self._flow.target_admin)
@@ -61,7 +53,7 @@ class ProductionWatch:
         with connections("drill", target) as (raw,):
             journal = JournalTopic(raw, self._flow.source, self._flow.target)
             known: set[str] | None = None
-            while not self._stop.is_set():
+            while not self.stop.is_set():
                 now = monotonic()
                 try:
                     raw.loop.run(_read, raw, journal)
@@ -85,7 +77,7 @@ class ProductionWatch:
                 if now - began > self._seconds:
                     self._abort(f"the drill exceeds its limit of {self._seconds:g} s")
                     return
-                self._stop.wait(_LOOK_SECONDS)
+                self.stop.wait(_LOOK_SECONDS)
 
 
 async def _read(raw: RawCluster, journal: JournalTopic) -> None:

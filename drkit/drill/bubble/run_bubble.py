@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 from drkit.chaos.evidence import collect
 from drkit.chaos.verdict import INCONCLUSIVE, judge, negative_controls
 from drkit.config import FlowSettings, Settings
-from drkit.counted import counted
-from drkit.drill.bubble.gate import DrillSkipped, pass_gate, refuse_existing
+from drkit.counted import counted, first_of
+from drkit.drill.bubble.gate import DrillSkipped, pass_gate, refuse_existing, refuse_no_room
+from drkit.drill.bubble.live_controls import live_controls
 from drkit.drill.bubble.production_loss import ProductionLossSampler
 from drkit.drill.bubble.production_watch import ProductionWatch
 from drkit.drill.bubble.stage import BubbleStage
@@ -125,8 +126,8 @@ class _BubbleRun:
                 self.stage.check_aborted()
                 self.steps.run(step)
         except DrkitError as error:
-            # A process that was killed for production shows as any error.
-            if self.stage.abort_reason:
+            # A process that was killed, for production or by others, shows as any error.
+            if self.stage.is_aborted():
                 self.verdict = DrillVerdict(ABORTED, (self.stage.abort_reason,))
             elif not self.entry.made:
                 self.verdict = DrillVerdict(_word(error), (error.in_short,))
@@ -149,11 +150,12 @@ class _BubbleRun:
     def gate(self) -> str:
         """Check that production could fail over now and owes nothing to an earlier drill.
 
-        :raises Refused: it could not, or a cleanup failed
+        :raises Refused: it could not, a cleanup failed, or the standby has no room
         """
         self.stage.choose_groups()
         cleaned = pass_gate(self.settings, self.flow, self.history)
-        return f"cleaned up {', '.join(cleaned)}" if cleaned else "production could fail over"
+        room = refuse_no_room(self.settings, self.flow, self.plan)
+        return f"{f'cleaned up {first_of(cleaned)}' if cleaned else 'production could fail over'}, {room}"
 
     def inventory(self) -> str:
         """Read the inventories, then record all that the bubble will make."""
@@ -170,6 +172,7 @@ class _BubbleRun:
         self.stage.create_topics()
         self._note_ids()
         self.stage.start()
+        self._found(is_application=bool(self.plan.client))
         return f"{counted(len(self.stage.topics), 'topic')}, {counted(len(self.stage.groups), 'group')}"
 
     def steady(self) -> str:
@@ -214,14 +217,15 @@ class _BubbleRun:
         return f"{counted(len(history.events), 'event')}, {len(checked.checked)} checks"
 
     def controls(self) -> str:
-        """Put defects into the history; each must be found by its check."""
-        controls = negative_controls(self.stage.history(), [])
+        """Put defects into the history and on the target; each must be found by its check, or refused."""
+        controls = {**negative_controls(self.stage.history()), **live_controls(self.stage)}
         self._found(controls=controls)
         return f"{sum(controls.values())} of {counted(len(controls), 'defect')} found"
 
     def clean(self) -> str:
         """Delete all that the drill made."""
-        self._note_ids()
+        # Not written first: a full disk does not keep what the drill made from being deleted.
+        self._learn_ids()
         problems = delete_made(self.settings, self.flow, self.entry.made)
         self._found(cleanup_problems=tuple(problems))
         self._keep(cleanup_owed=bool(problems))
@@ -246,10 +250,13 @@ class _BubbleRun:
         return {side: read_inventory(cluster) for side, cluster in self.sides.items()}
 
     def _note_ids(self) -> None:
+        self._learn_ids()
+        self._keep()
+
+    def _learn_ids(self) -> None:
         for side, cluster in self.sides.items():
             unknown = [item.name for item in self.entry.on(side, "topic") if not item.topic_id]
             self.entry = self.entry.with_ids(side, topic_ids(cluster, unknown))
-        self._keep()
 
     def _keep(self, **changed: Any) -> None:
         self.entry = self.entry.model_copy(update=changed)

@@ -111,8 +111,8 @@ class BubbleStage(ClientStage):
         return self.settings.cluster(self.flow.source if name == PRIMARY else self.flow.target)
 
     def application(self, cluster: str) -> dict[str, Any]:
-        """Return the properties of a client; without the rights of an application, drkit's own."""
-        return confluent_config(self.cluster(cluster))
+        """Return the properties of a client; drkit's own, unless the plan has others."""
+        return confluent_config(self.cluster(cluster).with_client(self.plan.client))
 
     def choose_groups(self) -> None:
         """Leave out the group of the consumer protocol (KIP-848) where it cannot be rehearsed.
@@ -158,9 +158,17 @@ class BubbleStage(ClientStage):
         failover = () if self.failover is None else (self.failover,)
         return [*self.clients.values(), *self.replicators.values(), *failover]
 
+    def is_aborted(self) -> bool:
+        """Return whether the drill was aborted. It is when others killed one of its processes."""
+        named = {**self.clients, **self.replicators}
+        killed = [name for name, child in named.items() if not self.abort_reason and child.was_killed()]
+        if killed or not (self.abort_reason or self.parent.is_alive()):
+            self.abort(f"a process of the drill was killed: {killed[0] if killed else 'the parent of all'}")
+        return bool(self.abort_reason)
+
     def check_aborted(self) -> None:
         """Raise :class:`DrillAborted` if the drill was aborted."""
-        if self.abort_reason:
+        if self.is_aborted():
             self.abort("")  # a process may have started since
             raise DrillAborted("drill_aborted", where=f"drill {self.plan.id}", reason=self.abort_reason)
 
@@ -171,7 +179,7 @@ class BubbleStage(ClientStage):
         """
 
         def is_over() -> bool:
-            return bool(self.abort_reason) or is_true()
+            return self.is_aborted() or is_true()
 
         super().wait_for(is_over, what, seconds)
         self.check_aborted()
@@ -241,6 +249,7 @@ class BubbleStage(ClientStage):
             child.signal(signal.SIGKILL)
             time.sleep(_PAUSE_SECONDS)  # the clients outlive the replicator: what they write now is lost
         self.clients.clear()
+        self.replicators.clear()
         self.is_source_lost = True
 
     def fail_over(self, request: RunRequest) -> CommandResult:
@@ -252,15 +261,20 @@ class BubbleStage(ClientStage):
         if self.is_source_lost:
             source = source.model_copy(update={"bootstrap_servers": _NOWHERE})
         settings, log = self.plain_settings(**{source.alias: source}), self.folder / "failover.log"
-        child = self.failover = self.parent.start_failover(settings, request, log)
+        child = self.failover = self.parent.start_failover(
+            settings, log, groups=[], request=request.to_json()
+        )
         self.check_aborted()
         while (entry := child.next_entry()) is not None:
             self.recorder.record(JournalEntered(child.table, child.run, entry.step, entry.kind, entry.effect))
             if self.is_source_lost and entry == _REPOINTED:
                 self.start_followers(f"{FOLLOWER} 2")
             child.proceed()
+        result = child.result or CommandResult((), None)
+        if result.code is None:
+            self.abort("a process of the drill was killed: the failover")
         self.check_aborted()
-        return child.result or CommandResult((), None)
+        return result
 
     def wait_followed(self) -> None:
         """Wait until each client that follows the endpoint file has worked on the target."""

@@ -5,16 +5,16 @@ An entry that the target could not take is written there when the next drill beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-import os
 from pathlib import Path
 import shutil
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
+from drkit.atomic_file import replace_file
 from drkit.chaos.verdict import PASS
 from drkit.clock import monotonic, wall_ms
 from drkit.config import Settings
@@ -24,7 +24,7 @@ from drkit.drill.entries.topic import DrillTopic
 from drkit.drill.entry import DrillEntry
 from drkit.drill.report.model import DrillReport, read_report
 from drkit.drill.settings import drill_folder
-from drkit.errors import DrkitError, Failed, Refused, Usage
+from drkit.errors import DrkitError, Failed, Refused, Usage, error_text
 from drkit.local.file_lock import locked_alone
 
 REPORT: Final = "report.json"
@@ -101,7 +101,7 @@ class DrillHistory:
         for entry in reversed(self.entries(name)):
             if entry.verdict == PASS and entry.id:
                 try:
-                    return self.report(entry.id)
+                    return self.report_of(entry)
                 except DrkitError:
                     continue  # of another machine, or of another drkit
         return None
@@ -110,40 +110,40 @@ class DrillHistory:
         """Return the file of a report."""
         return self.folder / drill_id / REPORT
 
-    def entry(self, drill_id: str) -> DrillEntry:
+    def entry(self, drill_id: str, entries: Iterable[DrillEntry] | None = None) -> DrillEntry:
         """Return the entry of a drill that was run.
 
+        :param entries: those of the history; None: they are read
         :raises Usage: no drill has this id
         """
-        entries = {entry.id: entry for entry in self.entries() if entry.id}
-        if drill_id not in entries:
+        found = {entry.id: entry for entry in (self.entries() if entries is None else entries) if entry.id}
+        if drill_id not in found:
             raise Usage(
                 "drill_id_unknown",
                 where=str(self.folder),
                 drill_id=drill_id,
-                suggestion=suggestion(drill_id, entries),
+                suggestion=suggestion(drill_id, found),
             )
-        return entries[drill_id]
+        return found[drill_id]
 
-    def report(self, drill_id: str) -> DrillReport:
+    def report_of(self, entry: DrillEntry) -> DrillReport:
         """Return the report of a drill.
 
-        :raises Usage: no drill has this id
         :raises Failed: it has no report on this machine, or its file is not one
         """
-        entry, path = self.entry(drill_id), self.report_path(drill_id)
+        path = self.report_path(entry.id)
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
             raise Failed(
-                "drill_report_elsewhere", where=drill_id, evidence=f"its verdict is {entry.verdict}{host}"
+                "drill_report_elsewhere", where=entry.id, evidence=f"its verdict is {entry.verdict}{host}"
             )
         return read_report(path.read_bytes())
 
-    def report_before(self, report: DrillReport) -> DrillReport | None:
+    def report_before(self, report: DrillReport, entries: Iterable[DrillEntry]) -> DrillReport | None:
         """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
-        for entry in self.entries(report.plan.name):
+        for entry in entries:
             if entry.hash and entry.hash == report.previous and self.report_path(entry.id).exists():
-                return self.report(entry.id)
+                return self.report_of(entry)
         return None
 
     # -- write --------------------------------------------------------------------------------------
@@ -160,8 +160,9 @@ class DrillHistory:
             raise
         except DrkitError:
             pass  # it may be the target that is lost
-        (self.folder / entry.id).mkdir(mode=0o700)
-        self._write_here([begun])
+        with _on_disk(begun):
+            (self.folder / entry.id).mkdir(mode=0o700)
+        self._write_here(begun)
         mine = [local for local in self._local() if local.flow == entry.flow]
         try:
             there = _newest(self._ask(entry.flow, DrillTopic.load))
@@ -175,54 +176,47 @@ class DrillHistory:
         """Write an entry.
 
         :param everywhere: it must be on the target, too
+        :raises Failed: it is not on this machine
         :raises DrkitError: it is not on the target
         """
-        self._put([entry], everywhere=everywhere)
-
-    def _put(self, entries: Sequence[DrillEntry], *, everywhere: bool = False) -> None:
-        """Write entries of one flow."""
-        written = [_stamped(entry) for entry in entries]
+        written = _stamped(entry)
         self._write_here(written)
         try:
-            self._ask(written[0].flow, lambda topic: topic.put(*written))
+            self._ask(written.flow, lambda topic: topic.put(written))
         except DrkitError:
             if everywhere:
                 raise
 
-    def _write_here(self, entries: Iterable[DrillEntry]) -> None:
+    def _write_here(self, entry: DrillEntry) -> None:
         folder = self.folder / _ENTRIES
-        folder.mkdir(mode=0o700, exist_ok=True)
-        for entry in entries:
-            _replace(folder / f"{entry.key}.json", entry.model_dump_json())
+        with _on_disk(entry):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            replace_file(folder / f"{entry.key}.json", entry.model_dump_json().encode())
 
     def end(self, report: DrillReport, seconds: float) -> None:
         """Write the report of a drill, then the end of its entry; of one that passed nothing else is kept."""
-        _replace(self.report_path(report.id), report.to_json())
+        entry = _newest(self._local())[report.id]
+        with _on_disk(entry):
+            replace_file(self.report_path(report.id), report.to_json().encode())
         end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
-        self.put(_newest(self._local())[report.id].model_copy(update=end))
+        self.put(entry.model_copy(update=end))
         others = (path for path in (self.folder / report.id).iterdir() if path.name != REPORT)
         for path in others if report.verdict == PASS else ():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def record_not_run(
-        self, drill: DrillSettings, flow: str, due: Iterable[datetime], verdict: str, reason: str = ""
-    ) -> list[DrillEntry]:
-        """Write an entry for each due time at which a drill was not run, and return them."""
-        entries = [
-            DrillEntry(
-                name=drill.name,
-                kind=drill.kind,
-                flow=flow,
-                verdict=verdict,
-                began_ms=(time := round(at.timestamp() * 1000)),
-                due_ms=time,
-                reason=reason,
-            )
-            for at in due
-        ]
-        if entries:
-            self._put(entries)
-        return entries
+        self, drill: DrillSettings, flow: str, due: tuple[datetime, datetime], verdict: str
+    ) -> DrillEntry:
+        """Write the entry of due times at which a drill was not run, and return it.
+
+        :param due: the first and the last of them
+        """
+        first_ms, last_ms = (round(time.timestamp() * 1000) for time in due)
+        entry = DrillEntry(
+            name=drill.name, kind=drill.kind, flow=flow, verdict=verdict, began_ms=first_ms, due_ms=last_ms
+        )
+        self.put(entry)
+        return entry
 
     # -- the machine and the targets -----------------------------------------------------------------
 
@@ -279,11 +273,12 @@ def _entry(text: bytes) -> DrillEntry | None:
         return None
 
 
-def _replace(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a reader sees the old text or the new one."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+@contextmanager
+def _on_disk(entry: DrillEntry) -> Iterator[None]:
+    """Raise errors of the disk as one that says whether the cleanup is owed. Raises Failed."""
+    try:
+        yield
+    except OSError as error:
+        code = "drill_cleanup_unrecorded" if entry.cleanup_owed else "drill_history_unwritable"
+        where = str(error.filename or entry.key)
+        raise Failed(code, where=where, evidence=error_text(error), flow=entry.flow) from error

@@ -97,16 +97,18 @@ class DrillMonitor:
     def samples(self) -> Iterator[Sample]:
         """Yield the metrics of the drills, and see to it that they are read again."""
         self.begin_look()
-        states = self.states()
-        for state in (state for state in states if state.is_configured):
-            drill, passed = (state.name, state.kind), state.last_pass_ms
+        owed: dict[tuple[str, ...], bool] = {}
+        for state in self.states():
+            flow = self._settings.flow(state.flow)
+            drill, passed = (flow.source, flow.target, state.name, state.kind), state.last_pass_ms
+            owed[drill] = bool(state.owing)
+            if not state.is_configured:
+                continue
             yield PASSED, drill, None if passed is None else passed / 1000
             if state.last_verdict:
                 yield VERDICT, (*drill, state.last_verdict), 1
             yield OVERDUE, drill, state.is_overdue
-        owing = {(state.name, state.kind) for state in states if state.owing}
-        for drill in dict.fromkeys((state.name, state.kind) for state in states):
-            yield OWED, drill, drill in owing
+        yield from ((OWED, drill, is_owed) for drill, is_owed in owed.items())
 
     def _take(self, entries: Iterable[DrillEntry]) -> None:
         for entry in entries:

@@ -25,7 +25,11 @@ _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
     TRANSLATION: {StepName.TRANSLATE: "production"},
 }
 _PRODUCTION: Final = "production"
-_PROVEN_BY: Final = dict.fromkeys(map(str, FAILOVER.order), "switchover") | {"detection": "drkit chaos"}
+_RIGHTS: Final = "rights of applications"
+_PROVEN_BY: Final = dict.fromkeys(map(str, FAILOVER.order), "switchover") | {
+    "detection": "drkit chaos",
+    _RIGHTS: "bubble with [drills.client], switchover",
+}
 
 
 class _Part(BaseModel):
@@ -209,6 +213,8 @@ def concluded(
     """Return the fields that follow from the evidence alone."""
     bubble, moved = evidence.bubble or BubbleEvidence(), evidence.switchover or SwitchoverEvidence()
     by_run = dict.fromkeys(bubble.steps or (), BUBBLE) | dict.fromkeys(moved.steps, _PRODUCTION)
+    if moved.steps or (bubble.steps and bubble.is_application):
+        by_run[_RIGHTS] = _PRODUCTION if moved.steps else BUBBLE
     exercised = _EXERCISED.get(kind) or by_run
     unproven = tuple(
         UnprovenStep(step=step, exercised=exercised.get(step, "not exercised"), proven_by=proven_by)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from drkit.clock import monotonic
 from drkit.drill.report.model import StepReport
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Failed, error_text
 
 Step = Callable[[], str]
 """Does its work, and returns the outcome in words; its name is that of the step."""
@@ -36,6 +36,7 @@ class DrillSteps:
         """Run a step.
 
         :raises DrkitError: that of the step
+        :raises Failed: the operating system refused something, as a full disk does
         """
         name, began, outcome = step.__name__.upper(), monotonic(), "interrupted"
         self._progress.begun(name)
@@ -44,6 +45,10 @@ class DrillSteps:
         except DrkitError as error:
             outcome = error.in_short
             raise
+        except OSError as error:
+            outcome = error_text(error)
+            where = str(error.filename or name)
+            raise Failed("drill_step_refused", where=where, evidence=outcome) from error
         finally:
             self.ended.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
             self._progress.ended(self.ended[-1])

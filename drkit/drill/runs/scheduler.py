@@ -1,8 +1,8 @@
-"""Start drills when they are due, and record the due times that were missed: one entry for each."""
+"""Start drills when they are due, and record the due times that were missed: one entry for each pause."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 import secrets
 import threading
@@ -19,8 +19,8 @@ from drkit.errors import DrkitError, Refused
 
 RunPlan = Callable[[DrillPlan, datetime], str]
 """Run the drill of a plan that was due at a time, and return its verdict."""
-TellEntries = Callable[[DrillSettings, Sequence[DrillEntry] | DrkitError], None]
-"""Get the entries of due times at which a drill was not run, or why it waits."""
+TellEntry = Callable[[DrillSettings, DrillEntry | DrkitError], None]
+"""Get the entry of due times at which a drill was not run, or why it waits."""
 _MOST_WAITED: Final = timedelta(seconds=30)
 """A wall clock may jump, and another drill may end."""
 
@@ -34,7 +34,7 @@ class DrillScheduler:
         history: DrillHistory,
         run: RunPlan,
         *,
-        tell: TellEntries = lambda _drill, _entries: None,
+        tell: TellEntry = lambda _drill, _entry: None,
         wall: Millis = wall_ms,
     ) -> None:
         self._settings, self._history, self._run = settings, history, run
@@ -67,19 +67,19 @@ class DrillScheduler:
         now = self.now()
         last = self._history.last_due(drill.name, now)
         if last is None:
-            self._record(drill, [now], SCHEDULED)
+            self._record(drill, (now, now), SCHEDULED)
             last = now
         due = due_times(drill, last, now)
-        self._record(drill, due.missed, MISSED)
+        if due.missed is not None:
+            self._record(drill, due.missed, MISSED)
         if due.run is None:
             return
         drill_id = new_drill_id(secrets.token_hex(3), self._wall)
         yield self._run(plan_drill(self._settings, drill, drill_id), due.run)
 
-    def _record(self, drill: DrillSettings, due: Iterable[datetime], verdict: str, reason: str = "") -> None:
+    def _record(self, drill: DrillSettings, due: tuple[datetime, datetime], verdict: str) -> None:
         flow = self._settings.one_flow(drill.flow).name
-        if entries := self._history.record_not_run(drill, flow, due, verdict, reason):
-            self._tell(drill, entries)
+        self._tell(drill, self._history.record_not_run(drill, flow, due, verdict))
 
     def _seconds_to_wait(self) -> float:
         now = self.now()

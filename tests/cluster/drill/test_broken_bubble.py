@@ -97,6 +97,17 @@ def test_a_drill_is_skipped_while_failovers_are_paused(production: Production) -
 
 
 @pytest.mark.wide
+def test_a_drill_that_the_standby_has_no_room_for_is_refused(production: Production) -> None:
+    settings = production.world.settings
+    report = run(settings, plan_of(settings, limits=DrillLimits(bytes_per_second=10**12, seconds=900)))
+    assert report.verdict == "refused", report.reasons
+    assert report.reasons[0].startswith("the standby has no room for the records of a drill: "), (
+        report.reasons
+    )
+    assert report.reasons[0].endswith(" bytes are free, it may write 900,000,000,000,000")
+
+
+@pytest.mark.wide
 def test_it_ends_when_production_falls_behind_and_when_it_is_stopped(production: Production) -> None:
     world, settings = production.world, production.world.settings
     before = production.inventories()
@@ -106,7 +117,7 @@ def test_it_ends_when_production_falls_behind_and_when_it_is_stopped(production:
             world.stop_replicating()
 
     with Load(world.source, production.topics, per_second=500):
-        limits = DrillLimits(production_lag=100)
+        limits = DrillLimits(production_lag=100, seconds=900)
         report = run(settings, plan_of(settings, limits=limits), DrillProgress(begun=stop_copying))
     world.replicate()
     assert report.verdict == "aborted", report.reasons

@@ -39,6 +39,8 @@ def test_a_bubble_beside_production(
     with Load(world.source, production.topics, per_second=200) as load:
         report = run(settings, plan)
     assert report.verdict == "pass", report.reasons
+    live = ("an append in an older epoch", "a foreign record in the copy")
+    assert [report.controls[name] for name in live] == [True, True]
     production.same(before, production.inventories())
     assert load.count > 500
     assert not load.refused

@@ -7,9 +7,19 @@ from dataclasses import replace
 import os
 from pathlib import Path
 
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 import pytest
 
 from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
+from drkit.config import ClusterSettings
+from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from tests.support.drill.production import Production, plan_of, run
@@ -51,6 +61,51 @@ def test_with_an_ordinary_principal_and_a_control_key(
     assert report.verdict == "pass", report.reasons
     production.same(before, production.inventories())
     world.close()
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(600)
+def test_with_the_rights_of_an_application(locked: tuple[LocalCluster, LocalCluster], tmp_path: Path) -> None:
+    """P28: the clients of a bubble have the rights of `[drills.client]`; one that is missing is named."""
+    source, target = locked
+    world = World(source, target, tmp_path / "journal", user=ADMIN)
+    sides = world.source, world.target
+    for cluster in sides:
+        grant_rights(cluster, [])
+    production, settings = Production(world), world.settings
+    before = production.inventories()
+    client = source.client_properties(APPLICATION, "PLAIN")
+    refused = run(settings, plan_of(settings, client=client))
+    assert refused.verdict == "fail", refused.reasons
+    assert refused.reasons[0].startswith("the first records of the drill are refused: "), refused.reasons
+    assert "AUTHORIZATION_FAILED" in refused.reasons[0], refused.reasons
+    production.same(before, production.inventories())
+    for cluster in sides:
+        grant_topics(cluster, "drkit-drill.")
+    report = run(settings, plan_of(settings, client=client))
+    assert report.verdict == "pass", report.reasons
+    [rights] = [step for step in report.not_proven if step.step == "rights of applications"]
+    assert rights.exercised == "bubble"
+    world.close()
+
+
+def grant_topics(cluster: ClusterSettings, prefix: str) -> None:
+    """Let the application read and write the topics of a prefix."""
+    acls = [
+        AclBinding(
+            ResourceType.TOPIC,
+            prefix,
+            ResourcePatternType.PREFIXED,
+            f"User:{APPLICATION}",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        for operation in (AclOperation.READ, AclOperation.WRITE)
+    ]
+    client = AdminClient(confluent_config(cluster))
+    for created in client.create_acls(acls).values():
+        created.result(20)
 
 
 @pytest.mark.soak

@@ -29,11 +29,11 @@ DRILLS = (
     DrillSettings(name="monthly", kind="bubble", cron="0 6 1 * *"),
 )
 SIGNALS = {
-    'last_verdict{drill="daily",kind="translation",verdict="fail"} 1.0',
-    'overdue{drill="daily",kind="translation"} 0.0',
-    'overdue{drill="weekly",kind="readiness"} 1.0',
-    'cleanup_owed{drill="weekly",kind="readiness"} 0.0',
-    'cleanup_owed{drill="monthly",kind="bubble"} 1.0',
+    'last_verdict{drill="daily",kind="translation",FLOW,verdict="fail"} 1.0',
+    'overdue{drill="daily",kind="translation",FLOW} 0.0',
+    'overdue{drill="weekly",kind="readiness",FLOW} 1.0',
+    'cleanup_owed{drill="weekly",kind="readiness",FLOW} 0.0',
+    'cleanup_owed{drill="monthly",kind="bubble",FLOW} 1.0',
 }
 
 
@@ -59,7 +59,7 @@ def rehearsed(world: World) -> list[DrillEntry]:
     return entries
 
 
-def watched(file: Path) -> list[str]:
+def watched(world: World, file: Path) -> list[str]:
     """Return the metrics of a process of `drkit watch` once they have the signals."""
     served: list[str] = []
     with PortReservation() as ports:
@@ -71,7 +71,9 @@ def watched(file: Path) -> list[str]:
                     served[:] = page.read().decode().splitlines()
             except OSError:
                 return False
-            return {f"drkit_drill_{signal}" for signal in SIGNALS} <= set(served)
+            flow = f'source="{world.source.alias}",target="{world.target.alias}"'
+            wanted = {f"drkit_drill_{signal.replace('FLOW', flow)}" for signal in SIGNALS}
+            return wanted <= set(served)
 
         words = process(file, "watch", "--metrics-port", str(port))
         with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL) as watch:
@@ -115,6 +117,6 @@ def test_metrics_and_status_show_what_another_machine_rehearsed(world: World, tm
         assert text in line
     assert line.endswith("(drkit drill history)")
 
-    served = watched(file)
+    served = watched(world, file)
     [passed] = [line for line in served if line.startswith("drkit_drill_last_pass") and '"weekly"' in line]
     assert float(passed.split()[-1]) == weekly.began_ms / 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from drkit.failover.journal.entries import EntryKind
 from drkit.failover.journal.violations import violations
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory
-from tests.support.failover.orchestrator import Kill, Orchestrators, Running, is_stopped, wake
+from tests.support.failover.orchestrator import Kill, Orchestrators, Running
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ClusterFactory
@@ -36,8 +37,8 @@ def prepared(world: World, number: int) -> None:
     )
 
 
-def begin(world: World, number: int, **more: object) -> Running:
-    return Running({"settings": world.plain(), "verb": "begin", "groups": [world.name(f"g{number}")], **more})
+def begin(orchestrators: Orchestrators, world: World, number: int, **more: Any) -> Running:
+    return orchestrators.start(world.plain(), "begin", groups=[world.name(f"g{number}")], **more)
 
 
 @pytest.mark.wide
@@ -47,29 +48,28 @@ def begin(world: World, number: int, **more: object) -> Running:
     [pytest.param(ONE_OF_EACH, id="one-of-each"), pytest.param(OTHERS, id="others", marks=pytest.mark.soak)],
 )
 def test_the_orchestrator_survives_brokers_that_freeze_and_revive(
-    world_factory: WorldFactory, cluster_factory: ClusterFactory, cases: Cases
+    world_factory: WorldFactory, cluster_factory: ClusterFactory, orchestrators: Orchestrators, cases: Cases
 ) -> None:
     clusters = {name: cluster_factory(name) for name in ("primary", "standby")}
     world = world_factory(*clusters.values())
     prepared(world, len(cases) + 1)
-    first = begin(world, len(cases)).outcome()
+    first = begin(orchestrators, world, len(cases)).outcome()
     assert first.error is None, first.error
     entries = world.run_log().entries
     for number, (step, which) in enumerate(cases):
         at = next(n for n, e in enumerate(entries) if e.step is step and e.kind is EntryKind.INTENT)
-        running = begin(world, number, freeze=Kill(at, "after"))
-        eventually(lambda running=running: is_stopped(running), what=f"{step}")  # type: ignore[misc]
+        running = begin(orchestrators, world, number, freeze=Kill(at, "after"))
+        eventually(running.is_stopped, what=f"{step}")
         clusters[which].freeze()
-        wake(running)
+        running.wake()
         assert not _ended_within(running, FROZEN_SECONDS) or which == "primary"
         clusters[which].resume()
         outcome = running.outcome()
         # It went on by itself, or gave up in order; it was never killed by one of its libraries.
         assert outcome.killed is False, (step, which, outcome.error)
         if outcome.error is not None:
-            with Orchestrators() as others:
-                again = others.run(world.plain(), "resume")
-                assert again.error is None, (step, which, outcome.error, again.error)
+            again = orchestrators.run(world.plain(), "resume")
+            assert again.error is None, (step, which, outcome.error, again.error)
         run = world.run_log()
         assert run.state is RunState.DONE
         assert not violations(run)
@@ -78,4 +78,4 @@ def test_the_orchestrator_survives_brokers_that_freeze_and_revive(
 def _ended_within(running: Running, seconds: float) -> bool:
     """Let it run for some seconds; whether it ended in that time."""
     threading.Event().wait(seconds)
-    return running.process.poll() is not None
+    return running.has_ended()

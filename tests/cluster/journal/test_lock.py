@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,14 @@ from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.circles import in_soak
-from tests.support.failover.orchestrator import Kill, Orchestrators, Running, is_stopped, wake
+from tests.support.failover.orchestrator import Kill, Orchestrators, Running
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
 
 RIVALS = 3
 TOPICS = 6
+Begin = Callable[..., Running]
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +41,22 @@ def world(
     made.close()
 
 
-def begin(world: World, number: int, **more: object) -> Running:
-    return Running({"settings": world.plain(), "verb": "begin", "groups": [world.name(f"g{number}")], **more})
+@pytest.fixture
+def begin(world: World, orchestrators: Orchestrators) -> Begin:
+    """Begin the failover of a group."""
+
+    def start(number: int, **more: Any) -> Running:
+        return orchestrators.start(world.plain(), "begin", groups=[world.name(f"g{number}")], **more)
+
+    return start
 
 
 # P36
 @pytest.mark.parametrize("number", [0, in_soak(1)])
-def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(world: World, number: int) -> None:
-    ended = [r.outcome() for r in [begin(world, number) for _ in range(RIVALS)]]
+def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(
+    world: World, begin: Begin, number: int
+) -> None:
+    ended = [r.outcome() for r in [begin(number) for _ in range(RIVALS)]]
     done = [o for o in ended if o.error is None]
     assert len(done) == 1, [o.error for o in ended]
     assert done[0].report is not None
@@ -70,40 +80,42 @@ def entry_of(world: World, step: StepName, kind: EntryKind) -> int:
 
 
 @pytest.mark.wide
-def test_no_run_is_taken_over_from_a_process_that_lives(world: World) -> None:
+def test_no_run_is_taken_over_from_a_process_that_lives(
+    world: World, begin: Begin, orchestrators: Orchestrators
+) -> None:
     at = entry_of(world, StepName.TRANSLATE, EntryKind.INTENT)
-    first = begin(world, 2, freeze=Kill(at, "after"))
+    first = begin(2, freeze=Kill(at, "after"))
     try:
-        eventually(lambda: is_stopped(first), what="the frozen orchestrator")
-        with Orchestrators() as others:
-            second = others.run(world.plain(), "begin", groups=[world.name("g3")])
-            assert second.error is not None
-            assert second.error["kind"] == "RunLocked"
-            assert str(first.process.pid) in _where(second.error) or "process" in _where(second.error)
-            third = others.run(world.plain(), "resume")
-            assert third.error is not None
-            assert "lives" in third.error["evidence"]
+        eventually(first.is_stopped, what="the frozen orchestrator")
+        second = orchestrators.run(world.plain(), "begin", groups=[world.name("g3")])
+        assert second.error is not None
+        assert second.error["kind"] == "RunLocked"
+        assert str(first.pid) in _where(second.error) or "process" in _where(second.error)
+        third = orchestrators.run(world.plain(), "resume")
+        assert third.error is not None
+        assert "lives" in third.error["evidence"]
     finally:
-        wake(first)
+        first.wake()
     ended = first.outcome()
     assert ended.error is None, ended.error
     assert world.run_log().state is RunState.DONE
 
 
 @pytest.mark.wide
-def test_a_suspended_one_that_was_overtaken_does_nothing_more(world: World) -> None:
+def test_a_suspended_one_that_was_overtaken_does_nothing_more(
+    world: World, begin: Begin, orchestrators: Orchestrators
+) -> None:
     """As from another machine, which cannot see whether its process lives."""
     at = entry_of(world, StepName.TRANSLATE, EntryKind.INTENT)
-    first = begin(world, 4, freeze=Kill(at, "after"), elsewhere=True)
+    first = begin(4, freeze=Kill(at, "after"), elsewhere=True)
     try:
-        eventually(lambda: is_stopped(first), what="the frozen orchestrator")
-        with Orchestrators() as others:
-            second = others.run(world.plain(), "resume")
-            assert second.error is None, second.error
+        eventually(first.is_stopped, what="the frozen orchestrator")
+        second = orchestrators.run(world.plain(), "resume")
+        assert second.error is None, second.error
         before = world.run_log()
         assert before.state is RunState.DONE
     finally:
-        wake(first)
+        first.wake()
     late = first.outcome()
     assert late.error is not None
     assert late.error["kind"] == "RunLocked"

@@ -23,12 +23,7 @@ from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_soak, in_wide
 from tests.support.errors import coded
-from tests.support.failover.orchestrator import (
-    Kill,
-    Running,
-    is_stopped,
-    wake,
-)
+from tests.support.failover.orchestrator import Kill
 from tests.support.failover.switchovers import PLANNED, SIZE, Switchovers, switchovers_between
 from tests.support.waiting import eventually
 
@@ -136,19 +131,17 @@ def test_an_abort_races_with_a_run_that_is_about_to_open(stage: Switchovers, *, 
     """
     number = next(n for n, e in enumerate(stage.entries) if e.step is StepName.OPEN)
     stage.number += 1
-    running = Running(
-        {
-            "settings": stage.world.plain(), "verb": "begin", "groups": [stage.group], "request": PLANNED,
-            "freeze": Kill(number - 1, "after"),
-        }
-    )  # fmt: skip
-    eventually(lambda: is_stopped(running), 60, "a halted orchestrator")
+    freeze = Kill(number - 1, "after")
+    running = stage.orchestrators.start(
+        stage.world.plain(), "begin", groups=[stage.group], request=PLANNED, freeze=freeze
+    )
+    eventually(running.is_stopped, 60, "a halted orchestrator")
     if lifts:
         stage.abort()
     else:
         run, kept = stage.world.run_log(), FenceTopic(stage.world.source, stage.world.settings.flows[0])
         kept.append(kept.entry(FenceMark.ABORTED, run.run_id, run.term))
-    wake(running)
+    running.wake()
     error = running.outcome().error
     assert error is not None
     assert error["kind"] == AbortedAtSource.__name__, error

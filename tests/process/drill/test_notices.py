@@ -59,7 +59,7 @@ def test_the_scheduler_sends_a_notice_and_does_not_end_when_that_fails(
     before = datetime.now(UTC) - timedelta(minutes=2.5)
     local = DrillHistory(tmp_path / "drills")
     with local.lock():
-        local.record_not_run(drill, "p->s", [before], SCHEDULED)
+        local.record_not_run(drill, "p->s", (before, before), SCHEDULED)
     assert cli.run(["--config", str(file), "drill", "schedule", "--once"]) == 3
     sent = (tmp_path / "notice").read_text() if "notice" in program else ""
     assert bool(sent) == ("notice" in program)

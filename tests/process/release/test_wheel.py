@@ -70,7 +70,7 @@ def test_its_page_on_an_index_has_no_link_that_ends_there(wheel: Path):
 
 
 def test_files_come_from_the_wheel(environment: Path, tmp_path: Path):
-    command = [environment, "-I", "-m", "drkit", "files", "write", str(tmp_path / "new")]
+    command = [str(environment), "-I", "-m", "drkit", "files", "write", str(tmp_path / "new")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     for name in FILES:
@@ -91,8 +91,8 @@ def test_mypy_sees_the_types_of_the_client(environment: Path, tmp_path: Path):
         "--strict",
         "--no-incremental",
         "--python-executable",
-        environment,
-        script,
+        str(environment),
+        str(script),
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240, check=False)
     assert 'expression has type "FailoverConsumer", variable has type "int"' in done.stdout

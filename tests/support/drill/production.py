@@ -20,6 +20,9 @@ from drkit.model import TopicPartition
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 
+_LIMIT_SECONDS = 900.0
+"""A busy machine is no reason to abort."""
+
 
 def plan_of(settings: Settings, **more: Any) -> DrillPlan:
     return DrillPlan(
@@ -28,7 +31,7 @@ def plan_of(settings: Settings, **more: Any) -> DrillPlan:
         kind="bubble",
         flow=settings.flows[0].name,
         **{
-            "limits": DrillLimits(),
+            "limits": DrillLimits(seconds=_LIMIT_SECONDS),
             "objectives": DrillObjectives(rpo_seconds=30, rto_seconds=60),
             **more,
         },

@@ -31,8 +31,8 @@ from tests.support.waiting import eventually
 class DrilledPair:
     """A pair that replicates in both directions, with a writer, a group at work and an idle one."""
 
-    def __init__(self, source: LocalCluster, target: LocalCluster, folder: Path) -> None:
-        self.pair = Pair(source, target, folder / "journal")
+    def __init__(self, source: LocalCluster, target: LocalCluster, folder: Path, **flow: Any) -> None:
+        self.pair = Pair(source, target, folder / "journal", **flow)
         self.there: Side = self.pair.now
         self.back: Side = self.pair.other
         self.topic, self.endpoint = self.there.name("orders"), folder / "endpoint.json"
@@ -57,19 +57,24 @@ class DrilledPair:
         }
         return DrillPlan(**(fields | more))
 
-    def prepare(self) -> None:
-        """Create the topic and the idle group, and start both replicators."""
+    def prepare(self, *, replicate: bool = True) -> None:
+        """Create the topic and the idle group, and start both replicators.
+
+        :param replicate: False: the test starts its own, which begins returns itself
+        """
         there = self.there
         there.create(there.source, self.topic, 2, {"retention.ms": "-1"})
         there.commit(there.source, self.idle, {TopicPartition(self.topic, 0): 0})
         cluster_id = Cluster.connect(there.source).cluster_id
         EndpointFile(self.endpoint).tell(endpoint_of(there.source, term=0, cluster_id=cluster_id))
-        there.replicate()
-        self.back.replicate()
+        self._begins_returns = replicate
+        if replicate:
+            there.replicate()
+            self.back.replicate()
 
     @contextmanager
     def at_work(self) -> Iterator[tuple[Writer, Reader]]:
-        """Let a producer and a group work until the end, and returns begin as ``drkit replicate`` does it."""
+        """Let a producer and a group work until the end; returns begin as ``drkit replicate`` does it."""
         writer, reader = (
             Writer("plain", self.topic, self.endpoint),
             Reader(self.group, self.topic, self.endpoint),
@@ -79,7 +84,8 @@ class DrilledPair:
             self.there.copied([], {self.group: None, self.idle: None})
             self.there.protected([self.topic])
             ended = threading.Event()
-            watch_returns(self.settings, self.settings.flows, ended)
+            if self._begins_returns:
+                watch_returns(self.settings, self.settings.flows, ended)
             try:
                 yield writer, reader
             finally:

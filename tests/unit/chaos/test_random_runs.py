@@ -29,13 +29,13 @@ def test_a_correct_run_is_never_accused(runs: str, seed: int):
 @settings(max_examples=times(0.25))
 @given(seed=SEEDS)
 def test_every_negative_control_is_found(seed: int):
-    controls = negative_controls(random_run(seed), [])
+    controls = negative_controls(random_run(seed))
     assert len(controls) >= 4
     assert [name for name, is_caught in controls.items() if not is_caught] == []
 
 
 def test_a_return_has_controls_of_its_own():
-    runs = [negative_controls(random_run(seed, "fr"), []) for seed in range(20)]
+    runs = [negative_controls(random_run(seed, "fr")) for seed in range(20)]
     assert all(controls["a record of the standby dropped"] for controls in runs)
     assert any(controls.get("a record that was given up shown") for controls in runs)
 

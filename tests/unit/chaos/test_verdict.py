@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from drkit.chaos.checks import ACKNOWLEDGED, GIVEN_UP, OLDER_WRITER, ONE_SIDE, POSITIONS, SAME_SIDES
+from drkit.chaos.checks import ACKNOWLEDGED, CHECKS, GIVEN_UP, OLDER_WRITER, ONE_SIDE, POSITIONS, SAME_SIDES
+from drkit.chaos.facts import CheckResult
 from drkit.chaos.history import (
     PRIMARY,
     STANDBY,
@@ -207,7 +208,7 @@ def test_without_a_failover_the_needs_are_few():
 
 
 def test_every_control_is_found():
-    controls = negative_controls(ScenarioHistory(RUN), [])
+    controls = negative_controls(ScenarioHistory(RUN))
     assert controls == dict.fromkeys(
         (
             "a copied record dropped",
@@ -226,16 +227,16 @@ def test_every_control_is_found():
 def test_controls_of_a_group_at_work():
     work = [Consumed(STANDBY, *TP, "billing", 0, "a"), OffsetCommitted(STANDBY, *TP, "billing", 1)]
     opened = RUN.index(OPENED) + 1
-    controls = negative_controls(ScenarioHistory([*RUN[:opened], *work, *RUN[opened:]]), [])
+    controls = negative_controls(ScenarioHistory([*RUN[:opened], *work, *RUN[opened:]]))
     assert controls["a position one later"]
     assert controls["a position one earlier"]
 
 
 def test_a_control_without_events_is_left_out():
-    assert negative_controls(ScenarioHistory([]), []) == {}
+    assert negative_controls(ScenarioHistory([])) == {}
     events = without(RunReported, without(FinalPosition))
     events = [e for e in events if not (isinstance(e, Acked) and e.transaction == "aborted")]
-    assert negative_controls(ScenarioHistory(events), []).keys() == {
+    assert negative_controls(ScenarioHistory(events)).keys() == {
         "a copied record dropped",
         "a copied record repeated",
         "a foreign record",
@@ -244,7 +245,8 @@ def test_a_control_without_events_is_left_out():
 
 
 def test_a_blind_check_is_seen(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("drkit.chaos.verdict.CHECKS", {})
-    controls = negative_controls(ScenarioHistory(RUN), [])
+    for name in CHECKS:
+        monkeypatch.setitem(CHECKS, name, lambda _: CheckResult("blind", 1, []))
+    controls = negative_controls(ScenarioHistory(RUN))
     assert controls
     assert not any(controls.values())

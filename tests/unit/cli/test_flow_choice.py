@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from drkit.cli import main as cli
+from tests.support.errors import sentence
 
 CLUSTERS = '[clusters.primary]\nbootstrap_servers = "p:1"\n[clusters.standby]\nbootstrap_servers = "s:1"\n'
 THERE = '[[flows]]\nsource = "primary"\ntarget = "standby"\n'
@@ -29,7 +30,7 @@ BACK = '[[flows]]\nsource = "standby"\ntarget = "primary"\n'
             CLUSTERS + THERE + BACK,
             ["failover", "--all"],
             [
-                "usage: there are 2 flows: choose one with --flow",
+                f"usage: {sentence('several_flows', count=2)}",
                 "  where      --flow",
                 "  what to do --flow 'primary->standby', --flow 'standby->primary'",
             ],

@@ -96,7 +96,7 @@ def test_without_a_pair_it_asks_for_the_flow_and_names_them(
     file.write_text(FLOWS, encoding="utf-8")
     assert run(["--config", str(file), "reprotect"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("usage: there are 2 flows: choose one with --flow\n")
+    assert said.startswith(f"usage: {sentence('several_flows', count=2)}\n")
     assert "no topic of them waits for a return" in said
     assert "--flow 'a->b', --flow 'a->c'" in said
 

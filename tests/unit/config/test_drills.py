@@ -67,6 +67,13 @@ def test_a_value_that_cannot_be_is_refused(
     refused(tmp_path, DRILL.replace(changed, to), f"drills[0].{where}", what, hint)
 
 
+def test_the_client_of_a_bubble_is_read_and_its_secrets_are_masked(tmp_path: Path):
+    client = '[drills.client]\n"sasl.username" = "app"\n"sasl.password" = "s3cret"\n'
+    (drill,) = settings(tmp_path, DRILL + client).drills
+    assert drill.client == {"sasl.username": "app", "sasl.password": "s3cret"}
+    assert "s3cret" not in repr(drill)
+
+
 @pytest.mark.parametrize(
     ("more", "where", "what", "hint"),
     [
@@ -83,6 +90,7 @@ def test_a_value_that_cannot_be_is_refused(
         ('cut = "half"', ".cut", "'planned' or 'lost'", ""),
         ("stay = true", "", "'stay' is for kind 'switchover', not 'bubble'", "leave it out"),
         ("hold_minutes = 5", "", "'hold_minutes' is for kind 'switchover'", "leave it out"),
+        ('client = { "bootstrap.servers" = "a:1" }', "", "is for both clusters", "leave it out"),
         ('groups = ["a"]', ".groups", "unknown setting", ""),
     ],
 )
@@ -105,6 +113,12 @@ def test_a_setting_that_cannot_be_is_refused(tmp_path: Path, more: str, where: s
             DRILL.replace("bubble", "readiness") + 'cut = "lost"\n',
             "drills[0]",
             "'cut' is for kind 'bubble', not 'readiness'",
+            "leave it out",
+        ),
+        (
+            DRILL.replace("bubble", "readiness") + 'client = { "client.id" = "app" }\n',
+            "drills[0]",
+            "'client' is for kind 'bubble', not 'readiness'",
             "leave it out",
         ),
         (

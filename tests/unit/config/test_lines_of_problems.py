@@ -13,6 +13,7 @@ from drkit.config import read
 from drkit.config.files.document import Document
 from drkit.config.files.toml_lines import lines_of
 from drkit.errors import ConfigError
+from tests.support.errors import sentence
 
 PAIR = """\
 [clusters.primary]
@@ -50,12 +51,12 @@ def test_every_problem_has_its_line(tmp_path: Path):
         'source_consumer = { "fetch.max.byte" = 1, "acks" = 2 }\n[[drills]]\nname = "n"\nkind = "bubble"\n'
         'cron = "99 * * * *"\n',
     )
-    assert error.what == "the configuration has 9 problems"
+    assert error.what == sentence("config_problems", count=9)
     assert brief(error) == [
         ("drkit.toml:2: clusters.primary.bootstrap_servers", "'p' is not host:port"),
         ("drkit.toml:4: clusters.standby.bootstrap_servers", "this setting is needed"),
         ('drkit.toml:5: clusters.standby.client."sasl.pasword"', NO_PROPERTY),
-        ("drkit.toml:7: flows[0].source", "there is no cluster 'primry'"),
+        ("drkit.toml:7: flows[0].source", sentence("cluster_unknown", alias="primry")),
         ("drkit.toml:9: flows[0].tasks", "must be a whole number: 'many'"),
         ("drkit.toml:10: flows[0].topcs", "unknown setting"),
         (

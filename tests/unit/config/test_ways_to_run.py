@@ -38,7 +38,7 @@ def test_the_settings_for_long_links_load():
 
 def test_the_pages_say_where_to_run_it():
     """P24: beside the target, in the page on long links and in the one for users of MirrorMaker 2."""
-    assert "Where to run drkit: beside the target." in page("how-to/wan.md")
+    assert "Run drkit next to the target" in page("how-to/wan.md")
     assert "start drkit beside the target" in page("reference/coming-from-mirrormaker-2.md")
 
 

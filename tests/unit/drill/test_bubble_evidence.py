@@ -127,6 +127,18 @@ def test_the_verdict(change: dict[str, Any], verdict: str, reason: str):
     assert check_report(again.model_copy(update={"rto": ()})) != []
 
 
+@pytest.mark.parametrize(("is_application", "exercised"), [(True, "bubble"), (False, "not exercised")])
+def test_the_rights_of_applications_are_unproven_without_their_client(
+    *, is_application: bool, exercised: str
+) -> None:
+    evidence = DrillEvidence(bubble=replace(GOOD, is_application=is_application))
+    scope = {"flow": "p->s", "source": "p", "target": "s", "topics": 3, "partitions": 6, "groups": 3}
+    report = build_report(BUBBLE, PlanReport(name="weekly"), evidence, id=PLAN.id, scope=scope)
+    [rights] = [step for step in report.not_proven if step.step == "rights of applications"]
+    assert rights.exercised == exercised
+    assert rights.proven_by == "bubble with [drills.client], switchover"
+
+
 def test_every_control_is_caught_on_good_evidence():
     controls = judge(BUBBLE, DrillEvidence(bubble=GOOD), LIMITS).controls
     assert set(controls.values()) == {True}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 import threading
+from time import monotonic
 
 import pytest
 
@@ -88,9 +89,9 @@ def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list
     entries = history.entries()
     assert [e.verdict for e in entries] == ["pass", "fail", "aborted", "refused", "aborted"]
     assert steps == ["collect", "judge"] * 4
-    reports = [history.report(e.id) for e in entries]
+    reports = [history.report_of(e) for e in entries]
     assert [r.previous for r in reports] == ["", *(r.self_hash for r in reports[:-1])]
-    assert [check_report(r, history.report_before(r)) for r in reports] == [[]] * 5
+    assert [check_report(r, history.report_before(r, entries)) for r in reports] == [[]] * 5
     assert reports[2].reasons == ("no broker answers: s",)
     screen = report_lines(reports[1], Path("x.json"))
     assert screen[0] == "FAIL  translation  translation of p->s"
@@ -125,14 +126,14 @@ def test_bad_input_has_one_clear_error(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     history = DrillHistory(tmp_path)
     with pytest.raises(Usage, check=coded("drill_id_unknown")):
-        history.report("../../etc")
+        history.entry("../../etc")
     with history.lock():
         plan = plan_of(settings, 1)
         history.begin(DrillEntry.of(plan, 1000, None, this_process()))
         with pytest.raises(Refused, check=coded("drill_lock_held")), DrillHistory(history.folder).lock():
             pass
         with pytest.raises(Failed, check=coded("drill_report_elsewhere")):
-            history.report(plan.id)
+            history.report_of(history.entry(plan.id))
 
 
 def test_each_due_time_has_exactly_one_entry(tmp_path: Path) -> None:
@@ -159,11 +160,40 @@ def test_each_due_time_has_exactly_one_entry(tmp_path: Path) -> None:
     assert scheduler().run_due() == []
     assert ran == [NOON, NOON, *[NOON + timedelta(hours=3)] * 2]
     known = [e for e in history.entries("hourly") if e.verdict != SCHEDULED]
-    due = [(e.due_ms, e.verdict) for e in sorted(known, key=lambda e: e.due_ms or 0)]
-    hours = [round((NOON + timedelta(hours=n)).timestamp() * 1000) for n in range(6)]
-    verdicts = [UNFINISHED, MISSED, MISSED, UNFINISHED, MISSED, MISSED]
-    assert due == list(zip(hours, verdicts, strict=True))
+    due = [(e.began_ms, e.due_ms, e.verdict) for e in sorted(known, key=lambda e: e.due_ms or 0)]
+
+    def ms(hours: float) -> int:
+        return round((NOON + timedelta(hours=hours)).timestamp() * 1000)
+
+    assert due == [
+        (ms(5 / 60), ms(0), UNFINISHED),
+        (ms(1), ms(2), MISSED),
+        (ms(3 + 1 / 6), ms(3), UNFINISHED),
+        (ms(4), ms(5), MISSED),
+    ]
     assert [e.verdict for e in history.entries("later")].count(UNFINISHED) == 2
+
+
+def test_a_long_pause_is_one_entry_in_one_file(tmp_path: Path) -> None:
+    """A year without a scheduler is recorded at once, so that SIGTERM is heard."""
+    settings, history = settings_of(tmp_path, drill("hourly")), DrillHistory(tmp_path)
+    now = NOON
+    scheduler = DrillScheduler(
+        settings, history, lambda *_: "pass", wall=lambda: round(now.timestamp() * 1000)
+    )
+    scheduler.run_due()
+    now = NOON + timedelta(days=366, minutes=45)
+    began = monotonic()
+    assert scheduler.run_due() == []
+    assert monotonic() - began < 5
+    assert len([*(history.folder / "entries").iterdir()]) == 2
+    [_, missed] = history.entries("hourly")
+    due_ms = round((NOON + timedelta(days=366)).timestamp() * 1000)
+    assert (missed.verdict, missed.due_ms) == (MISSED, due_ms)
+    when = entry_row(missed, as_json=False)["when"]
+    assert when == "2026-11-28T13:00:00Z to 2027-11-29T12:00:00Z"
+    assert scheduler.run_due() == []
+    assert len(history.entries()) == 2
 
 
 def test_a_drill_waits_for_another_one(tmp_path: Path) -> None:
@@ -173,7 +203,7 @@ def test_a_drill_waits_for_another_one(tmp_path: Path) -> None:
         settings,
         history,
         lambda *_: "pass",
-        tell=lambda drill, entries: told.append((drill.name, str(entries))),
+        tell=lambda drill, entry: told.append((drill.name, str(entry))),
         wall=lambda: round(now.timestamp() * 1000),
     )
     scheduler.run_due()

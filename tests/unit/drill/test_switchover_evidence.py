@@ -108,7 +108,7 @@ def test_a_report_leaves_only_the_detection_unproven() -> None:
     held = build_report(
         SWITCHOVER, plan, DrillEvidence(switchover=SwitchoverEvidence(error="x")), id="d", scope=scope
     )
-    assert [u.step for u in held.not_proven] == [*FAILOVER.order, "detection"]
+    assert [u.step for u in held.not_proven] == [*FAILOVER.order, "detection", "rights of applications"]
 
 
 def test_the_evidence_of_a_run_is_in_its_report() -> None:

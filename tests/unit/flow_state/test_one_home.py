@@ -30,7 +30,7 @@ def named(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str | bytes):
             continue
         text = node.value if isinstance(node.value, str) else node.value.decode(errors="replace")
-        is_topic = " " not in text and TOPIC.search(text)  # help and hints are sentences
+        is_topic = not set(" /") & set(text) and TOPIC.search(text)  # no sentence, no path of a file
         if (
             is_topic
             or text in KEYS

@@ -135,7 +135,7 @@ def report(drill_id: str | None, html: Path | None, check: Path | None, *, schem
         raise Usage("drill_id_missing", where="drkit drill report")
     else:
         known = DrillHistory.of(configuration().settings)
-        found = known.report(drill_id)
+        found = known.report_of(known.entry(drill_id))
         if session().as_json:
             _write_page(found, html)
             emit(found.model_dump(mode="json", by_alias=True))
@@ -193,13 +193,14 @@ def _check(file: Path, drill_id: str | None) -> None:
     before = None
     if drill_id is not None:
         known = DrillHistory.of(configuration().settings)
-        kept = known.report(drill_id)
-        before = known.report_before(found)
+        entries = known.entries()
+        entry = known.entry(drill_id, entries)
+        kept, before = known.report_of(entry), known.report_before(found, entries)
         if found.id != drill_id:
             problems.append(f"it is the report of {found.id}")
         elif found.hash() != kept.hash():
             problems.append("it differs from the report in the drill folder")
-        if found.hash() != known.entry(drill_id).hash:
+        if found.hash() != entry.hash:
             problems.append("its hash is not the one in the history")
         if found.previous and before is None:
             say("the report before it is on another machine: its hash was not compared")

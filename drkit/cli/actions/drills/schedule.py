@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -57,13 +56,12 @@ def _run_due(settings: Settings, teller: Teller, *, once: bool) -> int:
             teller.tell(ended_notice(plan, report.verdict, report.reasons, options))
         return report.verdict
 
-    def tell(drill: DrillSettings, entries: Sequence[DrillEntry] | DrkitError) -> None:
-        if isinstance(entries, DrkitError):
-            say(f"{drill.name}: {entries.in_short}")
+    def tell(drill: DrillSettings, entry: DrillEntry | DrkitError) -> None:
+        if isinstance(entry, DrkitError):
+            say(f"{drill.name}: {entry.in_short}")
             return
-        for entry in entries:
-            say(f"{drill.name}: {entry.verdict}")
-        if notice := not_run_notice(entries, options):
+        say(f"{drill.name}: {entry.verdict}")
+        if notice := not_run_notice(entry, options):
             teller.tell(notice)
 
     drills = DrillScheduler(settings, history, run, tell=tell)

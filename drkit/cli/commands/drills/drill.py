@@ -173,8 +173,8 @@ def report(**given: Any) -> None:
 def schedule(**given: Any) -> int:
     """Run the drills of [[drills]] when they are due.
 
-    Runs until SIGTERM or Ctrl-C. Each due time gets one entry in the history. After a pause only the last
-    missed drill is run, if it was due less than grace_minutes ago. The others are recorded as missed.
+    Runs until SIGTERM or Ctrl-C. Each due time is in one entry of the history. After a pause only the last
+    missed drill is run, if it was due less than grace_minutes ago. The others share one entry, missed.
 
     Exit code with --once: 0 all passed or nothing was due, 1 one failed, 3 another verdict.
     """

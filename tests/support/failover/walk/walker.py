@@ -66,10 +66,12 @@ def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
             said = [running.result]
         elif pair.event in ANOTHER:
             said.append(scene.types("failover", ANOTHER[pair.event]).finish())
-            running.proceed(_SLEEP_SECONDS)
+            running.slept = _SLEEP_SECONDS
+            running.proceed()
             said.append(running.finish())
         elif pair.event == "orchestrator-sleeps":
-            running.proceed(_SLEEP_SECONDS)
+            running.slept = _SLEEP_SECONDS
+            running.proceed()
             said = [running.finish()]
         elif pair.event == "orchestrator-dies":
             said = [running.kill(), scene.types("failover", "--resume").finish()]

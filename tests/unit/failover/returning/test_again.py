@@ -59,7 +59,7 @@ def held(request: RunRequest = NOTHING_SAID, **more: Any) -> Any:
 @pytest.fixture
 def no_authorizer(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
-        raise NoAuthorizer("no authorizer", where="p", evidence="", hint="")
+        raise NoAuthorizer("no_authorizer", where="p", alias="p")
 
     monkeypatch.setattr(late_fence, "list_acls", refuse)
 
