@@ -101,9 +101,7 @@ def test_a_drill_that_the_standby_has_no_room_for_is_refused(production: Product
     settings = production.world.settings
     report = run(settings, plan_of(settings, limits=DrillLimits(bytes_per_second=10**12, seconds=900)))
     assert report.verdict == "refused", report.reasons
-    assert report.reasons[0].startswith("the standby has no room for the records of a drill: "), (
-        report.reasons
-    )
+    assert report.reasons[0].startswith(f"{sentence('drill_no_room')}: "), report.reasons
     assert report.reasons[0].endswith(" bytes are free, it may write 900,000,000,000,000")
 
 
