@@ -93,7 +93,9 @@ def test_a_drill_is_skipped_while_failovers_are_paused(production: Production) -
         report = run(settings, plan_of(settings))
     finally:
         by_hand.resume(settings, settings.flows[0])
-    assert (report.verdict, "paused" in report.reasons[0]) == ("skipped", True), report.reasons
+    assert (report.verdict, sentence("failovers_paused") in report.reasons[0]) == ("skipped", True), (
+        report.reasons
+    )
 
 
 @pytest.mark.wide
