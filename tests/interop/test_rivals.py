@@ -25,6 +25,7 @@ from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync
 from tests.bench.peers.replicator import Flow as PeerFlow
 from tests.bench.peers.replicator import running
+from tests.support.errors import sentence
 from tests.support.flows.compare import read
 from tests.support.flows.produce import fill
 from tests.support.mm2.mirror_maker import QuickMirrorMaker
@@ -212,7 +213,7 @@ def test_a_running_mirrormaker_keeps_its_topic(own_pair: tuple[LocalCluster, Loc
         # No longer its topic, but its records are still there: a second copy would duplicate them.
         assert orders not in fan.look("a").copied
         told = fan.refusal("a", orders)
-        assert told["reason"] == "its copy on the target holds records that drkit did not copy"
+        assert told["reason"] == sentence("foreign_records_in_copy")
         assert "takeover_from_mm2 = true" in told["hint"]
     finally:
         fan.close()

@@ -7,6 +7,7 @@ import pytest
 
 from drkit.cli import main as cli
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import sentence
 
 
 def write(folder: Path, primary: str, standby: str) -> str:
@@ -42,5 +43,5 @@ def test_one_cluster_under_two_aliases_is_refused(
     assert cli.run(["config", "check", "--connect", "--config", config]) == 3
     out, err = capsys.readouterr()
     assert not out
-    assert "primary and standby are the same cluster" in err
+    assert sentence("clusters_identical", source="primary", target="standby") in err
     assert source.cluster_id in err

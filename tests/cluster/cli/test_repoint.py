@@ -10,6 +10,7 @@ import pytest
 from drkit.cli.main import run
 from drkit.endpoint import parse_endpoint
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import sentence
 
 
 @pytest.fixture
@@ -73,8 +74,9 @@ def test_ways_that_fail_are_named_and_hold_up_no_other(
     config.write_text(text.replace("repoint = [", f"repoint = [ {more}"))
     assert call(config, "show") == 0
     rows = json.loads(capsys.readouterr().out)
-    for row, said in zip(rows, ("no folder", "no such program", "kubeconfig cannot be used"), strict=False):
-        assert said in row["remark"]
+    codes = ("endpoint_folder_missing", "program_missing", "kubeconfig_unusable")
+    for row, code in zip(rows, codes, strict=False):
+        assert sentence(code) in row["remark"]
     assert call(config, "apply", "--to", "standby") == 1
     heard = capsys.readouterr()
     rows = json.loads(heard.out)

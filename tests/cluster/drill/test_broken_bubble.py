@@ -17,6 +17,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.watch import by_hand
 from tests.support.drill.production import Production, plan_of, run
+from tests.support.errors import longest_part, sentence
 from tests.support.failover.truth import Load
 from tests.support.failover.world import World
 from tests.support.flows.produce import producer
@@ -58,7 +59,7 @@ def an_endpoint_that_cannot_be_replaced(production: Production, plan: DrillPlan)
     [
         ("CHECK", a_position_one_later, "positions of groups"),
         ("CHECK", a_foreign_record, "foreign"),
-        ("FAILOVER", an_endpoint_that_cannot_be_replaced, "could not tell the clients"),
+        ("FAILOVER", an_endpoint_that_cannot_be_replaced, longest_part("repoint_failed")),
     ],
 )
 def test_what_is_broken_is_named(production: Production, step: str, spoil: Spoil, reason: str) -> None:
@@ -92,7 +93,9 @@ def test_a_drill_is_skipped_while_failovers_are_paused(production: Production) -
         report = run(settings, plan_of(settings))
     finally:
         by_hand.resume(settings, settings.flows[0])
-    assert (report.verdict, "paused" in report.reasons[0]) == ("skipped", True), report.reasons
+    assert (report.verdict, sentence("failovers_paused") in report.reasons[0]) == ("skipped", True), (
+        report.reasons
+    )
 
 
 @pytest.mark.wide
@@ -100,9 +103,7 @@ def test_a_drill_that_the_standby_has_no_room_for_is_refused(production: Product
     settings = production.world.settings
     report = run(settings, plan_of(settings, limits=DrillLimits(bytes_per_second=10**12, seconds=900)))
     assert report.verdict == "refused", report.reasons
-    assert report.reasons[0].startswith("the standby has no room for the records of a drill: "), (
-        report.reasons
-    )
+    assert report.reasons[0].startswith(f"{sentence('drill_no_room')}: "), report.reasons
     assert report.reasons[0].endswith(" bytes are free, it may write 900,000,000,000,000")
 
 
@@ -130,6 +131,6 @@ def test_it_ends_when_production_falls_behind_and_when_it_is_stopped(production:
         DrillProgress(begun=lambda name: stop.set() if name == "STEADY" else None),
         stop=stop,
     )
-    assert (report.verdict, report.reasons) == ("aborted", ("the process was asked to end",))
+    assert (report.verdict, report.reasons) == ("aborted", (sentence("process_stopped"),))
     assert not any(entry.cleanup_owed for entry in DrillHistory.of(settings).entries())
     production.same(before, production.inventories())

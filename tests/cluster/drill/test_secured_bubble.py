@@ -23,6 +23,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from tests.support.drill.production import Production, plan_of, run
+from tests.support.errors import sentence
 from tests.support.failover.world import World
 
 SPEC = ClusterSpec("source", sasl=True, mechanisms=("PLAIN",), authorizer=True)
@@ -77,7 +78,7 @@ def test_with_the_rights_of_an_application(locked: tuple[LocalCluster, LocalClus
     client = source.client_properties(APPLICATION, "PLAIN")
     refused = run(settings, plan_of(settings, client=client))
     assert refused.verdict == "fail", refused.reasons
-    assert refused.reasons[0].startswith("the first records of the drill are refused: "), refused.reasons
+    assert refused.reasons[0].startswith(f"{sentence('drill_records_refused')}: "), refused.reasons
     assert "AUTHORIZATION_FAILED" in refused.reasons[0], refused.reasons
     production.same(before, production.inventories())
     for cluster in sides:

@@ -19,7 +19,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from tests.support.errors import made
+from tests.support.errors import coded, made
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill
@@ -59,13 +59,13 @@ def test_nothing_is_emptied_that_is_not_as_it_was_decided(home: DeadPrimary, tmp
         file.chmod(0o600)
         file.write_bytes(content)
 
-    _held(home, tmp_path, grows, lambda: _a_record_more(home, grows), "has changed since it was compared")
-    left = _held(home, tmp_path, commits, a_commit, "has committed on the old primary since")
+    _held(home, tmp_path, grows, lambda: _a_record_more(home, grows), "old_primary_changed")
+    left = _held(home, tmp_path, commits, a_commit, "group_committed_on_old")
     assert f"set since it was held, and left so: {commits}: retention.bytes=123456789" in left[-1]
     assert f"may remove what only it has of {commits}" in left[-1]
     again = {"cleanup.policy": "delete", "retention.bytes": None}
     assert not alter_topic_configs(Cluster.connect(side.source), {commits: again})
-    _held(home, tmp_path, altered, another_byte, "not what was written")
+    _held(home, tmp_path, altered, another_byte, "export_altered")
     _written_before_the_guard(home, tmp_path, late)
     _comes_home(home, tmp_path)
 
@@ -83,7 +83,7 @@ def _written_before_the_guard(home: DeadPrimary, folder: Path, topic: str) -> No
             desk.begin_return(request, topics=[topic])
     _a_record_more(home, topic)
     with home.side.desk() as desk:
-        with pytest.raises(Refused, match="has changed since it was compared") as caught:
+        with pytest.raises(Refused, check=coded("old_primary_changed")) as caught:
             desk.resume(request)
         assert "--abort" in caught.value.hint
         assert desk.abort("for the test")["state"] == "aborted"
@@ -100,7 +100,7 @@ def _a_record_more(home: DeadPrimary, topic: str) -> None:
     assert not alter_topic_configs(admin, {topic: {FENCE: "0"}})
 
 
-def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], None], why: str) -> list[str]:
+def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], None], code: str) -> list[str]:
     """A return that is disturbed right before it empties a topic; then it is rolled back.
 
     :returns: what the roll back has left, as its report says
@@ -115,7 +115,7 @@ def _held(home: DeadPrimary, folder: Path, topic: str, disturb: Callable[[], Non
             disturb()
 
     with side.desk(tell=tell) as desk:
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(Refused, check=coded(code)):
             desk.begin_return(home.request(folder / "saved", [topic]), topics=[topic])
         assert seen == ["-1"], "its retention is stopped until the decision"
         assert side.run_log().state is RunState.HELD

@@ -70,7 +70,7 @@ def test_a_switchover_by_the_version_before_this_one(pair: Pair) -> None:
         known.pop("clients_cut", None)
         frontiers = known.pop("frontiers")  # as one that noted too little
         state.write(RoleRecord.key(topic), json.dumps(known).encode())
-        with side.desk() as desk, pytest.raises(Refused, match="the new primary begins is not") as error:
+        with side.desk() as desk, pytest.raises(Refused, check=coded("copy_end_unrecorded_role")) as error:
             desk.begin_return(RunRequest(clients_cut=CUT))
         assert topic in error.value.where
         assert "of an earlier version of drkit" in error.value.evidence

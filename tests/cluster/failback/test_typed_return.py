@@ -32,7 +32,7 @@ def test_the_flow_that_waits_is_found_and_returned(pair: Pair, tmp_path: Path) -
 
     refused = drkit(file, "reprotect", "--dry-run")
     assert refused.code == 3
-    assert "nothing else keeps clients off" in refused.err
+    assert refused.error == "late_fence_refuses_drkit", refused.err
     planned = drkit(file, "reprotect", "--dry-run", "--clients-cut", CUT)
     assert planned.code == 0, planned.err
     assert {row["step"] for row in planned.data["steps"]} >= {"CONTACT", "COMPARE", "DEMOTE", "BEGIN"}
@@ -50,4 +50,4 @@ def test_the_flow_that_waits_is_found_and_returned(pair: Pair, tmp_path: Path) -
     assert f"the last run was the return {done.data['run']}: done" in over.err
     assert "a return begins with drkit reprotect" in over.err
     again = drkit(file, "reprotect", "--flow", name)
-    assert (again.code, "there is nothing to make a standby of" in again.err) == (3, True)
+    assert (again.code, again.error) == (3, "nothing_to_protect"), again

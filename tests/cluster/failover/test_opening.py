@@ -79,7 +79,7 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
     refused = drkit(written(world, tmp_path), "replicate", "--json")
     assert refused.returncode == 3
     error = json.loads(refused.stderr[refused.stderr.index("{") :])
-    assert "was promoted" in error["error"]
+    assert error["code"] == "target_promoted"
     # After a copy by hand, records that only the old primary has would come before new ones.
     assert "drkit divergence" in error["hint"]
     assert f"{world.target.alias}->{world.source.alias}" not in error["hint"]

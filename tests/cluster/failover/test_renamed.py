@@ -13,6 +13,7 @@ from drkit.errors import Failed
 from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.errors import coded, sentence
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
@@ -68,10 +69,11 @@ def test_each_former_name_leads_to_its_copy_also_after_the_next_failover(
 
         ways = world.failover_fields["repoint"]
         world.failover_fields["repoint"] = [*ways, {"kind": "command", "command": ["/no/such/program"]}]
-        with world.desk() as desk, pytest.raises(Failed, match="1 of 2 ways could not tell") as caught:
+        with world.desk() as desk, pytest.raises(Failed, check=coded("repoint_failed")) as caught:
             desk.begin([late], RunRequest())
+        assert "1 of 2" in str(caught.value)
         assert caught.value.where == "command /no/such/program"
-        assert "cannot be started (No such file or directory)" in caught.value.evidence
+        assert f"{sentence('program_not_started')} (No such file or directory)" in caught.value.evidence
         assert json.loads(file.read_text())["topics"] == copies, "the other adapter has the endpoint"
         out = Producer({"bootstrap.servers": world.target.bootstrap_servers, "log_level": 0})
         out.produce(copies[orders], b"new", partition=0)

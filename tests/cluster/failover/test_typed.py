@@ -24,6 +24,7 @@ from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition
 from drkit.next_command import typed
 from tests.support.cli.screen import Screen, type_line
+from tests.support.errors import longest_part, sentence
 from tests.support.failover.settings_file import written
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
@@ -76,7 +77,7 @@ class Night:
             over.set()
             writer.join()
         assert held.code == 3, held.text
-        assert "the switchover is held" in held.text
+        assert sentence("switchover_incomplete") in held.text
         assert self.world.run_log().held["step"] == StepName.DRAIN
         return held
 
@@ -139,7 +140,7 @@ def test_held_and_resumed(night: Night) -> None:
     turn = done.offers("reprotect")
     assert '--clients-cut "HOW"' in turn, "the fence is one by size"
     asked = night.types(turn)
-    assert (asked.code, "no terminal to ask on" in asked.text) == (2, True), asked.text
+    assert (asked.code, longest_part("no_terminal") in asked.text) == (2, True), asked.text
     night.sees_the_primary()
 
 
@@ -176,10 +177,13 @@ def test_refused_and_done_by_what_is_printed(night: Night) -> None:
     line, refusals = night.begins("refused"), list[str]()
     while (screen := night.types(line)).code == 3 and len(refusals) < 3:
         refusals.append(screen.text)
-        accepted = "--despite-signs-of-life" if "but it is alive" in screen.text else "--accept-data-loss"
+        accepted = (
+            "--despite-signs-of-life" if sentence("source_alive") in screen.text else "--accept-data-loss"
+        )
         line = screen.offers("failover", accepted)
     assert screen.code == 0, screen.text
-    assert any("rpo_seconds" in text or "not known" in text for text in refusals)
+    lost = sentence("rpo_exceeded"), sentence("loss_unknown")
+    assert any(each in text for text in refusals for each in lost)
     assert RoleRecord.key(night.world.name("refused")) in night.world.state()
     assert PendingFence.KEY in night.world.state()
     night.sees_the_primary()

@@ -20,7 +20,7 @@ from drkit.flow_state.records import FenceAclsRecord, PendingFence
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.topology.acls import EVERYBODY, Acl
-from tests.support.errors import coded, made
+from tests.support.errors import coded, made, sentence
 from tests.support.failover.application import CANARY, READER, as_app
 from tests.support.failover.orchestrator import Orchestrators
 from tests.support.failover.world import World as FailoverWorld
@@ -112,7 +112,7 @@ def test_drkit_is_never_refused_where_it_is_to_be_spared(worlds: Worlds, shared:
     topic = world.topic("orders")
     world.give(0, world.acl(topic, "WRITE", EVERYBODY))
     before = world.has(0)
-    with pytest.raises(Refused, match="would refuse drkit itself") as refused:
+    with pytest.raises(Refused, check=coded("acl_fence_refuses_drkit")) as refused:
         AclFence(world.source.settings, world.state, spare_own=True).details([topic])
     assert EVERYBODY in refused.value.evidence
     assert "canary" in refused.value.hint
@@ -223,7 +223,7 @@ def test_a_failover_is_held_and_rolled_back_when_a_super_user_passes_every_acl(m
     with Orchestrators() as others:
         held = others.run(world.plain(), "begin", groups=[world.name("shop")]).error
         assert held is not None
-        assert "still takes writes" in held["error"]
+        assert held["code"] == "fence_leaks"
         assert "canary" in held["hint"]
         assert moving.denied(), "held: the fence stays up"
         report = others.run(world.plain(), "abort").report
@@ -294,7 +294,7 @@ def test_a_pending_fence_by_acl_is_applied_proven_and_lifted(moving: Moving):
     world.failover_fields["fence"] = {"canary": READER}
     with world.desk() as desk:
         for row in pending_fences.shown(desk).topics:
-            assert row.takes_writes.startswith("unknown: the canary may not write"), row
+            assert row.takes_writes == f"unknown: {sentence('canary_not_authorized')}", row
         assert pending_fences.lift(desk, (topic,), "test") == [topic]
     assert moving.denied() == before
     eventually(lambda: app.write() == 0, what="writing again")

@@ -18,6 +18,7 @@ from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from drkit.status.look import StatusCollector
+from tests.support.errors import coded
 from tests.support.flows.produce import producer, put
 from tests.support.stored import read_on, stored
 from tests.support.topic_sync.topic_world import World
@@ -62,7 +63,7 @@ def test_a_topic_whose_role_is_damaged_is_left_alone_and_the_others_are_copied(w
     assert damaged not in found.copied
     assert f"key role/{damaged}, offset " in found.left_out[damaged]
     assert "role: one of frozen, promoted was expected" in found.left_out[damaged]
-    with pytest.raises(Damaged, match="not drkit's") as refused:
+    with pytest.raises(Damaged, check=coded("state_foreign_record")) as refused:
         world.state.all(RoleRecord)
     assert refused.value.where == f"{world.state.name} on {world.target.alias}"
 
@@ -96,7 +97,7 @@ def test_status_and_failover_name_a_damaged_record(world: World, key: str, value
     assert f"key {key}, offset " in fault.text
     with FailoverService(settings, world.flow()) as desk:
         state = desk.context_outside_run().state
-        with pytest.raises(Damaged, match="not drkit's") as refused:
+        with pytest.raises(Damaged, check=coded("state_foreign_record")) as refused:
             state.records.refuse_damaged()
     assert f"key {key}, offset " in refused.value.evidence
 

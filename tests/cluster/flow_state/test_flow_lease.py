@@ -22,6 +22,7 @@ from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.flow_state.held_elsewhere import TTL, elsewhere
 from tests.support.stored import read_on, stored
 from tests.support.waiting import eventually
@@ -96,7 +97,7 @@ def test_a_holder_on_another_host_that_still_renews_is_left_alone(settings, flow
     lease.acquire()
     # What this machine cannot look at, it must watch.
     monkeypatch.setattr(processes, "_pid_space", lambda: "another machine")
-    with StateTopic(settings, flow.source) as other, pytest.raises(Refused, match="another run"):
+    with StateTopic(settings, flow.source) as other, pytest.raises(Refused, check=coded("lease_held")):
         FlowLease(settings, flow, other, "second", TTL).acquire()
     lease.release()
 
@@ -138,7 +139,7 @@ def test_a_silent_holder_elsewhere_is_succeeded_after_its_time(settings, flow, s
 
 def test_waiting_for_a_silent_holder_can_be_cancelled(settings, flow, state):
     elsewhere(state)
-    with pytest.raises(LeaseLost, match="cancelled"):
+    with pytest.raises(LeaseLost, check=coded("lease_wait_cancelled")):
         FlowLease(settings, flow, state, "heir", TTL).acquire(lambda: True)
 
 

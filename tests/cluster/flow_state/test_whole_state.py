@@ -20,6 +20,7 @@ from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.flows.produce import producer, put
 from tests.support.waiting import eventually
 
@@ -92,7 +93,7 @@ def test_a_transaction_that_stays_open_is_named(
     monkeypatch.setattr(topic, "_HIDDEN_SECONDS", 0.5)
     with StateTopic(settings, flow.source) as state:
         began = time.monotonic()
-        with pytest.raises(Failed, match="cannot be read to its end") as hidden:
+        with pytest.raises(Failed, check=coded("state_unreadable")) as hidden:
             state.load()
         assert time.monotonic() - began < 15
         assert "open transaction" in hidden.value.evidence

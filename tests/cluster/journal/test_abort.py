@@ -169,7 +169,8 @@ def test_behind_open_it_is_refused_and_nothing_changes(stage: Stage):
     late = stage.orchestrators.run(world.plain(), "abort")
     assert late.error is not None
     assert late.error["exit_code"] == 3
-    assert late.error["error"] == "there is no way back after OPEN"
+    assert late.error["code"] == "point_of_no_return"
+    assert "OPEN" in late.error["error"]
     assert "OPEN has begun" in late.error["evidence"]
     assert "drkit failover --resume" in late.error["hint"]
     assert len(world.run_log().entries) == entries

@@ -116,7 +116,7 @@ def test_a_wrong_secret_is_refused(guarded: Guarded, plane, mechanism: str):
     client = guarded.client(mechanism)
     client["sasl.jaas.config"] = client["sasl.jaas.config"].replace("drkit-password", "wrong-secret")
     error = refused(plane, NotAuthenticated, settings(guarded.sasl, client))
-    assert error.code == "credentials_refused" or "token" in error.what
+    assert error.code in {"credentials_refused", "no_token"}
 
 
 @pytest.mark.wide
@@ -132,7 +132,7 @@ def test_a_mechanism_that_is_not_enabled(cluster_factory):  # the other plane: t
 def test_a_token_endpoint_that_is_not_there(guarded: Guarded, plane):
     client = guarded.client("OAUTHBEARER") | {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/t"}
     error = refused(plane, NotAuthenticated, settings(guarded.sasl, client))
-    assert "token" in error.what or error.code == "credentials_refused"
+    assert error.code in {"no_token", "credentials_refused"}
 
 
 @pytest.mark.wide

@@ -223,7 +223,7 @@ def test_without_the_lease_nothing_is_written(turning: Turning) -> None:
     now = turning.now
 
     def lost() -> None:
-        raise made(LeaseLost, "another run has the lease")
+        raise made(LeaseLost, "it is lost, for the test")
 
     with permitted_by(lost), pytest.raises(LeaseLost):
         write_seeds(now.flow.target, now.flow.settings, now.state, seeds)

@@ -34,6 +34,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.topic_sync.sync import TopicSync
+from tests.support.errors import sentence
 from tests.support.flows.compare import read
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import aged, producer, put
@@ -168,7 +169,7 @@ def test_a_flow_that_is_not_named_is_not_believed_and_its_topics_wait_for_a_word
     sync = TopicSync(
         sides.ours[0], sides.ours[1], sides.forward, sides.state, effects=False, claims=unnamed.claims
     )
-    assert "opposite_flows does not name" in sync.look().left_out[topic]
+    assert sentence("opposite_flow_unnamed") in sync.look().left_out[topic]
 
     none = sides.asking(opposite_flows=())
     none.read_all()

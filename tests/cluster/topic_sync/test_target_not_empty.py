@@ -9,6 +9,7 @@ import pytest
 
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import sentence
 from tests.support.flows.produce import producer, put
 from tests.support.topic_sync.topic_world import World
 
@@ -49,7 +50,7 @@ def test_a_copy_with_records_of_another_writer_is_left_out_and_others_are_copied
         found = sync.look()
         assert found.copied.keys() == {other}
         reason = found.left_out[full]
-        assert "holds records that drkit did not copy" in reason
+        assert sentence("foreign_records_in_copy") in reason
         assert "up to 5 records in 1 of 2 partitions, the earliest of 2023-11-14T22:13:20Z" in reason
         assert "takeover_from_mm2 = true" in reason
         assert 'on_target_not_empty = "append"' in reason

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from drkit.catalogue import ERRORS
 from drkit.cli import main as cli
 from drkit.flow_state.records import ConfigsRecord, Role, RoleRecord
 from drkit.local.cluster import LocalCluster
@@ -154,8 +155,9 @@ def test_a_fence_on_the_target_is_not_lifted_by_the_way(world: World):
     sync.look()
     world.set(world.target, full, max_message_bytes="0")
 
-    assert sync.look().left_out[full].startswith("the target topic is fenced (max.message.bytes = 0): lift")
-    assert "lift the fence" in world.event("topic_left_out", full)["hint"]
+    fenced = ERRORS["target_topic_fenced"]
+    assert sync.look().left_out[full] == f"{fenced.sentence} (max.message.bytes = 0): {fenced.hint}"
+    assert world.event("topic_left_out", full)["hint"] == fenced.hint
     assert world.settings(full)["max.message.bytes"] == "0"
 
     world.set(world.target, full, max_message_bytes=None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from drkit.catalogue import ERRORS, filled
 from drkit.errors import Failed, Refused
 from drkit.flow_state import creation
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
@@ -22,7 +23,7 @@ from drkit.model import TopicPartition
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_configs import WIDEST
-from tests.support.errors import coded
+from tests.support.errors import coded, sentence
 from tests.support.stored import stored
 from tests.support.topic_sync.topic_world import World
 from tests.support.waiting import eventually
@@ -115,7 +116,7 @@ def test_a_deleted_offset_map_is_never_silently_created_again(world: World):
     name = map_topic_name(world.source.alias)
     world.delete(world.target, name)
 
-    with pytest.raises(Refused, match="the offset map was deleted") as refused:
+    with pytest.raises(Refused, check=coded("map_deleted")) as refused:
         ensure_offset_map(world.target, world.flow(), world.state)
 
     assert refused.value.exit_code == 3
@@ -250,8 +251,8 @@ def test_what_the_target_cannot_hold_is_refused_and_stops_no_other(world: World)
     full = world.create(world.source, "orders")
     found = world.sync(replication_factor=3).look()
     assert found.left_out[full] == (
-        f"the target cannot hold 3 replicas (brokers on {world.target.alias}: 1): set replication_factor = 1"
-        " in the flow (in MirrorMaker 2's file: replication.factor), or add brokers"
+        f"{sentence('replicas_impossible', wanted=3)} (brokers on {world.target.alias}: 1): "
+        f"{filled(ERRORS['replicas_impossible'].hint, {'target_brokers': 1})}"
     )
     assert "replication_factor = 1" in world.event("topic_left_out", full)["hint"]
 

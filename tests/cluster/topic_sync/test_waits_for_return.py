@@ -27,6 +27,7 @@ from drkit.topic_sync.preview import topic_plan
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+from tests.support.errors import sentence
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 
@@ -110,7 +111,7 @@ def test_what_was_never_copied_is_not_covered_by_another_topic_of_that_name(turn
         world.create(side, late, 1, {})
         fill(side, late, records)
     reason = turned.look().left_out[late]
-    assert "holds records that drkit did not copy" in reason
+    assert sentence("foreign_records_in_copy") in reason
     forth = turned.settings.flows[0].name
     export = f"drkit divergence export --flow '{forth}' --topic {late} --to PLACE"
     assert f"save them: {export}; drkit replay --from MANIFEST appends them on" in reason
@@ -131,7 +132,7 @@ def test_a_promoted_topic_is_copied_back_only_after_its_own_return(turned: Turne
     assert list(found.copied) == [fresh], "it was not promoted"
     reason = found.left_out[turned.topic]
     flow = turned.settings.flows[0].name
-    assert f"promoted by the switchover {turned.run}" in reason
+    assert sentence("promoted_by_switchover", role=turned.run) in reason
     assert f"drkit reprotect --flow '{flow}' makes {turned.world.source.alias} its standby" in reason
     event = turned.state.get(EventRecord, EventRecord.name_of("topic_left_out", turned.topic))
     assert event is not None

@@ -14,7 +14,7 @@ from drkit.errors import ConfigError, Refused
 from drkit.model import TopicPartition
 from drkit.offsets.spark_log import LoggedBatch, kafka_text
 from drkit.translate.spark_checkpoint import CheckpointRequest, Told, translate_checkpoint
-from tests.support.errors import coded
+from tests.support.errors import coded, sentence
 from tests.support.flows.flow import Flow
 from tests.support.flows.known_flow import remember
 from tests.support.flows.produce import fill, fill_transactions
@@ -150,8 +150,9 @@ def test_topics_and_sources_outside_of_the_flow(world: World, tmp_path: Path) ->
     assert "source 1, elsewhere-0 at 8 (reads on)" in error.evidence
     assert "does not copy the topic elsewhere" in error.evidence
     assert "--keep-source" in error.hint
-    with pytest.raises(ConfigError, match="no Kafka source 2"):
+    with pytest.raises(ConfigError, check=coded("query_source_unknown")) as unknown:
         world.ask(there, keep=("2",))
+    assert str(unknown.value) == sentence("query_source_unknown", unknown="2")
     told = world.ask(there, keep=("1",))
     assert told.kept_sources == ["1"]
     new = LoggedBatch.parse((tmp_path / "new" / "offsets" / "1").read_bytes())

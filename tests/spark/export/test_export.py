@@ -193,7 +193,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.wide
 def test_a_full_disk_is_an_error_and_nothing_stays(topics: Topics, small_disk: Path):
-    with pytest.raises(Failed, match="cannot be written") as failed:
+    with pytest.raises(Failed, check=coded("export_not_written")) as failed:
         export(topics, small_disk, "run-7", "codecs", "transactions", request={"format": "jsonl"})
     assert failed.value.evidence == "No space left on device"
     assert not [*small_disk.iterdir()]
@@ -202,7 +202,7 @@ def test_a_full_disk_is_an_error_and_nothing_stays(topics: Topics, small_disk: P
 def test_another_folder_is_never_removed(topics: Topics, tmp_path: Path):
     (tmp_path / "run-9").mkdir()
     (tmp_path / "run-9/mine").write_text("")
-    with pytest.raises(Refused, match="something else"):
+    with pytest.raises(Refused, check=coded("export_folder_in_use")):
         export(topics, tmp_path, "run-9", "old")
     assert (tmp_path / "run-9/mine").exists()
 
@@ -245,5 +245,5 @@ def test_the_commands(topics: Topics, tmp_path: Path):
     assert run("--records", str(tmp_path / "x"), "export", "--to", str(tmp_path / "to"))[0] == 2
     (tmp_path / "file").write_text("")
     code, _, said = run("export", "--to", str(tmp_path / "file"))
-    assert (code, json.loads(said.split("\n", 1)[1])["error"]) == (1, "the export cannot be written")
+    assert (code, json.loads(said.split("\n", 1)[1])["code"]) == (1, "export_not_written")
     assert len([*(tmp_path / "to").iterdir()]) == 1

@@ -24,6 +24,7 @@ from drkit.topic_sync.acl_preview import acl_plan_rows
 from drkit.topic_sync.acl_sync import AclSync
 from drkit.topology.acl_record import AclRecord, promotion
 from drkit.topology.acls import to_json
+from tests.support.errors import sentence
 from tests.support.spark.here import drkit_here
 from tests.support.stored import put as put_record
 from tests.support.topic_sync.acl_world import Shared, World, connect
@@ -142,7 +143,7 @@ def test_a_cluster_without_an_authorizer_is_no_error(worlds: Worlds, source: Loc
     sync.look_when_due([])
     told = world.event("acl_sync_off")
     assert told
-    assert "has no authorizer" in told["reason"]
+    assert told["reason"] == sentence("no_authorizer", alias=world.source.alias)
     assert acl_plan_rows(world.flow(), plain, world.target) == []
 
 

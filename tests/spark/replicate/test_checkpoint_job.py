@@ -141,10 +141,10 @@ def refusals(drkit: Ask, topic: str) -> None:
     """Bad questions are answered clearly."""
     code, error = drkit("translate", "--group", "g-nobody")
     assert code == 2
-    assert "no committed offsets" in error["error"]
+    assert error["code"] == "group_without_offsets"
     code, error = drkit("translate", "--topic", topic)
     assert code == 2
-    assert "name either" in error["error"]
+    assert error["code"] == "group_or_offset"
     one = ("translate", "--partition", "0", "--offset")
     code, lines = drkit(*one, "3", "--topic", "elsewhere")
     assert code == 3

@@ -25,6 +25,7 @@ from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_o
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.cli.forked import Forked, drkit
+from tests.support.errors import sentence
 from tests.support.flows.produce import fill, producer, put
 from tests.support.waiting import eventually
 
@@ -77,7 +78,7 @@ def unused_port() -> int:
 def test_two_aliases_of_one_cluster_are_refused(config, source: LocalCluster):
     code, said = refused(config(source.bootstrap(), source.bootstrap("REPLICATION")))
     assert code == 3
-    assert "are the same cluster" in said
+    assert '"code": "clusters_identical"' in said
 
 
 @pytest.mark.wide
@@ -90,7 +91,7 @@ def test_a_wrong_port_is_said_within_seconds(config, source: LocalCluster):
 def test_an_unknown_flow_is_a_configuration_error(config, source: LocalCluster, target: LocalCluster):
     code, said = refused(config(source.bootstrap(), target.bootstrap()), "--flow", "x->y")
     assert code == 2
-    assert "there is no flow 'x->y'" in said
+    assert sentence("flow_unknown", name="x->y") in said
 
 
 def test_too_few_slots_are_refused_before_spark_starts(config, source: LocalCluster, target: LocalCluster):
@@ -115,7 +116,7 @@ def test_a_second_replicator_is_refused_before_spark_starts(
         finally:
             lease.release()
     assert code == 3
-    assert f"another run replicates {flow.name}" in said
+    assert sentence("lease_held", flow=flow.name) in said
     assert "Traceback" not in said
     assert "starting Spark" not in said
 
@@ -125,9 +126,9 @@ def test_missing_rights_and_wrong_passwords_are_said_before_spark_starts(
 ):
     locked = cluster_factory("locked", sasl=True, authorizer=True)
     path = config(source.bootstrap(), locked.bootstrap())
-    for user, password, words in (
-        ("app", None, "lacks 12 permissions"),
-        ("app", "hunter-2", "refused the credentials"),
+    for user, password, words, error in (
+        ("app", None, "12 permissions", "permissions_missing"),
+        ("app", "hunter-2", f"b{tag}", "credentials_refused"),
     ):
         client = locked.client_properties(user) | ({"sasl.password": password} if password else {})
         lines = ", ".join(f'"{k}" = "{v}"' for k, v in client.items())
@@ -135,6 +136,7 @@ def test_missing_rights_and_wrong_passwords_are_said_before_spark_starts(
         path.write_text(f"{text[0]}client = {{ {lines} }}\n[[flows]]{FLOW.format(tag=tag)}")
         code, said = refused(path, JAVA_HOME="/no-java")
         assert code == 1
+        assert f'"code": "{error}"' in said
         assert words in said
         assert "hunter-2" not in said
 

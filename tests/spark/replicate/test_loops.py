@@ -20,6 +20,7 @@ from drkit.model import TopicPartition
 from drkit.replicate.job import FlowJob
 from drkit.replicate.supervisor import supervise
 from drkit.spark.session import SharedSpark, spark_session
+from tests.support.errors import sentence
 from tests.support.flows.compare import read
 from tests.support.flows.flow import DAY_MS
 from tests.support.flows.produce import now_ms, producer, put
@@ -221,7 +222,7 @@ def test_a_running_flow_stops_at_a_promotion_and_begins_with_its_return(pair: Pa
         theirs.load()
         theirs.put(promoted, pair.topic)
     eventually(lambda: pair.topic in job.found.left_out, 20, "the end of copying")
-    assert "promoted by the switchover over" in job.found.left_out[pair.topic]
+    assert sentence("promoted_by_switchover", role="over") in job.found.left_out[pair.topic]
     loop = job.cut
     assert loop is not None
     eventually(lambda: not (job.leases() or loop.has_tasks), 20, "the end of the tasks")

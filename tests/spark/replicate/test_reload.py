@@ -22,6 +22,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.replicate.reload import ConfigFile, Reload
 from tests.support.cli.forked import Forked
+from tests.support.errors import sentence
 from tests.support.flows.produce import fill
 from tests.support.kafka.commits import commit as commit_offsets
 from tests.support.waiting import eventually
@@ -113,7 +114,7 @@ def test_an_editor_may_replace_the_file(world: World):
     ("old", "new", "reason"),
     [
         ('["x"]', '["("]', "not a regular expression"),
-        ('["x"]', '"', "not valid TOML"),
+        ('["x"]', '"', sentence("config_not_toml")),
         ("topics", "topcs", "unknown setting"),
         ('[clusters.b]\nbootstrap_servers = "b:1"', "", "no cluster 'b'"),
     ],

@@ -165,7 +165,7 @@ def test_two_flows_whose_expressions_meet_in_a_real_topic(triangle: Triangle):
     settings = triangle.settings("AC", "BC", naming="identity", topics=[rf"{triangle.tag}-it[aeiou]m(s)"])
     with pytest.raises(Refused, check=coded("topic_claimed_twice")) as refused:
         check(settings, settings.flows)
-    assert triangle.name("items") in refused.value.what
+    assert triangle.name("items") in str(refused.value)
     assert triangle.sides["A"].alias in refused.value.evidence
     assert triangle.sides["B"].alias in refused.value.evidence
     assert refused.value.exit_code == 3

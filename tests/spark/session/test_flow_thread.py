@@ -93,7 +93,7 @@ def test_flows_give_their_leases_back_where_spark_does_not_start(
 
 def test_what_a_failover_held_is_promoted_once_it_took_all_of_the_flow():
     """The last look was before OPEN: at the end the topics are not called frozen any more."""
-    job = Broken(FlowPromoted("b was promoted"), asked_to_stop=False)
+    job = Broken(made(FlowPromoted, "b was promoted"), asked_to_stop=False)
     why = "source_deleted: no longer listed on the source"
     job.found.left_out = {"orders": FROZEN, "gone": why}
     run = FlowThread(job, threading.Event(), once=False)

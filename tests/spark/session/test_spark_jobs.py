@@ -92,13 +92,13 @@ def loop_of(workshop: SharedSpark, placed: tuple[PlacedPartition, ...]) -> tuple
 
 
 def test_of_a_killed_worker_the_evidence_says_so():
-    died = cause_of(Py4JError(KILLED), "the copy job died", "a->b")
+    died = cause_of(Py4JError(KILLED), "copy_job_died", "a->b")
     assert died.evidence == "SparkException: Python worker exited unexpectedly (crashed)."
 
 
 def test_a_permanent_error_of_a_task_stays_one():
     text = KILLED.replace("Caused by", "drkit.errors.NotAuthorized: no READ on t\n\nCaused by")
-    died = cause_of(Py4JError(text), "the copy job died", "a->b")
+    died = cause_of(Py4JError(text), "copy_job_died", "a->b")
     assert (type(died), died.what) == (NotAuthorized, "no READ on t")
 
 
@@ -106,7 +106,7 @@ def test_what_a_task_caught_is_not_what_ended_it():
     text = KILLED.replace(
         "Caused by", "drkit.errors.Refused: not now\n\ndrkit.errors.Failed: no answer\nCaused by"
     )
-    died = cause_of(Py4JError(text), "the copy job died", "a->b")
+    died = cause_of(Py4JError(text), "copy_job_died", "a->b")
     assert (type(died), died.evidence) == (Failed, "Failed: no answer")
 
 
@@ -153,9 +153,9 @@ def test_asked_to_stop_the_end_of_spark_is_no_failure():
 def test_a_job_that_died_leaves_the_flow_to_be_tried_again(workshop: SharedSpark):
     started(workshop, Py4JError(KILLED))
     with pytest.raises(Failed) as died:
-        SparkJobs(workshop, "jobs", "the job died", "a->b").run(["lease"], str)
+        SparkJobs(workshop, "jobs", "checkpoint_job_died", "a->b").run(["lease"], str)
     assert is_transient(died.value)
-    assert died.value.what == "the job died"
+    assert died.value.code == "checkpoint_job_died"
 
 
 def test_epochs_end_while_spark_starts(workshop: SharedSpark):
@@ -184,7 +184,7 @@ def test_tasks_get_the_plan_as_it_is_when_spark_has_started(workshop: SharedSpar
 
 def test_no_job_begins_once_they_are_cancelled(workshop: SharedSpark):
     spark = started(workshop)
-    jobs = SparkJobs(workshop, "jobs", "the job died", "a->b")
+    jobs = SparkJobs(workshop, "jobs", "checkpoint_job_died", "a->b")
     jobs.cancel(1)
     with pytest.raises(DrkitError):
         jobs.run(["lease"], str)

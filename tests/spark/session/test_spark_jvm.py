@@ -29,7 +29,7 @@ assert "pyspark" not in sys.modules, "it is imported while the JVM comes up"
 from drkit.spark.session import spark_session
 from drkit.spark.jobs import SparkJobs
 with spark_session("early", 1) as workshop:
-    jobs = SparkJobs(workshop, "a", "died", "a")
+    jobs = SparkJobs(workshop, "a", "checkpoint_job_died", "a")
     print(workshop.context._gateway.proc.args[-1], *jobs.run(["copied"], str))
 """
 

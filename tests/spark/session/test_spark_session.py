@@ -40,7 +40,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSpark]:
 
 @pytest.fixture
 def jobs(workshop: SharedSpark) -> SparkJobs:
-    return SparkJobs(workshop, "tests", "the job died", "a->b")
+    return SparkJobs(workshop, "tests", "checkpoint_job_died", "a->b")
 
 
 def test_workers_import_nothing_from_the_folder_of_the_caller(jobs: SparkJobs):

@@ -6,6 +6,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import io
 import json
 from pathlib import Path
+import re
 from typing import Any, NamedTuple
 
 from drkit.cli import main as cli
@@ -22,6 +23,12 @@ class Said(NamedTuple):
     def data(self) -> Any:
         """What it printed."""
         return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The code of the error on standard error, after its progress; empty: none."""
+        found = re.findall(r'^  "code": "(\w+)"', self.err, re.MULTILINE)
+        return found[-1] if found else ""
 
 
 def drkit(file: Path, *words: str) -> Said:

@@ -139,7 +139,7 @@ def _opens_after_the_export(home: DeadPrimary, folder: Path, topic: str, leaves:
 
     request = home.request(folder, [topic])
     with side.desk(tell=opens) as desk:
-        with pytest.raises(Refused, match="the old primary has changed since it was compared") as caught:
+        with pytest.raises(Refused, check=coded("old_primary_changed")) as caught:
             desk.begin_return(request, topics=[topic])
         assert caught.value.evidence == f"{topic}-0: a transaction is open"
         _is_held_with_all(home, topic)

@@ -17,13 +17,14 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import EARLIEST
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.broken_off import MAY_COPY, SEED, broken_off
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary
 from tests.support.flows.produce import producer, put
 from tests.support.shared_clusters import ModuleClusters
 
-REFUSED = "keys that clients have deleted since the failover could come back"
+REFUSED = coded("deleted_keys_return")
 DAY, KEY = "86400000", b"k1"
 COMPACT = {"cleanup.policy": "compact", "delete.retention.ms": DAY}
 
@@ -65,7 +66,7 @@ def _while_it_runs(home: DeadPrimary, folder: Path, topic: str) -> None:
             _keeps_tombstones(home, topic, "1")
 
     request = home.request(folder, [topic])
-    with home.side.desk(tell=sets) as desk, pytest.raises(Refused, match=REFUSED) as caught:
+    with home.side.desk(tell=sets) as desk, pytest.raises(Refused, check=REFUSED) as caught:
         desk.begin_return(request, topics=[topic])
     _begins_again(home, request, topic, caught.value)
 
@@ -85,7 +86,7 @@ def _before_the_copy(home: DeadPrimary, folder: Path, topic: str) -> None:
     broken_off(home, folder, topic, MAY_COPY)
     _keeps_tombstones(home, topic, "1")
     request = home.request(folder, [topic])
-    with home.side.desk() as desk, pytest.raises(Refused, match=REFUSED) as caught:
+    with home.side.desk() as desk, pytest.raises(Refused, check=REFUSED) as caught:
         desk.resume(request)
     _begins_again(home, request, topic, caught.value)
 

@@ -131,7 +131,7 @@ def test_killed_while_a_tail_is_kept_and_resumed_or_aborted(made: Made, orchestr
     assert stage.standing(topic) == before
     assert stage.is_fenced(topic)
     assert not stage.is_incomplete(topic)
-    with pytest.raises(AssertionError, match="were replayed before"):
+    with pytest.raises(AssertionError, match="keep_replayed_before"):
         stage.begun(topic)
     stage.aborted()
     stage.home.cases[topic] = REPLAYED

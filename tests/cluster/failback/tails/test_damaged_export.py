@@ -13,6 +13,7 @@ from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
+from tests.support.errors import coded
 from tests.support.failback.limited import full_disk
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary
 from tests.support.failover.command import drkit
@@ -133,7 +134,7 @@ def _has_no_room(home: DeadPrimary, folder: Path, topic: str) -> None:
     before = _there(home, topic)
     with full_disk() as jvms, side.desk() as desk:
         assert jvms == 1
-        with pytest.raises(Failed, match="cannot be written") as caught:
+        with pytest.raises(Failed, check=coded("export_not_written")) as caught:
             desk.begin_return(request, topics=[topic])
         assert "--resume" in caught.value.hint, caught.value
     run = side.run_log()

@@ -76,8 +76,9 @@ def test_a_topic_with_a_tail_in_one_partition_or_none(
 
 def _no_run_is_under_way(person: Typist, topic: str, saved: Path) -> None:
     cut = ("--topic", topic, "--clients-cut", CUT, "--export-to", str(saved), "--yes")
-    refused = person.types("--method", f"{topic}=delta", *cut, code=3).err
-    assert "the method delta would leave records in front" in refused
+    held = person.types("--method", f"{topic}=delta", *cut, code=3)
+    assert held.error == "delta_out_of_order", held
+    refused = held.err
     assert f" --flow '{person.flow}' --topic {topic} --clients-cut" in refused
     assert f" --method {topic}=rebuild" in refused
     refused = person.types("--method", f"{topic}=keep", "--disposition", f"{topic}=discard", *cut, code=3).err
@@ -96,7 +97,7 @@ def _is_asked_after_it_has_begun(stage: KilledReturns, person: Typist, first: st
     assert out.flush(20) == 0
     refused = drkit(person.file, "reprotect", "--flow", person.flow, "--resume", "--yes")
     assert refused.code == 3
-    assert "keep leaves none out" in refused.err
+    assert refused.error == "keep_content_known", refused.err
     assert "--resume --same none" in refused.err
     assert f" --abort; then drkit reprotect --config {person.file} --flow" in refused.err
     assert f" --topic {topic} " in refused.err, "as the return was begun"
@@ -105,7 +106,7 @@ def _is_asked_after_it_has_begun(stage: KilledReturns, person: Typist, first: st
         "--resume", "--method", f"{topic}=rebuild", "--disposition", f"{topic}=replay", "--same", "content",
         "--yes", code=3,
     )  # fmt: skip
-    assert "it is too late to decide otherwise" in late.err
+    assert late.error == "decided_too_late", late.err
     assert " --abort, then a return" in late.err
     person.types("--resume", "--same", "none", "--yes")
     assert stage.ended(topic)["methods"] == {0: "keep", 1: "keep"}

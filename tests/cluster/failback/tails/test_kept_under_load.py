@@ -86,7 +86,9 @@ def _is_copied(home: DeadPrimary) -> None:
 def _restarted(home: DeadPrimary) -> None:
     home.primary.kill()
     home.primary.restart()
-    eventually(lambda: home.back.offsets(home.back.target, home.topics[0]), what="the old primary is back")
+    eventually(
+        lambda: home.back.offsets(home.back.target, home.topics[0]), what="an answer of the old primary"
+    )
 
 
 def _a_group_inside_holds_the_way_home(home: DeadPrimary) -> None:

@@ -22,6 +22,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.topology.topic_configs import WIDEST
+from tests.support.errors import longest_part
 from tests.support.failback.crossed import crossed
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failback.tail import REASON, Case, DeadPrimary
@@ -134,7 +135,7 @@ def _while_it_is_away(operator: Operator) -> None:
     assert {t["topic"] for t in plan["topics"]} == set(operator.home.topics)
     assert all(t["only_old"] is None and t["delta"] > 0 and t["unknown"] for t in plan["topics"])
     assert "--plan" in plan["next"][0]
-    assert "cannot use cluster" in operator.types("reprotect", "--yes", code=1).err
+    assert longest_part("cluster_unusable") in operator.types("reprotect", "--yes", code=1).err
     assert plan["rate"]["is_estimate"]
     for t in plan["topics"]:
         sent = {name: cost["bytes"] for name, cost in t["costs"].items()}
@@ -199,10 +200,10 @@ def _nothing_is_decided_by_itself(operator: Operator) -> None:
     tails = {t: sum(map(len, log.values())) for t, log in home.tails.items()}
     assert {t["topic"]: t["only_old"] for t in plan["topics"]} == tails
     refused = operator.types("reprotect", "--clients-cut", CUT, "--yes", code=3)
-    assert "where to save them was not said" in refused.err
+    assert refused.error == "export_place_missing", refused.err
     export = ("--clients-cut", CUT, "--export-to", str(operator.export))
     refused = operator.types("reprotect", *export, "--yes", code=3)
-    assert "somebody has to decide" in refused.err
+    assert refused.error == "decision_missing", refused.err
     assert home.side.run_log().opening.get("table") != "return", "it has left no run"
     held = operator.types("reprotect", *export, "--until-export", "--yes", code=3)
     assert (held.data["state"], held.data["held"]["step"]) == ("held", "DECIDE")
