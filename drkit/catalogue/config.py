@@ -8,7 +8,7 @@ from drkit.catalogue.entry import Entry, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "automatic_without_control_key": wrong(
-        "mode auto needs a control key: without one, any writer to a drkit- topic decides",
+        "mode auto needs a control key",
         hint=(
             "drkit control create PATH, the same file on every host; set key_file in [control]; "
             "for a pair that ran without one, stop its fence agents first: drkit control adopt"
@@ -24,7 +24,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="correct {source}; drkit config init FILE writes one to begin with",
     ),
     "config_not_given": wrong(
-        "no configuration",
+        "no configuration file was found",
         hint=("name a file with --config FILE, or begin with drkit config init; without one: drkit demo"),
     ),
     "config_not_properties": wrong(
@@ -42,7 +42,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "flow_unknown": wrong("there is no flow '{name}'"),
     "no_endpoint": wrong(
-        "the client does not know where to go",
+        "the client has no endpoint to connect to",
         hint="write the endpoint file with: drkit repoint apply --to CLUSTER",
     ),
     "no_flow_configured": wrong(

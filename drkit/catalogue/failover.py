@@ -8,20 +8,20 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "all_promoted": refused(
-        "everything that the flow copies has moved: there is nothing left to fail over",
+        "all topics of this flow were failed over already",
         hint="drkit status says who is active; to move back, protect the new primary first",
         page="failover-already-promoted",
     ),
     "fence_possible_now": failed(
-        "the old primary answers: it can be fenced now",
+        "the old primary answers again and can be fenced now",
         hint=(
             "once it answers, drkit failover --resume fences it, or drkit fence pay when the "
             "failover is over; else close its listeners"
         ),
     ),
-    "flow_not_frozen": failed("the flow would copy again"),
+    "flow_not_frozen": failed("the flow is not frozen: a replicator could copy again"),
     "foreign_writes": refused(
-        ("{partitions} records on the standby that another producer wrote there since the turn"),
+        ("{partitions} records on the standby that another producer wrote since the switchover"),
         hint=(
             "cut that client off; this version neither removes these records nor goes on behind "
             "them, see drkit explain failover-written-standby"
@@ -29,16 +29,12 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-written-standby",
     ),
     "group_on_old_side": refused(
-        (
-            "the group {group} has committed on the side that a turn has made passive: a consumer"
-            " still lives there"
-        ),
+        ("group {group} has committed on the passive side: one of its consumers still runs there"),
         page="failover-positions-in-return",
     ),
-    "group_unknown": wrong("the group '{group}' has no committed offsets in a topic that the flow copies"),
+    "group_unknown": wrong("group '{group}' has no committed offsets in a topic of this flow"),
     "group_worked_on_target": refused(
-        ("the group {group} has committed by itself on the target: its position there is its own"),
-        page="failover-own-positions",
+        "group {group} has committed offsets of its own on the target", page="failover-own-positions"
     ),
     "hanging_transactions": refused(
         "{transactional_ids} on the target: its producer would fail there",
@@ -49,7 +45,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-hanging-transactions",
     ),
     "heartbeats_from_the_future": refused(
-        "the newest heartbeats are from the future: what would be lost is not known",
+        "the newest heartbeats are in the future, so the data loss is unknown",
         hint=(
             "correct the clocks of this machine and of the replicator's (NTP); or accept the loss"
             ' by name: --accept-data-loss "REASON"'
@@ -57,17 +53,17 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-data-loss",
     ),
     "home_acls_of_drkit": refused(
-        "of ACLs that only home has, drkit's own cannot be told from those of clients",
+        "drkit's own ACLs cannot be told from those of clients",
         hint=('set own_principal = "User:…" in [clusters.{home}]; or keep them: --acls-only-home keep'),
         page="failover-acls-only-home",
     ),
     "home_acls_shared": refused(
-        "ACLs that only home has are also about topics or groups that do not return",
+        "some ACLs to remove also cover topics or groups that do not fail back",
         hint="replace these by hand by ACLs of what returns; or keep them: --acls-only-home keep",
         page="failover-acls-only-home",
     ),
     "home_acls_unknown": refused(
-        "what clients may do at home, and not where they are now, is unknown",
+        "the ACLs of both sides could not be compared",
         hint=(
             "grant drkit's principal DESCRIBE on both clusters; or return without a comparison: "
             "--acls-only-home keep"
@@ -75,7 +71,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-acls-only-home",
     ),
     "home_acls_wider": refused(
-        "clients would be allowed at home what they may not do where they are now",
+        "clients would regain ACLs that were revoked since the failover",
         hint=(
             "revoked on {here} since? --acls-only-home remove removes these before clients "
             "return; if they are right, --acls-only-home keep, or grant them on {here}, too"
@@ -83,32 +79,32 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-acls-only-home",
     ),
     "hook_without_effect": failed(
-        "the site's hook ended, and the old primary still takes connections",
+        "the stop hook ended, but the old primary still accepts connections",
         hint="stop its brokers by hand, then: drkit failover --resume",
     ),
     "loss_unknown": refused(
-        "what would be lost is not known",
+        "the data loss of this failover is unknown",
         hint=('find out with: drkit status; or accept the loss by name: --accept-data-loss "REASON"'),
         page="failover-data-loss",
     ),
     "members_not_removed": failed(
-        "members of groups could not be removed", hint="stop these consumers, then: {command}"
+        "group members could not be removed", hint="stop these consumers, then: {command}"
     ),
     "members_on_target": refused(
-        "the group {group} has members on the target: its position there cannot be set",
+        "group {group} has members on the target, so its offsets there cannot be set",
         page="failover-live-members",
     ),
     "new_primary_refuses": failed(
-        "partitions of the new primary take no records",
+        "partitions of the new primary reject writes",
         hint="start the brokers that lead them, lift fences; then: drkit failover --resume",
     ),
     "newer_term": refused(
-        "{count} of {count2} ways lead to a newer term",
+        "{count} of {count2} endpoints already carry a newer term",
         hint="a later run moved the clients: see who with drkit repoint show",
         page="failover-newer-term",
     ),
     "no_exact_position": refused(
-        "no exact position for {groups}",
+        "no exact offset for {groups}",
         hint=(
             "{translate_group} says more; to leave them without a position: drkit failover "
             '--resume --accept-data-loss "REASON"; or drkit failover --abort'
@@ -116,7 +112,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-no-exact-position",
     ),
     "no_quorum": refused(
-        "too few observers say that the old primary is gone",
+        "too few observers report the primary as lost",
         hint=(
             "start the missing drkit watch, or correct what keeps this machine from seeing the "
             'primary; or, if you know that it is gone: --without-quorum "REASON"'
@@ -124,12 +120,12 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-no-quorum",
     ),
     "no_replicator": refused(
-        "a planned switchover needs a running replicator: it copies what is left",
+        "a planned switchover needs a running replicator to copy the last records",
         hint="start it: drkit replicate --flow '{flow}'",
         page="failover-planned-not-possible",
     ),
     "not_copied": refused(
-        "a switchover of everything would leave behind {topics} without a copy",
+        "{topics} would be left behind without a copy",
         hint=(
             "let drkit replicate copy them; or leave them out of the flow with topics_exclude; or"
             " leave them on the primary by name: {leave_behind}"
@@ -137,7 +133,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-topics-not-copied",
     ),
     "not_copied_back": refused(
-        "topics are not wholly copied back to the target",
+        "some topics are not completely copied back",
         hint=(
             "bring {source} back and let the copy end: drkit status; or accept the loss by name: "
             '--accept-data-loss "REASON"'
@@ -145,11 +141,10 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-data-loss",
     ),
     "not_open": failed(
-        "the target is not open as it should be", hint="drkit failover --resume applies it again"
+        "the target's topics are not open for clients yet", hint="drkit failover --resume applies it again"
     ),
     "nothing_to_move": wrong(
-        "there is nothing to move: the flow has copied no topic",
-        hint="copy first: drkit replicate --flow '{flow}'",
+        "the flow has copied no topic yet", hint="copy first: drkit replicate --flow '{flow}'"
     ),
     "old_primary_back": failed(
         "the old primary is back",
@@ -159,7 +154,7 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "older_writers": failed(
-        "{count} of {count2} partitions do not refuse drkit's older writers yet",
+        "{count} of {count2} partitions still accept an older replicator's writes",
         hint=(
             "start the brokers that lead them, then: drkit failover --resume; or roll it back: "
             "drkit failover --abort"
@@ -170,7 +165,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint=("grant drkit ALTER_CONFIGS on topics and ALTER on the cluster, then: drkit failover --resume"),
     ),
     "pending_offsets": refused(
-        "an open transaction holds offsets of {groups}: their positions are not known yet",
+        "offsets of {groups} are in an open transaction",
         hint=(
             'let these producers end their transactions, or set open_transactions = "abort" in '
             "[failover.fence]; then: drkit failover --resume"
@@ -178,28 +173,28 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-open-transactions",
     ),
     "position_not_written": failed(
-        "a position of the group {group} cannot be written: {verdict}",
+        "an offset of group {group} cannot be written: {verdict}",
         hint="{translate_group} says more; then: drkit failover --resume",
     ),
     "positions_differ": failed(
-        "the target keeps other positions than were written",
+        "the target's group offsets differ from those that were written",
         hint="who else commits for these groups? stop it, then: drkit failover --resume",
     ),
     "positions_not_stored": failed(
-        "the target did not store positions of groups",
+        "the target did not store group offsets",
         hint="a member that joined just now? stop it, then: drkit failover --resume",
     ),
     "promoted": refused(
-        "these topics were opened by an earlier failover: producers own them on the target",
+        "an earlier failover promoted these topics: producers already write to the target",
         hint="drkit status says who is active; to move back, protect the new primary first",
         page="failover-already-promoted",
     ),
     "record_not_kept": failed(
-        "the new primary does not keep a record",
+        "the new primary lost a test record",
         hint="look at these brokers' logs and disks, then: drkit failover --resume",
     ),
     "recreated_on_old_primary": refused(
-        ("topics were created again on the old primary: the standby has copies of the earlier ones"),
+        ("topics were recreated on the old primary; the standby has copies of their predecessors"),
         hint=(
             "find out who creates them (auto.create.topics.enable); delete them there if nobody "
             "needs their records, then: drkit failover --resume; or roll it back: drkit failover "
@@ -208,20 +203,20 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-topics-not-copied",
     ),
     "repoint_failed": failed(
-        "{count} of {count2} ways could not tell the clients",
+        "{count} of {count2} endpoints could not be updated",
         hint="correct them, then: drkit failover --resume (the others stay told)",
     ),
     "repoint_reaches_others": refused(
-        "a repoint way also reaches clients that remain on the primary",
+        "an endpoint also serves clients that stay on the primary",
         hint=(
             "limit it with groups or topics in the settings; or move everything: drkit failover "
             "--all; or send these clients to the target, too: --repoint-others"
         ),
         page="failover-repoint-others",
     ),
-    "rpo_exceeded": refused("more would be lost than rpo_seconds allows", page="failover-data-loss"),
+    "rpo_exceeded": refused("the data loss would exceed rpo_seconds", page="failover-data-loss"),
     "same_cluster": refused(
-        "{source} and {target} lead to the same cluster",
+        "{source} and {target} are the same cluster",
         hint=(
             "a host name may point to the other side by now: correct bootstrap_servers, then: "
             "drkit config check --connect"
@@ -229,7 +224,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-wrong-cluster",
     ),
     "source_alive": refused(
-        "the old primary does not answer this machine, but it is alive",
+        "the old primary is alive, but this machine cannot reach it",
         hint=(
             "run it where the primary answers: then it is fenced, and nothing is lost; or, if no "
             'application reaches it: --despite-signs-of-life "REASON"'
@@ -245,14 +240,14 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-planned-not-possible",
     ),
     "step_unexpected": failed(
-        "a step met something that drkit does not foresee",
+        "a step failed with an unexpected error",
         hint=(
             "the run keeps what it has done; repeat the step: {command} --resume; or roll it "
             "back: {command} --abort; and report this with the output of drkit --version"
         ),
     ),
     "switchover_incomplete": refused(
-        "the switchover is held: the copy is not complete, or the source is not fenced",
+        "the switchover is held: the copy is incomplete, or the source is not fenced",
         hint=("see drkit status, then: drkit failover --resume; or roll it back: drkit failover --abort"),
         page="failover-data-loss",
     ),
@@ -267,13 +262,13 @@ ERRORS: Final[dict[str, Entry]] = {
     "target_unreachable_in_step": failed(
         "the target does not answer", hint="check it: drkit config check --connect"
     ),
-    "topic_unknown": wrong("the flow has no copy of the topic '{topic}'"),
+    "topic_unknown": wrong("the flow has no copy of topic '{topic}'"),
     "translation_not_reversible": failed(
         "a translated position does not lead back to where it came from",
         hint="roll back (drkit failover --abort) and report it",
     ),
     "unreplayed": refused(
-        "records that were to be replayed are in an export alone, of {topics}",
+        "records of {topics} are saved in an export and not replayed yet",
         hint="append them first: {command}; or give them up by name: {to_give_up}",
         page="failover-not-replayed",
     ),

@@ -9,7 +9,7 @@ from drkit.catalogue.entry import Entry, failed, refused
 ERRORS: Final[dict[str, Entry]] = {
     "copy_not_empty": refused(
         "a copy is not empty up to where its seed begins",
-        hint="its brokers have brought back what was deleted: drkit reprotect --resume empties it again",
+        hint=("its brokers have brought back what was deleted: drkit reprotect --resume empties it again"),
     ),
     "copy_start_unknown": failed(
         "where a copy begins is unknown", hint="check the cluster, then: drkit reprotect --resume"
@@ -19,16 +19,14 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="check the target cluster, then: drkit reprotect --resume",
     ),
     "fence_entry_vanished": failed(
-        "an entry of the fence's record that was acknowledged cannot be read back",
+        "an acknowledged entry of the fence record cannot be read back",
         hint="check the topic's in-sync replicas and unclean.leader.election.enable = false",
     ),
     "fence_record_unreadable": failed(
-        "the record of the fence cannot be read to its end",
-        hint="check the brokers of the source, then repeat",
+        "the fence record cannot be read to its end", hint="check the brokers of the source, then repeat"
     ),
     "fence_record_unwritable": failed(
-        "the record of the fence cannot be written",
-        hint="check the in-sync replicas of the source, then repeat",
+        "the fence record cannot be written", hint="check the in-sync replicas of the source, then repeat"
     ),
     "flow_without_producer_id": failed(
         "the flow has no producer id",
@@ -39,7 +37,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="check brokers and in-sync replicas of the target cluster",
     ),
     "lease_expired": failed(
-        "the lease of {flow} was not renewed in its time",
+        "the lease of {flow} was not renewed in time",
         hint="check the target cluster, and whether this machine was suspended",
     ),
     "lease_held": refused(
@@ -56,16 +54,16 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "lease_taken": refused("another run of {flow} took over", hint="see who: drkit status"),
     "lease_unknown": failed(
-        "whether another run has the lease of {flow} cannot be seen",
+        "the holder of the lease of {flow} is unknown",
         hint="list and abort hanging transactions on the target",
     ),
     "lease_wait_cancelled": failed("cancelled while waiting for the lease"),
     "map_buckets_differ": failed(
-        "the offset map was made with another number of buckets",
+        "the offset map was created with another number of buckets",
         hint="set buckets = {count} in the flow {flow}",
     ),
     "map_deleted": refused(
-        "the offset map was deleted: what was copied is unknown",
+        "the offset map was deleted, so the copied offsets are unknown",
         hint="to copy from the start, delete the copied topics, {name} and {state} on the target",
     ),
     "map_missing": failed(
@@ -73,41 +71,49 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="was it deleted? drkit replicate recreates it and copies from the start",
     ),
     "map_recreated": failed(
-        "the offset map was deleted and made again", hint="start again: drkit says what is left to do"
+        "the offset map was deleted and recreated", hint="start again: drkit says what is left to do"
     ),
     "map_refuses": failed(
         "the offset map does not accept records",
         hint="check brokers and in-sync replicas of the target cluster",
     ),
-    "map_taken": failed("another task has taken this part of the flow"),
+    "map_taken": failed("another task took over this part of the flow"),
     "map_unreadable": failed(
         "the offset map cannot be read to its end",
         hint="list and abort hanging transactions on the target, then start again",
     ),
     "opposite_flow_unnamed": refused(
-        ("a flow in the other direction that opposite_flows does not name copies into this topic"),
+        "an opposite flow that opposite_flows does not list copies into this topic",
         hint=(
             "if that flow is yours: opposite_flows = {listed} leaves out what it wrote; if there "
             "is no such flow: opposite_flows = [] copies everything"
         ),
     ),
     "producer_id_not_new": refused(
-        "the live producer id {producer_id} is not new for the flow",
+        "producer id {producer_id} was used by this flow before",
         hint="give the flow a new live producer id, then begin the direction again",
     ),
     "producer_replaced": failed(
-        "a failover or a return has replaced the producer of this flow",
+        "a failover or failback replaced this flow's producer",
         hint="nothing: the flow starts again with the new one",
     ),
+    "promoted_by_failover": refused(
+        "the topic was promoted by failover {role} and has not failed back",
+        hint="{to_reprotect} saves these, then makes {target} its standby",
+    ),
+    "promoted_by_switchover": refused(
+        "the topic was promoted by switchover {role} and has not failed back",
+        hint="{to_reprotect} makes {target} its standby",
+    ),
     "reverse_flow_not_acknowledged": failed(
-        "a running flow in the other direction does not leave out what this one would write",
+        "the running opposite flow does not exclude what this flow would write",
         hint=(
             "see whether its configuration names this flow (opposite_flows) and what that run "
             'does, stop it (SIGTERM) or set naming = "prefix" in one of the two flows'
         ),
     ),
     "reverse_state_unreadable": failed(
-        "the state of the flow in the other direction cannot be read to its end",
+        "the state of the opposite flow cannot be read to its end",
         hint="list and abort hanging transactions on the source",
     ),
     "seed_end_differs": refused(
@@ -117,8 +123,15 @@ ERRORS: Final[dict[str, Entry]] = {
             " wrote: drkit reprotect --abort, then begin again"
         ),
     ),
+    "source_replaced": refused(
+        "the source is another cluster than the one before the failover",
+        hint=(
+            "correct bootstrap_servers of {source}; if this cluster takes the place of the old "
+            "primary: {reprotect} {source_id}"
+        ),
+    ),
     "state_foreign_record": refused(
-        ("the flow's state holds a record that is not drkit's, under the key of one that it needs"),
+        "another writer replaced a record of the flow's state",
         hint=(
             "find out who writes there besides drkit, and deny it; write the record that was "
             "there under this key again; or, to copy from the start, delete the copied topics and"
@@ -143,21 +156,6 @@ ERRORS: Final[dict[str, Entry]] = {
             "find out who writes there besides drkit, and deny it"
         ),
     ),
-    "transaction_left_open": failed("a transaction of drkit's own was left open, and drkit may not end it"),
-    "write_time_over": failed("the time in which this task may write is over"),
-    "promoted_by_failover": refused(
-        "the topic was promoted by the failover {role}, and its return has not begun",
-        hint="{to_reprotect} saves these, then makes {target} its standby",
-    ),
-    "promoted_by_switchover": refused(
-        "the topic was promoted by the switchover {role}, and its return has not begun",
-        hint="{to_reprotect} makes {target} its standby",
-    ),
-    "source_replaced": refused(
-        "the source's name leads to another cluster than the one that a failover has left",
-        hint=(
-            "correct bootstrap_servers of {source}; if this cluster takes the place of the old "
-            "primary: {reprotect} {source_id}"
-        ),
-    ),
+    "transaction_left_open": failed("drkit may not end a transaction that an earlier task left open"),
+    "write_time_over": failed("this task's right to write has expired"),
 }

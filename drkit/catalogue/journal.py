@@ -8,29 +8,29 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "adopt_flow_running": refused(
-        "the flow runs: what it writes meanwhile would be replaced",
+        "the flow is running: its new records would be overwritten",
         hint="stop that process (SIGTERM), then: drkit control adopt",
         page="failover-control-key",
     ),
     "adopt_nothing_signed": refused(
-        ("nothing of this flow has a MAC of the control key: all that drkit knows of it would be deleted"),
+        ("no record of this flow has a MAC of the control key: all of its state would be deleted"),
         hint=(
             "sign what is there: drkit control adopt; or name the key that signed it in previous_key_files"
         ),
         page="failover-control-key",
     ),
     "adopt_state_changing": refused(
-        "others write meanwhile: what they wrote would be replaced by what was read before",
+        "another process changes the flow's state: its records would be overwritten",
         hint="stop drkit replicate, and let drkit failover end; then: drkit control adopt",
         page="failover-control-key",
     ),
     "choice_of_other_topic": refused(
-        "a choice names a topic that does not return",
+        "an option names a topic that does not fail back",
         hint="these do: {topics}; without that choice: {command}",
         page="reprotect-undecided",
     ),
     "decided_too_late": refused(
-        "it is too late to decide otherwise: topics of the return have begun",
+        "this choice is too late: topics of the failback are already in progress",
         hint=(
             "{command} --abort, then a return of the topics that had not begun may decide "
             "otherwise; or {command} --resume without these; what is discarded can be replayed "
@@ -39,11 +39,11 @@ ERRORS: Final[dict[str, Entry]] = {
         page="reprotect-undecided",
     ),
     "journal_copy_unreadable": failed(
-        "the copy of the failover journal on this machine cannot be read",
+        "this machine's copy of the failover journal cannot be read",
         hint="the target's journal decides: move this file away to continue",
     ),
     "journal_entry_lost": refused(
-        "the failover journal on the target lost an entry that this machine wrote",
+        "the failover journal on the target lacks an entry that this machine wrote",
         hint=(
             "was drkit-failover.*.internal deleted, or the target restored? compare both clusters"
             " by hand; remove the file to continue with what the target has"
@@ -51,17 +51,17 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-journal-lost",
     ),
     "journal_entry_vanished": failed(
-        "an entry that the journal had acknowledged cannot be read back",
+        "an acknowledged journal entry cannot be read back",
         hint="check the topic's in-sync replicas and unclean.leader.election.enable = false",
     ),
     "journal_fenced": failed("another process took over the journal"),
     "journal_foreign_run": refused(
-        "the failover journal on the target names a run that drkit cannot have begun",
-        hint="find out who writes to drkit-failover.*.internal; drkit explain failover-journal-lost",
+        "the failover journal on the target has a run that drkit did not start",
+        hint=("find out who writes to drkit-failover.*.internal; drkit explain failover-journal-lost"),
         page="failover-journal-lost",
     ),
     "journal_not_understood": failed(
-        "the failover journal holds a record that this drkit does not understand",
+        "the failover journal has a record of a newer drkit",
         hint="use the drkit that wrote it, or a newer one",
     ),
     "journal_not_writable": failed(
@@ -69,7 +69,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="grant drkit's principal READ, WRITE and CREATE on topics with the prefix 'drkit-'",
     ),
     "journal_run_lost": refused(
-        "the failover journal on the target does not have a run that this machine has begun",
+        "the failover journal on the target lacks a run that this machine started",
         hint=(
             "find out who deleted the journal. What the run did is still done: see drkit status "
             "and drkit fence show; drkit explain failover-journal-lost says when to begin again. "
@@ -92,12 +92,12 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-control-key",
     ),
     "never_copied": refused(
-        "nothing was ever copied to this cluster",
+        "this cluster has no copy of the flow's topics",
         hint="copy first: drkit replicate --flow '{flow}'",
         page="failover-nothing-copied",
     ),
     "no_control_key": wrong(
-        "there is no control key to sign with",
+        "no control key is configured",
         hint=("drkit control create PATH, the same file on every host; then set key_file in [control]"),
     ),
     "no_reverse_flow": wrong(
@@ -108,14 +108,16 @@ ERRORS: Final[dict[str, Entry]] = {
         "there is no failover to {verb}",
         hint="begin one: drkit failover --group G, or --all; a return begins with drkit reprotect",
     ),
-    "point_of_no_return": refused("there is no way back after {last_abort}", page="failover-no-way-back"),
-    "run_locked": refused("another orchestrator has this {table}", page="failover-another-orchestrator"),
+    "point_of_no_return": refused(
+        "{last_abort} has passed: the run cannot be rolled back", page="failover-no-way-back"
+    ),
+    "run_locked": refused("another process runs this {table}", page="failover-another-orchestrator"),
     "signing_failed": failed(
-        "records of drkit cannot be signed",
+        "drkit's records could not be signed",
         hint=("check its in-sync replicas, and drkit's right to write there; then: drkit control adopt"),
     ),
     "unstable_preconditions": refused(
-        "what the failover rests on does not stay true",
+        "the preconditions of the failover keep changing",
         hint="stop it or let it run, then: drkit failover --resume; or drkit failover --abort",
         page="failover-not-stable",
     ),

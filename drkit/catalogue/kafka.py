@@ -8,7 +8,7 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "certificate_unusable": wrong(
-        "a certificate or key does not load",
+        "a certificate or key cannot be loaded",
         hint="check that the files exist, are PEM, and that ssl.key.password is right",
     ),
     "client_properties_refused": wrong("client properties cannot be used: {text}"),
@@ -31,19 +31,21 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="check user, password and mechanism in clusters.{settings}.client",
     ),
     "kerberos_missing": wrong("Kerberos needs the package gssapi", hint="pip install 'drkit[kerberos]'"),
-    "log_end_unknown": failed("the end of a log is not known"),
-    "new_topic_missing": failed("a new topic does not appear"),
+    "log_end_unknown": failed("the end offset of a partition is unknown"),
+    "new_topic_missing": failed("a topic that was just created does not appear"),
     "no_authorizer": failed("{alias} has no authorizer"),
-    "no_producer_id": failed("no producer id was given"),
+    "no_producer_id": failed("the cluster assigned no producer id"),
     "no_token": failed(
-        "the token endpoint gave no token", hint="check sasl.oauthbearer.client.id, the secret and the scope"
+        "the token endpoint returned no token",
+        hint="check sasl.oauthbearer.client.id, the secret and the scope",
     ),
     "not_authorized_for_commits": failed(
-        "drkit may not read which groups have committed",
+        "drkit may not read the groups' committed offsets",
         hint="allow drkit's principal READ on the topic __consumer_offsets",
     ),
     "not_authorized_for_log_end": failed(
-        "the end of a log may not be asked", hint="grant drkit DESCRIBE and READ on its own topics"
+        "drkit may not read the end offset of a partition",
+        hint="grant drkit DESCRIBE and READ on its own topics",
     ),
     "not_authorized_for_transactions": failed(
         "no permission for {name} with the transactional id {transactional_id} on {cluster}",
@@ -63,7 +65,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="grant drkit's principal DESCRIBE on the cluster; brokers tell since Kafka 2.7",
     ),
     "token_endpoint_malformed": wrong(
-        "the token endpoint is no http(s) address",
+        "the token endpoint is not an http(s) URL",
         hint="set sasl.oauthbearer.token.endpoint.url to https://…",
     ),
     "topic_not_read_to_end": failed("a topic cannot be read to its end"),
@@ -72,7 +74,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="another run may hold this transactional id; see: drkit status",
     ),
     "verify_broke_off": failed(
-        "the comparison broke off", hint="check both clusters, then run drkit verify again"
+        "the comparison was interrupted", hint="check both clusters, then run drkit verify again"
     ),
     "verify_cluster_silent": failed(
         "a cluster stopped answering during the comparison",
@@ -83,6 +85,6 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="check the cluster and drkit's permission to read the topic",
     ),
     "verify_topic_unknown": wrong(
-        "{flow} copies no topic {lacking}", hint="name source topics that the flow's filters accept"
+        "{flow} does not copy topic {lacking}", hint="name source topics that the flow's filters accept"
     ),
 }

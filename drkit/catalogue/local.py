@@ -7,52 +7,52 @@ from typing import Final
 from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
-    "broker_does_not_end": failed("a broker does not end"),
+    "broker_does_not_end": failed("a broker did not stop"),
     "broker_ended": failed("a broker ended while it started", hint="its logs: {folder}"),
     "broker_not_launched": failed("a broker could not be launched"),
-    "broker_not_ready": failed("a broker is not ready in time", hint="its logs: {folder}"),
-    "broker_running": failed("this broker runs already"),
-    "certificate_not_made": failed("no certificate could be made"),
+    "broker_not_ready": failed("a broker did not become ready in time", hint="its logs: {folder}"),
+    "broker_running": failed("this broker is already running"),
+    "certificate_not_made": failed("a certificate could not be created"),
     "config_not_ours": wrong(
-        "there is a configuration that this `drkit local up` did not write",
+        "the configuration file was not written by `drkit local up`",
         hint="write another one with --write FILE, then use it with --config FILE",
     ),
-    "demo_copy_differs": failed("the copy is not equal to its source"),
+    "demo_copy_differs": failed("the copy differs from its source"),
     "demo_drill_failed": failed("the drill did not pass"),
-    "demo_failback_failed": failed("the return was not done"),
-    "demo_failback_uneven": failed("the balance of the return is not even"),
-    "demo_failover_failed": failed("the failover was not done"),
-    "demo_group_not_exact": failed("the group did not get exactly the rest on the standby"),
-    "demo_kept_primary": failed("the primary of a kept pair is not killed"),
-    "demo_no_answer": failed("a command of the demo gave no answer"),
+    "demo_failback_failed": failed("the failback did not complete"),
+    "demo_failback_uneven": failed("the record counts after the failback do not match"),
+    "demo_failover_failed": failed("the failover did not complete"),
+    "demo_group_not_exact": failed("the group did not receive exactly the remaining records on the standby"),
+    "demo_kept_primary": failed("--keep does not stop the primary"),
+    "demo_no_answer": failed("a command of the demo did not answer"),
     "demo_no_order_copied": failed("no order reached the standby while drkit kept up"),
-    "demo_orders_refused": failed("the primary does not take the demo's orders"),
+    "demo_orders_refused": failed("the primary rejects the demo's orders"),
     "demo_pair_runs": refused(
-        "a local pair runs already",
+        "a local pair is already running",
         hint="drkit local down, then drkit demo --keep again; or plain drkit demo",
     ),
-    "demo_payments_missing": failed("the group does not get its payments"),
-    "demo_records_differ": failed("a consumer sees other records on the standby than on the primary"),
-    "demo_replicate_ended": failed("drkit replicate ended by itself"),
+    "demo_payments_missing": failed("the group did not receive its payments"),
+    "demo_records_differ": failed("a consumer sees different records on the standby"),
+    "demo_replicate_ended": failed("drkit replicate ended unexpectedly"),
     "demo_shop_not_written": failed("the demo's shop could not write to the primary"),
-    "demo_switchover_failed": failed("the switchover was not done"),
-    "demo_switchover_uneven": failed("the balance of both switchovers is not even"),
+    "demo_switchover_failed": failed("the switchover did not complete"),
+    "demo_switchover_uneven": failed("the record counts after both switchovers do not match"),
     "demo_waited_in_vain": failed(
-        "the demo waited {seconds:.0f} s in vain: {note}",
+        "the demo timed out after {seconds:.0f} s: {note}",
         hint="a busy machine? try again; the same happens again: please report it",
     ),
     "folders_not_ours": refused(
-        "drkit local up did not make these folders, and nothing in them is deleted",
+        "`drkit local up` did not create these folders, so nothing was deleted",
         hint="name another folder with --folder, or remove them yourself",
     ),
-    "format_does_not_end": failed("formatting a broker's storage does not end"),
+    "format_does_not_end": failed("formatting a broker's storage timed out"),
     "format_failed": failed("a broker's storage could not be formatted"),
     "jar_changed": failed(
-        "a jar fetched again is not the jar fetched first",
+        "a downloaded jar differs from the first download",
         hint="find out which is right; then remove the cache folder (DRKIT_CACHE) and try again",
     ),
     "jar_not_pinned": failed(
-        "a fetched jar is not the one that drkit was tested with",
+        "a downloaded jar differs from the tested one",
         hint=("do not use it; see whether DRKIT_IVY_SETTINGS names a repository that can be trusted"),
     ),
     "jars_not_fetched": failed(
@@ -72,15 +72,15 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "java_without_version": wrong(
-        "this Java tells no version",
+        "this Java reports no version",
         hint=(
             "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
         ),
     ),
-    "keytool_missing": failed("keytool does not run"),
-    "listener_unknown": wrong("no such listener", hint="there are: {listeners}"),
+    "keytool_missing": failed("keytool cannot be run"),
+    "listener_unknown": wrong("the listener does not exist", hint="there are: {listeners}"),
     "local_pair_incomplete": refused(
-        "a part of the local pair has ended", hint="drkit local down, then up again"
+        "a process of the local pair has ended", hint="drkit local down, then up again"
     ),
     "local_state_unreadable": failed(
         "the state of the local pair cannot be read",
@@ -95,9 +95,9 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "no_link": wrong("no link in front of this role"),
-    "no_local_pair": refused("there is no local pair in this folder", hint="drkit local up"),
+    "no_local_pair": refused("this folder has no local pair", hint="drkit local up"),
     "pyspark_missing_for_jars": wrong(
         "pyspark is not installed, and its Ivy fetches Kafka's jars", hint="pip install pyspark"
     ),
-    "start_given_up": failed("the start was given up"),
+    "start_given_up": failed("the start was cancelled"),
 }

@@ -8,7 +8,7 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "can_still_fail_back": refused(
-        "{topics} can still come home",
+        "{topics} can still fail back",
         hint=(
             "{source} may have the only copy of its records: save them with drkit divergence "
             "export --flow '{flow}' --to DIR; if nothing of it is wanted there, delete the topic "
@@ -18,61 +18,59 @@ ERRORS: Final[dict[str, Entry]] = {
         page="reprotect-forget",
     ),
     "deleted_records_back": failed(
-        "records that were deleted on the old primary are back", hint="{command} --resume deletes them again"
+        "deleted records are back on the old primary", hint="{command} --resume deletes them again"
     ),
     "emptied_not_copied_again": refused(
-        "topics that were emptied are not copied again",
+        "emptied topics are not copied back yet",
         hint="let {copy} run; then {command} --resume, with another --copy-limit if it is too low",
         page="reprotect-emptying",
     ),
     "emptied_records_back": failed(
-        "partitions that were emptied begin with records from before the turn again",
+        "emptied partitions have records from before the switchover again",
         hint="drkit failover --resume empties them again",
     ),
     "emptied_starts_unknown": failed(
-        "where emptied partitions begin is unknown", hint="check the cluster, then try again"
+        "the start offsets of emptied partitions are unknown", hint="check the cluster, then try again"
     ),
-    "empty_refused": refused("a cluster refuses to empty partitions", page="reprotect-emptying"),
+    "empty_refused": refused("a cluster refuses to delete records", page="reprotect-emptying"),
     "fence_refuses_drkit": refused(
-        "the fence of the old primary would refuse drkit itself",
+        "the fence on the old primary would block drkit itself",
         hint=(
             'set own_principal = "User:…" in [clusters.{settings}]; let writers write by own '
             "principals instead of User:* or drkit's"
         ),
         page="reprotect-fence-refuses-drkit",
     ),
-    "forget_run_under_way": refused(
-        "a run is under way that may be about these topics", page="reprotect-forget"
-    ),
+    "forget_run_under_way": refused("a run in progress may include these topics", page="reprotect-forget"),
     "forget_unreplayed": refused(
-        "an export alone has records that were to be appended",
+        "records to replay exist only in an export",
         hint="{command}; or give them up: {to_give_up}",
         page="reprotect-forget",
     ),
     "guard_failed": failed(
-        "the fence of the old primary could not become its guard",
+        "the fence on the old primary could not be converted to a write guard",
         hint=(
             "grant drkit's principal ALTER on the cluster; then the same command again, with "
             "--resume or --abort"
         ),
     ),
     "guard_not_authorized": refused(
-        ("the fence of the old primary cannot become its guard: drkit may not list or change its ACLs"),
+        "the fence cannot be converted to a write guard: drkit may not list or change ACLs",
         hint=("grant drkit's principal DESCRIBE and ALTER on the cluster, then: drkit reprotect --resume"),
         page="reprotect-fence-refuses-drkit",
     ),
     "hold_not_promoted": refused(
-        "only what a failover has promoted can be held",
+        "only promoted topics can be held",
         hint="drkit status says who is active and what protects it",
         page="reprotect-not-ready",
     ),
     "late_fence_refuses_drkit": refused(
-        "the fence of the old primary refuses drkit, too, and nothing else keeps clients off",
+        "the fence on the old primary blocks drkit too, and nothing else blocks clients",
         hint="{cut}: {command}",
         page="reprotect-fence-refuses-drkit",
     ),
     "members_on_old_primary": refused(
-        "{groups} members on the old primary: they would read there what comes back",
+        "{groups} members on the old primary: they would read the copied records there",
         hint=(
             "stop or repoint these consumers, then: {command}; members that have ended leave "
             "within session.timeout.ms (45 s by default); those that are not reached by anybody: "
@@ -81,15 +79,15 @@ ERRORS: Final[dict[str, Entry]] = {
         page="reprotect-members",
     ),
     "new_retention_failed": failed(
-        "the retention of {topics} of the new primary could not be {done}",
+        "the retention of {topics} on the new primary could not be {done}",
         hint="grant drkit's principal ALTER_CONFIGS on topics there, then type it again",
     ),
     "not_emptied": failed(
-        "partitions could not be emptied",
+        "records of some partitions could not be deleted",
         hint="check its brokers: each replica on a live one must delete; then continue",
     ),
     "not_promoted": refused(
-        "only the promotion of a topic can be forgotten",
+        "only promoted topics can be forgotten",
         hint="drkit status names the promoted topics",
         page="reprotect-forget",
     ),
@@ -98,7 +96,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="drkit divergence is for the time after drkit failover",
     ),
     "old_primary_replaced": refused(
-        "the old primary is another cluster than the one that was copied",
+        "this is not the old primary: its cluster id differs",
         hint=(
             "correct bootstrap_servers of [clusters.{source}]; where another cluster takes its "
             "place: {command}"
@@ -109,17 +107,17 @@ ERRORS: Final[dict[str, Entry]] = {
         "the old primary stopped answering", hint="bring it back, then export again", page="export-not-whole"
     ),
     "old_retention_failed": failed(
-        "the retention of {topics} of the old primary could not be {done}",
+        "the retention of {topics} on the old primary could not be {done}",
         hint=("grant drkit's principal ALTER_CONFIGS on topics there, then: drkit reprotect --resume"),
     ),
     "partition_unreadable": failed("a partition cannot be read"),
     "tail_unknown": refused(
-        "what some partitions have is not known, so the export would not be whole",
+        ("the unreplicated records of some partitions are unknown, so the export would be incomplete"),
         hint="bring the brokers of the old primary back, or name other topics with --topic",
         page="export-not-whole",
     ),
     "tail_unreachable": refused(
-        "the old primary does not answer: what only it has cannot be exported",
+        "the old primary does not answer, so its unreplicated records cannot be exported",
         hint="bring it back with its disks, then export again",
         page="export-not-whole",
     ),
@@ -128,7 +126,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="name topics as the old primary does; drkit divergence lists them",
     ),
     "topics_unknown": failed(
-        "whether {topics} exist is unknown",
+        "drkit cannot tell whether {topics} exist",
         hint="grant drkit's principal DESCRIBE on them, then type it again",
     ),
 }

@@ -8,31 +8,31 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "broker_still_running": failed("a broker is still running"),
-    "chaos_command_failed": failed("the command ended with {error_code}", hint="expected: {expect}"),
+    "chaos_command_failed": failed("a drkit command ended with {error_code}", hint="expected: {expect}"),
     "chaos_commit_refused": failed("a commit was refused"),
     "chaos_no_coordinator": failed("the coordinator of a group does not answer"),
     "chaos_not_installed": wrong(
-        "chaos scenarios need packages that are not installed",
+        "the packages for chaos scenarios are not installed",
         hint="pip install 'drkit[chaos]'; from a clone: pip install '.[chaos]'",
     ),
     "chaos_run_under_way": refused(
-        "another chaos run is under way", hint="wait for it, or give --folder another folder"
+        "another chaos run is in progress", hint="wait for it, or give --folder another folder"
     ),
-    "chaos_until_unknown": wrong("nothing to wait for is called '{until}'", hint="drkit explain chaos"),
-    "chaos_waited_in_vain": failed("waited {seconds:.0f} s in vain for {what}"),
-    "child_not_ended": failed("a child process has not ended"),
-    "child_not_started": failed("a process of the scenario does not start"),
+    "chaos_until_unknown": wrong("unknown condition '{until}'", hint="drkit explain chaos"),
+    "chaos_waited_in_vain": failed("timed out after {seconds:.0f} s waiting for {what}"),
+    "child_not_ended": failed("a child process did not end"),
+    "child_not_started": failed("a process of the scenario did not start"),
     "cluster_stopped_answering_drill": failed(
         "a cluster stopped answering during the drill",
         hint="check both clusters: drkit config check --connect",
     ),
     "cron_differs_in_kubernetes": refused(
-        "Kubernetes reads this cron expression otherwise",
+        "Kubernetes interprets this cron expression differently",
         hint="write the days as lists, with the other field as '*'; or run drkit drill schedule",
     ),
     "drill_aborted": failed("{reason}"),
     "drill_cleanup_owed": refused(
-        "an earlier drill owes its cleanup",
+        "an earlier drill was not cleaned up",
         hint=("delete what it names, or bring back the cluster that does not answer: drkit drill cleanup"),
     ),
     "drill_cleanup_unrecorded": failed(
@@ -42,25 +42,26 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "drill_control_refused": failed("a control of the drill cannot be written"),
     "drill_due_time_taken": refused(
-        "this due time has an entry", hint="another scheduler runs the same drills: drkit drill history"
+        "another process already handled this scheduled time",
+        hint="another scheduler runs the same drills: drkit drill history",
     ),
     "drill_entry_not_written": failed(
         "the entry of the drill cannot be written",
         hint="check in-sync replicas of the target and drkit's permission to write there",
     ),
-    "drill_failover_not_done": failed("the failover of the bubble is not done"),
-    "drill_flow_missing": failed("the configuration has no such flow"),
+    "drill_failover_not_done": failed("the bubble's failover did not complete"),
+    "drill_flow_missing": failed("the flow of this drill is not configured"),
     "drill_history_unwritable": failed(
         "this machine cannot keep the history of drills", hint="make room there, then repeat the command"
     ),
     "drill_id_unknown": wrong(
-        "there is no drill with the id {drill_id}", hint="{suggestion}; all: drkit drill history"
+        "no drill has the id {drill_id}", hint="{suggestion}; all: drkit drill history"
     ),
     "drill_leftover": refused(
-        "a {kind} of the drill exists", hint="delete it if no other drill of this flow runs"
+        "a {kind} of a drill already exists", hint="delete it if no other drill of this flow runs"
     ),
     "drill_list_refused": refused(
-        "drkit cannot list what is on {side}",
+        "drkit cannot list topics and groups of {side}",
         hint="give drkit the right to describe them: drkit config check --connect",
     ),
     "drill_lock_held": refused("another drill is running", hint="wait until it ends: drkit drill history"),
@@ -70,51 +71,51 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "drill_records_refused": failed("the first records of the drill are refused"),
     "drill_report_elsewhere": failed(
-        "this drill has no report here",
+        "the report of this drill is not on this machine",
         hint="an unfinished one is still running, or its process was killed: drkit drill history",
     ),
     "drill_running": refused("a drill of this flow is running", hint="wait for its end"),
     "drill_step_refused": failed("the operating system refused a step of the drill"),
-    "drill_time_limit": failed("the drill takes longer than its limit"),
+    "drill_time_limit": failed("the drill exceeded its time limit"),
     "drill_topics_not_deleted": refused(
         "the topics of a drill could not be deleted",
         hint="set it to true, or rehearse with the kinds readiness and translation",
     ),
     "drill_under_way": refused(
-        "another drill of this flow is under way", hint="wait until it ends: drkit drill history"
+        "another drill of this flow is in progress", hint="wait until it ends: drkit drill history"
     ),
     "drills_unknown": failed(
-        "the drills of this flow are not known", hint="bring back its target, then repeat the command"
+        "the drills of this flow cannot be read", hint="bring back its target, then repeat the command"
     ),
     "failovers_paused": refused("failovers are paused", page="failover-paused"),
-    "fault_not_in_force": wrong(
-        "the fault '{name}' is not in force", hint="a fault of an instant has no end"
-    ),
-    "fault_unknown": wrong("there is no fault '{name}'", hint="drkit explain chaos"),
+    "fault_not_in_force": wrong("fault '{name}' is not active", hint="a fault of an instant has no end"),
+    "fault_unknown": wrong("unknown fault '{name}'", hint="drkit explain chaos"),
     "foreign_record_not_accepted": failed("the foreign record was not accepted"),
-    "link_still_connects": failed("the link still takes connections"),
-    "link_still_passes": failed("bytes still pass the link"),
-    "no_exported_file": failed("there is no exported file"),
+    "link_still_connects": failed("the link still accepts connections"),
+    "link_still_passes": failed("the link still passes data"),
+    "no_exported_file": failed("the export has no file"),
     "no_journal_entry_in_time": failed("a command wrote no journal entry in time"),
-    "no_orchestrator_running": failed("no orchestrator is at work"),
+    "no_orchestrator_running": failed("no failover process is running"),
     "no_parent_pipe": failed("the parent of the scenario's processes has no standard input"),
     "no_scenario_running": failed(
-        "no scenario is under way",
+        "no scenario is running",
         hint=("its steady-state hypothesis needs the probe drkit.chaos.probes.holds, which begins it"),
     ),
-    "not_a_drill_report": failed("this is not the report of a drill"),
+    "not_a_drill_report": failed("this file is not a drill report"),
     "not_protected": refused("production is not PROTECTED", hint="drkit status --flow '{flow}' says why"),
-    "other_run_moved_production": failed("another run has moved production"),
-    "process_stopped": failed("the process was asked to end"),
-    "process_stopped_before_switchover": failed("the process was asked to end before production moved"),
-    "production_not_at_home": refused("production is not at home", hint="drkit failback --flow '{there}'"),
+    "other_run_moved_production": failed("another run moved production"),
+    "process_stopped": failed("the process was asked to stop"),
+    "process_stopped_before_switchover": failed("the process was asked to stop before the switchover"),
+    "production_not_at_home": refused(
+        "production does not run on its home cluster", hint="drkit failback --flow '{there}'"
+    ),
     "replicator_not_stopped": failed("the replicator is not stopped"),
     "reverse_flow_leaves_out": refused(
         "topics or topics_exclude of {back} leave out topics that would move",
         hint="let {back} copy them, or leave them out of {there}, too",
     ),
     "reverse_replicator_missing": refused(
-        ("a switchover drill needs a running replicator of the flow back: it protects the new primary"),
+        "a switchover drill needs a running replicator of the opposite flow",
         hint="start it: drkit replicate --flow '{back}'",
     ),
     "scenario_not_an_experiment": wrong("the file is not an experiment of Chaos Toolkit"),
@@ -122,5 +123,5 @@ ERRORS: Final[dict[str, Entry]] = {
     "scenario_unknown": wrong(
         "there is no scenario '{name}'", hint="{suggestion}; all scenarios: drkit chaos list"
     ),
-    "scenario_unreadable": wrong("cannot read the scenario"),
+    "scenario_unreadable": wrong("the scenario file cannot be read"),
 }

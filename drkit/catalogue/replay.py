@@ -8,33 +8,33 @@ from drkit.catalogue.entry import Entry, failed, refused
 
 ERRORS: Final[dict[str, Entry]] = {
     "batch_refused": failed(
-        "a batch was refused", hint="run the same command again: what was appended is not appended again"
+        "the topic refused a batch",
+        hint="run the same command again: what was appended is not appended again",
     ),
     "batch_too_large": refused(
-        "the topic takes no batch of this size",
+        "a batch is larger than the topic accepts",
         hint=("see max.message.bytes of the topic: a fence sets it to 0; then run the same command again"),
         page="replay-not-taken",
     ),
     "export_without_topic": refused(
-        "the export has no records of a topic",
+        "the export has no records of this topic",
         hint="name topics of the export, as the old primary calls them",
         page="replay-wrong-place",
     ),
     "keep_begun_otherwise": refused(
-        "the replay of this tail was begun in another way",
+        "this tail is being replayed with another method",
         hint="run that command to its end; then {format}",
         page="replay-taken",
     ),
     "keep_content_known": refused(
-        ("the new primary has records with the content of some of the tail, and keep leaves none out"),
+        "the new primary already has some records with the same content, and keep skips none",
         page="replay-same-or-other",
     ),
     "keep_replayed_before": refused(
-        "records of the tail were replayed before: the method keep would have them twice",
-        page="replay-same-or-other",
+        "records of this tail were already replayed: keep would duplicate them", page="replay-same-or-other"
     ),
     "keep_under_way": refused(
-        "a return that keeps this tail is appending it",
+        "a failback is appending this tail",
         hint="let that return end, or roll it back: drkit reprotect --abort",
         page="replay-taken",
     ),
@@ -44,7 +44,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="grant drkit's principal READ and WRITE on the topic; see drkit explain replay",
     ),
     "nothing_to_replay": refused(
-        "nothing of this export waits for a replay",
+        "no records of this export wait for a replay",
         hint="name the manifest and the topics as drkit status does",
         page="replay-another-export",
     ),
@@ -53,17 +53,17 @@ ERRORS: Final[dict[str, Entry]] = {
         hint=("check the cluster; then run the same command again: what was appended is not appended again"),
     ),
     "quarantine_name_clash": refused(
-        "Kafka takes no topic whose name differs from another's in . and _ only",
+        "another topic's name differs only in '.' and '_', which Kafka refuses",
         hint="keep the export instead of a quarantine: it holds the records",
         page="replay-quarantine",
     ),
     "quarantine_name_long": refused(
-        "the name of a topic in quarantine would be too long",
+        "the name of the quarantine topic would be too long",
         hint="keep the export instead: it holds the records",
         page="replay-quarantine",
     ),
     "quarantine_topic_foreign": refused(
-        "a topic of this name is there, and is not drkit's",
+        "a topic with this name exists, and drkit did not create it",
         hint=(
             "find out who created it; move its records to another topic, and free the name; or "
             "keep the export instead, in a return by --disposition TOPIC=discard"
@@ -71,7 +71,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-quarantine",
     ),
     "record_refused": refused(
-        "the topic does not take a record",
+        "the topic refused a record",
         hint=(
             "a compacted topic takes no record without a key; keep such records in quarantine: "
             "drkit replay --from MANIFEST --to-quarantine"
@@ -79,12 +79,12 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-not-taken",
     ),
     "record_too_large": refused(
-        "a record is larger than the topic takes",
+        "a record is larger than the topic accepts",
         hint="raise max.message.bytes of the topic, then run the same command again",
         page="replay-not-taken",
     ),
     "record_too_old": refused(
-        "the topic does not take records of this age",
+        "the topic refuses records with such old timestamps",
         hint=(
             "raise message.timestamp.before.max.ms of the topic, or "
             "message.timestamp.after.max.ms for times ahead of the clock: a replay keeps the "
@@ -98,7 +98,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-same-or-other",
     ),
     "replay_earlier_failover": refused(
-        "the export is of an earlier failover of this topic",
+        "the export belongs to an earlier failover of this topic",
         hint=(
             "what was replayed before that cannot be told from what was not; keep the records in "
             "quarantine: drkit replay --from MANIFEST --to-quarantine"
@@ -111,12 +111,12 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-wrong-place",
     ),
     "replay_id_reused": refused(
-        "another export with the id of this one was replayed before",
+        "another export with the same id was replayed before",
         hint="find out which of them is right: an export is never changed after it was written",
         page="replay-another-export",
     ),
     "replay_not_comparable": refused(
-        ("what the new primary took first since the failover is removed: the tail cannot be compared"),
+        "the first records since the failover were deleted, so duplicates cannot be found",
         hint=(
             "send all of the tail with --same none (not on a compacted topic); or keep it in "
             "quarantine: drkit replay --from MANIFEST --to-quarantine"
@@ -124,7 +124,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-not-comparable",
     ),
     "replay_open_transaction": refused(
-        "a transaction is open in the partition to replay into",
+        "the partition to replay into has an open transaction",
         hint=(
             "what it wrote cannot be compared: let it end, or abort it (kafka-transactions.sh "
             "abort); then run the same command again: what was appended is not appended again"
@@ -132,32 +132,32 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-not-comparable",
     ),
     "replay_other_failover": refused(
-        "the export is of another failover than the one that promoted this topic",
+        "the export belongs to another failover of this topic",
         hint="keep the records in quarantine: drkit replay --from MANIFEST --to-quarantine",
         page="replay-wrong-place",
     ),
     "replay_other_primary": refused(
-        "the new primary is not the primary of this topic any more",
+        "this cluster is no longer the primary of this topic",
         hint="replay to the side that takes writes, before a return ends; see drkit status",
         page="replay-wrong-place",
     ),
     "replay_other_source": refused(
-        "the export is of another cluster than the flow's source",
+        "the export was taken from another cluster",
         hint="name the flow whose old primary the export is of, with --flow",
         page="replay-wrong-place",
     ),
     "replay_other_target": refused(
-        "another cluster answers under the new primary's name",
+        "the new primary's address now leads to another cluster",
         hint="correct bootstrap_servers of the cluster",
         page="replay-wrong-place",
     ),
     "replay_other_topic": refused(
-        "the export is of another topic of this name",
+        "the export was taken from another topic with the same name",
         hint="name the flow whose old primary the export is of, with --flow",
         page="replay-wrong-place",
     ),
     "replay_record_damaged": refused(
-        "the record of what was replayed is damaged",
+        "the record of replayed offsets is damaged",
         hint=(
             "find out who writes there besides drkit, and deny it. With the topic deleted a "
             "replay begins again; what it has appended it finds by the header drkit.replayed-from"
@@ -165,16 +165,16 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-another-export",
     ),
     "replay_same_differs": refused(
-        "the replay was begun with another --same",
+        "the replay was started with another --same",
         hint="continue it with --same {same}, or without --same",
         page="replay-same-or-other",
     ),
     "replay_stalled": failed(
-        "the replay of a partition does not get on",
+        "the replay of a partition stalled",
         hint=("check the cluster; then run the same command again: what was appended is not appended again"),
     ),
     "replay_start_unrecorded": refused(
-        "where clients began to write on the new primary is not on record",
+        "the journal lacks the offset at which clients began to write on the new primary",
         hint=(
             "without it nothing can be compared; keep the records in quarantine: drkit replay "
             "--from MANIFEST --to-quarantine"

@@ -8,21 +8,21 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "certificate_untrusted": failed(
-        "the server's certificate is not trusted, or it speaks another TLS",
+        "the server's certificate is not trusted, or its TLS version differs",
         hint="name its authority in PEM with ca_file, or in the kubeconfig",
     ),
-    "configmap_refused": failed("the ConfigMap cannot be {done}"),
     "configmap_conflict": failed("another client changed the ConfigMap"),
     "configmap_foreign": failed(
-        "the ConfigMap holds something else",
+        "the ConfigMap contains other data",
         hint="nothing was changed: name another key in [failover] repoint",
     ),
+    "configmap_refused": failed("the ConfigMap cannot be {done}"),
     "endpoint_file_foreign": failed(
-        "the endpoint file holds something else",
+        "the endpoint file contains other data",
         hint="nothing was changed: move that file away, or correct path in [failover] repoint",
     ),
     "endpoint_file_irregular": failed(
-        "the endpoint file is no file", hint="correct path in [failover] repoint"
+        "the endpoint file is not a regular file", hint="correct path in [failover] repoint"
     ),
     "endpoint_file_locked": failed(
         "another process writes the endpoint file", hint="find it with: {lock_of}"
@@ -32,48 +32,48 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "endpoint_file_unwritable": failed("the endpoint file cannot be written"),
     "endpoint_folder_missing": failed(
-        "there is no folder for the endpoint file",
+        "the endpoint file's folder does not exist",
         hint="create the folder, and let drkit's user write into it",
     ),
     "kubeconfig_unusable": wrong("the kubeconfig cannot be used"),
     "no_answer": failed("no answer"),
     "no_kubernetes": wrong(
-        "no way to the Kubernetes API server",
+        "no Kubernetes API server is configured",
         hint='name one: {{ kind = "configmap", name = "...", kubeconfig = "/path" }}',
     ),
     "not_kubernetes": failed(
         "this is not a Kubernetes API server", hint="correct the server in the kubeconfig"
     ),
     "older_term": refused(
-        "clients are not sent back to {cluster} of term {term}",
+        "clients already follow a newer term than {cluster}, term {term}",
         hint=("a later run moved them; drkit repoint show tells where they are, a failback moves them again"),
     ),
     "program_missing": failed(
-        "there is no such program, or it may not be executed",
+        "the program does not exist, or may not be executed",
         hint="name it with its full path, and let drkit's user execute it",
     ),
     "program_not_started": failed(
         "the command cannot be started", hint="name it with its full path, and let drkit's user execute it"
     ),
     "program_timeout": failed(
-        "the command has not ended in {timeout_seconds:g} s and was killed",
+        "the command did not end within {timeout_seconds:g} s and was killed",
         hint="let it end sooner, or raise timeout_seconds",
     ),
     "repoint_command_failed": failed(
         "the command ended with {error_code}", hint="run it by hand with the endpoint on its input"
     ),
-    "repoint_impossible": failed("it cannot be carried out"),
+    "repoint_impossible": failed("the endpoint cannot be updated"),
     "repoint_timeout": failed(
-        "no end after {seconds:g} s", hint="look whether its file system or network hangs"
+        "no result after {seconds:g} s", hint="look whether its file system or network hangs"
     ),
-    "request_malformed": failed("there can be no such request", hint="correct url and headers"),
-    "server_unable": failed("the server cannot do it now"),
+    "request_malformed": failed("the HTTP request is invalid", hint="correct url and headers"),
+    "server_unable": failed("the server is temporarily unable to answer"),
     "webhook_refused": failed(
-        "the webhook did not take the endpoint",
+        "the webhook rejected the endpoint",
         hint="correct url: it is used as given, redirects are not followed",
     ),
     "webhook_unauthorized": failed(
-        "the webhook does not take drkit's word",
+        "the webhook rejected drkit's credentials",
         hint="compare secret and headers with what the receiver expects",
     ),
 }

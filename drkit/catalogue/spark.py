@@ -10,22 +10,22 @@ ERRORS: Final[dict[str, Entry]] = {
     "checkpoint_job_died": failed("the checkpoint job died"),
     "class_training_died": failed("the training job died"),
     "copy_job_died": failed("the copy job died"),
-    "export_broke_off": failed("the export broke off"),
-    "export_read_back_broke_off": failed("reading the export back broke off"),
+    "export_broke_off": failed("the export was interrupted"),
+    "export_read_back_broke_off": failed("reading back the export was interrupted"),
     "job_refused": failed("{reason}"),
     "jobs_cancelled": failed("the jobs were cancelled"),
-    "jvm_not_ours": failed("drkit did not start Spark's JVM, and does not end it"),
-    "jvm_not_started": failed("Spark's JVM did not come up"),
+    "jvm_not_ours": failed("another process started Spark's JVM"),
+    "jvm_not_started": failed("Spark's JVM did not start"),
     "pyspark_missing": failed("pyspark is not installed", hint="install drkit again: it depends on pyspark"),
     "spark_application_ended": failed(
-        "Spark's master has ended this application: its executors end as soon as they start",
+        "Spark's master ended this application",
         hint=(
             "the log of an executor on the master's web page says why; can workers reach that "
             "address? --conf spark.driver.host=… names another"
         ),
     ),
     "spark_does_not_start": wrong(
-        "Spark does not start", hint="check --master and --conf; Spark needs Java 17 or 21"
+        "Spark did not start", hint="check --master and --conf; Spark needs Java 17 or 21"
     ),
     "spark_file_malformed": wrong("{problem}", hint="write a backslash twice"),
     "spark_gone": failed("Spark has ended"),
@@ -35,7 +35,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "spark_java_missing": wrong("Spark needs Java 17 or newer, and it was not found"),
     "spark_master_malformed": wrong(
-        "'{url}' is no master of Spark",
+        "'{url}' is not a valid Spark master URL",
         hint="write local[N], spark://HOST:PORT[,HOST:PORT], k8s://https://HOST:PORT, yarn",
     ),
     "spark_master_silent": failed(
@@ -49,9 +49,9 @@ ERRORS: Final[dict[str, Entry]] = {
             "reach that address? --conf spark.driver.host=… names another"
         ),
     ),
-    "spark_python_set": wrong("tasks on this machine run drkit's own Python"),
+    "spark_python_set": wrong("local tasks always use drkit's own Python"),
     "spark_secrets_in_clear": refused(
-        "passwords and keys would travel to Spark's executors in clear text",
+        "passwords and keys would reach Spark's executors unencrypted",
         hint=(
             "put the cluster's spark.authenticate.secret into a file and name it with "
             "--spark-properties, see drkit explain spark-cluster"
@@ -59,21 +59,21 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "spark_setting_owned": wrong("'{key}' is set by drkit: {owned}", hint="leave it out"),
     "spark_setting_secret": wrong(
-        "'{key}' is a secret, and every user of this machine sees the arguments of a process",
+        "'{key}' is a secret, and process arguments are visible to all users",
         hint="write it into a file that only drkit reads, and name that with --spark-properties",
     ),
-    "spark_setting_unknown": wrong("'{key}' is no setting of Spark"),
+    "spark_setting_unknown": wrong("'{key}' is not a setting of Spark"),
     "spark_settings_unreadable": wrong(
         "Spark's settings cannot be read",
         hint="--spark-properties names a file in Java's properties format, as spark-defaults.conf",
     ),
     "spark_slots_missing": refused(
-        "not enough Spark slots: every copy task holds one for as long as it runs",
+        "Spark has too few slots: each copy task needs one permanently",
         hint="give Spark {tasks} cores, or lower `tasks` of the flows",
     ),
     "spark_start_interrupted": failed("Spark's start was interrupted"),
     "spark_workers_unusable": failed("Spark's workers cannot run a task"),
-    "warm_job_died": failed("the job that warms Spark's workers died"),
+    "warm_job_died": failed("the job that prepares Spark's workers died"),
     "worker_other_python": wrong("a Spark worker runs another Python than drkit"),
     "worker_unfit": wrong("{problem}"),
     "worker_without_pyspark": wrong("Python finds no pyspark on a Spark worker"),

@@ -11,17 +11,16 @@ ERRORS: Final[dict[str, Entry]] = {
         "the folder for the new checkpoint is not empty",
         hint="name another folder with --out, or remove this one",
     ),
-    "checkpoint_folder_missing": wrong("there is no such folder", hint="name a checkpointLocation"),
+    "checkpoint_folder_missing": wrong("the folder does not exist", hint="name a checkpointLocation"),
     "checkpoint_incomplete": refused(
-        "the checkpoint is not whole", hint="translate the folder that the query itself wrote, complete"
+        "the checkpoint is incomplete", hint="translate the folder that the query itself wrote, complete"
     ),
     "checkpoint_location_unknown": refused(
-        "the checkpoint says where it lies, and where its copy will lie is not known",
+        "the checkpoint contains its own path, and the path of its copy is unknown",
         hint="say to where you will bring the copy: --location URL",
     ),
     "checkpoint_nested": refused(
-        "the new checkpoint would lie within the old one, or the old one within the new",
-        hint="name a folder beside it with --out",
+        "one checkpoint folder would be inside the other", hint="name a folder beside it with --out"
     ),
     "checkpoint_not_local": refused(
         "only local checkpoint folders can be translated",
@@ -35,22 +34,20 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="nothing was left there; check the disk and its permissions, then try again",
     ),
     "flow_not_known": failed(
-        "nothing is known of this flow on its target", hint="copy first: drkit replicate --flow '{flow}'"
+        "the target has no state of this flow", hint="copy first: drkit replicate --flow '{flow}'"
     ),
     "group_without_offsets": wrong(
-        "the group {group} has no committed offsets",
+        "group {group} has no committed offsets",
         hint=("name another --group, or one offset: drkit translate --topic T --partition P --offset N"),
     ),
-    "no_checkpoint": wrong("this is no checkpoint of Structured Streaming"),
+    "no_checkpoint": wrong("this is not a checkpoint of Structured Streaming"),
     "offset_log_malformed": refused(
-        "an offset log is not what Spark writes",
+        "an offset log of the checkpoint is malformed",
         hint="translate the folder that the query itself wrote, complete",
     ),
-    "offsets_not_exact": refused(
-        "{count} of {total} offsets have no exact position on the other cluster; nothing was written"
-    ),
+    "offsets_not_exact": refused("{count} of {total} offsets have no exact translation; nothing was written"),
     "query_running": refused(
-        "the query is running: its checkpoint changed meanwhile",
+        "the query is running: its checkpoint changed during the translation",
         hint="stop the Spark application, then translate again",
     ),
     "query_source_unknown": wrong(
@@ -61,7 +58,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the query has no Kafka offsets to translate", hint="use the checkpoint as it is"
     ),
     "source_silent_no_checkpoint": failed(
-        "the source does not answer, and no checkpoint has what the group committed there",
+        "the source does not answer, and no checkpoint has this group's offsets",
         hint="if it has offsets on the target: add --reverse",
     ),
 }

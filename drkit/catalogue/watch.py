@@ -17,16 +17,15 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "fence_not_lifted": failed("the fence could not be lifted", hint="lift it by hand, then again"),
     "name_not_listed": wrong(
-        "the name {name} is not among those that count",
+        "the observer name {name} is not in the list of voters",
         hint="give this process the name that it has there, or add {name} to {setting} everywhere",
     ),
     "name_unprintable": wrong(
-        "others would drop every note under this name",
-        hint="choose a printable name of at most 256 characters",
+        "the observer name is not valid", hint="choose a printable name of at most 256 characters"
     ),
     "no_flow_to_watch": wrong("there is no flow to watch", hint="add a [[flows]] table"),
     "note_not_written": failed(
-        "a note for the observers cannot be written", hint="check the cluster's in-sync replicas"
+        "the observer's note could not be written", hint="check the cluster's in-sync replicas"
     ),
     "nothing_to_acknowledge": refused(
         "there is no automatic failover to acknowledge", hint="drkit watch --once 5 shows what is seen now"

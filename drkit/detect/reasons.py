@@ -85,7 +85,7 @@ class FailoverFacts(NamedTuple):
     """Too few observers say that it is gone."""
     paused: tuple[str, ...] = ()
     unready: tuple[str, ...] = ()
-    """Why the target cannot take over."""
+    """Why the target is not ready to take over."""
     unprotected: tuple[str, ...] = ()
     """Topics that the target has not wholly: they come back to it, or are to come back."""
 
@@ -154,7 +154,7 @@ ABOUT_THE_PRIMARY: Final[tuple[ReasonRow, ...]] = (
         Flag.DATA_LOSS, "failover-data-loss"),
     ReasonRow(_R.OBSERVERS_DISAGREE, "another observer sees the primary alive, and it is not fenced",
         lambda f: f.alive, _REPAIR, Flag.SIGNS_OF_LIFE, "failover-signs-of-life"),
-    ReasonRow(_R.NO_QUORUM, "too few observers say that it is gone", lambda f: f.undecided,
+    ReasonRow(_R.NO_QUORUM, "too few observers report it as lost", lambda f: f.undecided,
         "start the missing observers, or decide yourself: drkit failover --all --without-quorum REASON",
         Flag.QUORUM, "failover-no-quorum"),
 )  # fmt: skip
@@ -163,13 +163,13 @@ ABOUT_THE_PRIMARY: Final[tuple[ReasonRow, ...]] = (
 AGAINST_A_FAILOVER: Final[tuple[ReasonRow, ...]] = (
     ReasonRow(_R.PAUSED, _HELD + "failovers are paused", lambda f: f.paused, "drkit watch resume",
         None, "failover-paused"),
-    ReasonRow(_R.NOT_PROTECTED, _HELD + "topics are not wholly copied back to the target",
+    ReasonRow(_R.NOT_PROTECTED, _HELD + "some topics are not completely copied back",
         lambda f: f.unprotected, _ACCEPT, Flag.DATA_LOSS, "failover-data-loss"),
-    ReasonRow(_R.TARGET_NOT_READY, _HELD + "the target cannot take over", lambda f: f.unready,
+    ReasonRow(_R.TARGET_NOT_READY, _HELD + "the target is not ready to take over", lambda f: f.unready,
         "clear what is named", None, "failover-target-not-ready"),
-    ReasonRow(_R.LAG_UNKNOWN, _HELD + "how much would be lost is not known", _unknown_loss, _ACCEPT,
+    ReasonRow(_R.LAG_UNKNOWN, _HELD + "the data loss of a failover is unknown", _unknown_loss, _ACCEPT,
         Flag.DATA_LOSS, "failover-data-loss"),
-    ReasonRow(_R.LAG_ABOVE_RPO, _HELD + "more would be lost than rpo_seconds allows", _large_loss, _ACCEPT,
+    ReasonRow(_R.LAG_ABOVE_RPO, _HELD + "the data loss would exceed rpo_seconds", _large_loss, _ACCEPT,
         Flag.DATA_LOSS, "failover-data-loss"),
 )  # fmt: skip
 """Reasons against a failover, whether the primary is lost or not."""

@@ -25,7 +25,6 @@ from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawError
 
-_UNANSWERED: Final = "a cluster stopped answering"
 _AGAIN_SECONDS: Final = 10.0
 """Time for retries after the first silence in a step, until another broker is leader and coordinator."""
 _PAUSE_SECONDS: Final = 0.5
