@@ -209,7 +209,7 @@ def test_a_starter_configuration_is_whole_and_overwrites_nothing(
     assert cli.run(["config", "check"]) == 0, "what the comments offer can be taken as it is"
     capsys.readouterr()
     assert cli.run(["config", "init"]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert sentence("config_file_exists") in capsys.readouterr().err
     assert cli.run(["config", "init", "other.toml"]) == 0
 
 

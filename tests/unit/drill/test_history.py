@@ -119,7 +119,7 @@ def test_a_drill_ends_at_its_limit_and_when_it_is_stopped(
     release.set()
     assert late.verdict == stopped.verdict == "aborted"
     assert "limits.seconds = 300" in late.reasons[0]
-    assert "asked to end" in stopped.reasons[0]
+    assert sentence("process_stopped") in stopped.reasons[0]
 
 
 def test_bad_input_has_one_clear_error(tmp_path: Path) -> None:
