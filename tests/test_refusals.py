@@ -41,7 +41,6 @@ SAY_TOO_LITTLE = {"UsageError", "BadParameter", "ClickException", "BadOptionUsag
 ALLOWED = {
     "the old primary has more partitions": "a condition of a page",
     "'soon' is not a whole number": "a problem of the configuration",
-    "its return has not begun": "the status of a pair says so, too",
     "a failover is under way": "a condition of a page",
     "topics or topics_exclude of standby->primary leave out orders: nothing copies them": "a report",
     "topics or topics_exclude of s->p leave it out": "the status of a pair",
