@@ -200,7 +200,7 @@ def _explained(
 ) -> DrkitError:
     # A server that answers as Kafka, but gave no brokers, explains the least.
     worst = next((f for f in findings if f.kind is not ProbeKind.KAFKA), findings[0])
-    lines = [f"{f.server}: {f.kind.value}" + (f" ({f.evidence})" if f.evidence else "") for f in findings]
+    lines = [f"{f.server}: {_seen(f, worst.kind)}" for f in findings]
     if worst.kind is ProbeKind.KAFKA:
         lines += [_plain(text) for text in heard]
     refused = worst.kind in _NOT_AUTHENTICATED
@@ -214,6 +214,13 @@ def _explained(
         reason=worst.kind.value,
         seconds=timeout_seconds,
     )
+
+
+def _seen(finding: ProbeFinding, known: ProbeKind) -> str:
+    """Return what a server answered; without the kind that the sentence of the error names already."""
+    if finding.kind is known and finding.evidence:
+        return finding.evidence
+    return finding.kind.value + (f" ({finding.evidence})" if finding.evidence else "")
 
 
 def _unusable(alias: str, error: KafkaError) -> ConfigError:

@@ -29,6 +29,13 @@ WRITTEN: Final = "returning_side_written"
 """The code of both the fault and the event."""
 
 
+def _silent_clusters(found: Findings) -> Iterator[Fault]:
+    if found.target_error:
+        yield Fault("target_unreachable", f"the target does not answer: {found.target_error}")
+    if found.source_error:
+        yield Fault("source_unreachable", f"the source does not answer: {found.source_error}")
+
+
 def faults_of(
     found: Findings,
     loss: Loss,
@@ -43,11 +50,9 @@ def faults_of(
     :param interval_seconds: between two heartbeats
     :param open_seconds: how long a transaction may be open
     """
+    faults = list(_silent_clusters(found))
     if found.target_error:
-        return [Fault("target_unreachable", f"the target does not answer: {found.target_error}")]
-    faults = []
-    if found.source_error:
-        faults.append(Fault("source_unreachable", f"the source does not answer: {found.source_error}"))
+        return faults
     faults += _fence_faults(found)
     if found.runner is None:
         faults.append(Fault("not_running", "no run holds the flow's lease: nothing is copied"))

@@ -108,7 +108,6 @@ class StatusCollector:
         return self._judged(self._find(measure=measure))
 
     def _find(self, *, measure: bool) -> Findings:
-        """What :meth:`look` judges."""
         found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
         try:
@@ -127,6 +126,8 @@ class StatusCollector:
         except (DrkitError, RawError) as error:
             found.target_error = error_line(error)
             self._drop(self._flow.target)
+            if self.source_ends is None and not found.source_error:  # it was not asked, and may be down, too
+                found.source_error = self._ask_source(found, FlowState()).error
         return found
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> 
     )
     unknown = tuple(f"{f.name}: {why}" for f in (first, second) if (why := f.unread or f.runs_unknown))
     a, b = sorted((first.source, first.target))
-    return PairStatus((a, b), topics, "" if topics else "nothing was copied yet", unknown)
+    return PairStatus((a, b), topics, "" if topics or unknown else "nothing was copied yet", unknown)
 
 
 class Delta(NamedTuple):
