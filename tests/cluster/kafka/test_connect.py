@@ -148,7 +148,7 @@ def test_tls_to_a_plain_listener(source: LocalCluster, guarded: Guarded):
 
 def test_a_certificate_without_a_trusted_issuer(guarded: Guarded):
     client = {k: v for k, v in guarded.tls.client_properties().items() if not k.startswith("ssl.")}
-    assert refusal(NotAuthenticated, guarded.tls.bootstrap(), client).code == "certificate_untrusted"
+    assert "not trusted" in refusal(NotAuthenticated, guarded.tls.bootstrap(), client).what
 
 
 def test_one_cluster_under_two_aliases(source: LocalCluster, target: LocalCluster):

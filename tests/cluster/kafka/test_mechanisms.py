@@ -253,7 +253,7 @@ def test_an_authority_that_did_not_sign_the_brokers(guarded: Guarded, plane):
     client = guarded.client("PLAIN") | {
         "ssl.truststore.location": guarded.mutual.client_properties()["ssl.truststore.location"]
     }
-    assert refused(plane, NotAuthenticated, settings(guarded.sasl, client)).code == "certificate_untrusted"
+    assert "not trusted" in refused(plane, NotAuthenticated, settings(guarded.sasl, client)).what
 
 
 @pytest.mark.wide
