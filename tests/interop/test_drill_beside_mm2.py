@@ -44,6 +44,7 @@ status.storage.replication.factor = 1
 
 @pytest.mark.wide
 @pytest.mark.timeout(900)
+@pytest.mark.xfail(strict=True, reason="MirrorMaker 2 of Kafka 4 copies topics that end in .internal")
 def test_a_bubble_beside_a_running_mirrormaker(
     cluster_factory: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:
