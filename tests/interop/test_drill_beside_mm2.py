@@ -53,9 +53,7 @@ groups.exclude = console-consumer-.*, connect-.*, __.*, drkit-.*
     "excluded",
     [
         pytest.param(EXCLUDED, id="excluded"),
-        pytest.param(
-            "", id="copied", marks=pytest.mark.xfail(strict=True, reason="known limit")
-        ),
+        pytest.param("", id="copied", marks=pytest.mark.xfail(strict=True, reason="known limit")),
     ],
 )
 def test_a_bubble_beside_a_running_mirrormaker(
