@@ -15,7 +15,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "choice_contradicts": wrong("{option} names one topic twice", hint="name each topic once"),
     "choice_malformed": wrong(
-        "{option} needs TOPIC={kind}", hint="{option} orders={iter}, or '*={iter}' for every topic"
+        "{option} needs TOPIC={kind}", hint="{option} orders={example}, or '*={example}' for every topic"
     ),
     "clients_cut_without_planned": wrong(
         "--clients-cut needs --planned",
@@ -106,9 +106,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "--once and --standby cannot be combined",
         hint="--once ends by itself, a standby waits: leave one of them out",
     ),
-    "option_of_switchover_drill": wrong(
-        "--{of_switchover} needs a drill of kind switchover", hint="leave it out"
-    ),
+    "option_of_switchover_drill": wrong("--{option} needs a drill of kind switchover", hint="leave it out"),
     "options_conflict": wrong("{conflict}", hint="{place} --help"),
     "options_misplaced": wrong(
         "these options do not belong to this command",

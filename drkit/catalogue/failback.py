@@ -92,7 +92,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "keep_contradicts": refused(
         "the method keep and another disposition were chosen for one topic",
-        hint="{command}; or: {command2}",
+        hint="{command}; or: {other_command}",
         page="reprotect-method-not-sound",
     ),
     "keep_lost_records": refused(
@@ -105,7 +105,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "keep_not_appended": failed("the tail to keep was not appended completely", hint="{command} --resume"),
     "keep_tail_lost": refused(
         "the old primary lost records of the tail to keep",
-        hint="the export has them: {command} --abort; then {command2}",
+        hint="the export has them: {command} --abort; then {next_command}",
         page="reprotect-changed-meanwhile",
     ),
     "keep_unproven": refused(
@@ -138,7 +138,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "not_in_step": failed(
         "{target} has not caught up yet: clients stay on {source}",
-        hint="drkit status --flow '{back}'; run it again: drkit failback --flow '{there}'{only}",
+        hint="drkit status --flow '{flow_back}'; run it again: drkit failback --flow '{flow}'{only}",
     ),
     "nothing_to_fail_back": refused(
         "there is nothing to fail back",
@@ -210,7 +210,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the reverse flow excludes topics of this failback",
         hint=(
             "let topics and topics_exclude of {back} choose them, then: {command}; or return the "
-            "others alone: {abort}{command2}"
+            "others alone: {abort}{other_command}"
         ),
         page="reprotect-wrong-pair",
     ),

@@ -99,7 +99,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="start the brokers that lead them, lift fences; then: drkit failover --resume",
     ),
     "newer_term": refused(
-        "{count} of {count2} endpoints already carry a newer term",
+        "{count} of {total} endpoints already carry a newer term",
         hint="a later run moved the clients: see who with drkit repoint show",
         page="failover-newer-term",
     ),
@@ -154,7 +154,7 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "older_writers": failed(
-        "{count} of {count2} partitions still accept an older replicator's writes",
+        "{count} of {total} partitions still accept an older replicator's writes",
         hint=(
             "start the brokers that lead them, then: drkit failover --resume; or roll it back: "
             "drkit failover --abort"
@@ -203,7 +203,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-topics-not-copied",
     ),
     "repoint_failed": failed(
-        "{count} of {count2} endpoints could not be updated",
+        "{count} of {total} endpoints could not be updated",
         hint="correct them, then: drkit failover --resume (the others stay told)",
     ),
     "repoint_reaches_others": refused(
@@ -273,8 +273,8 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-not-replayed",
     ),
     "wrong_cluster": refused(
-        "the name {found} leads to another cluster",
-        hint="correct bootstrap_servers of [clusters.{found}], then: drkit config check --connect",
+        "the name {alias} leads to another cluster",
+        hint="correct bootstrap_servers of [clusters.{alias}], then: drkit config check --connect",
         page="failover-wrong-cluster",
     ),
 }

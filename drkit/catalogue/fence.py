@@ -18,7 +18,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "acl_fence_opens": refused(
         "a fence by ACL could give readers access that they do not have now",
         hint=(
-            "set allow_everyone_if_no_acl_found in [clusters.{settings}] as its brokers have it, "
+            "set allow_everyone_if_no_acl_found in [clusters.{alias}] as its brokers have it, "
             'or means = "max.message.bytes" in [failover.fence]'
         ),
         page="failover-readers-unknown",
@@ -68,7 +68,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "a {table} in progress owns the fence", hint="{command} --resume{then}", page="failover-fence-owned"
     ),
     "fence_unproven": failed(
-        "the old primary {in_words}",
+        "the old primary {state}",
         hint="bring these brokers back, or stop them, so that others lead, then: {then}",
     ),
     "later_failover": refused(
@@ -87,7 +87,7 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
         page="failover-fence-owned",
     ),
-    "no_fence_of_drkit": wrong("drkit has no fence on {unknown}", hint="drkit fence show names them"),
+    "no_fence_of_drkit": wrong("drkit has no fence on {topics}", hint="drkit fence show names them"),
     "no_planned_fence": refused(
         "the target does not answer, and the source has no record of a planned run",
         hint="bring the target back, then: drkit failover --abort",

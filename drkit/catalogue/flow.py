@@ -98,11 +98,11 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="nothing: the flow starts again with the new one",
     ),
     "promoted_by_failover": refused(
-        "the topic was promoted by failover {role} and has not failed back",
+        "the topic was promoted by failover {run_id} and has not failed back",
         hint="{to_reprotect} saves these, then makes {target} its standby",
     ),
     "promoted_by_switchover": refused(
-        "the topic was promoted by switchover {role} and has not failed back",
+        "the topic was promoted by switchover {run_id} and has not failed back",
         hint="{to_reprotect} makes {target} its standby",
     ),
     "reverse_flow_not_acknowledged": failed(

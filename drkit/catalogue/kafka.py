@@ -13,7 +13,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "client_properties_refused": wrong("client properties cannot be used: {text}"),
     "client_property_not_a_number": wrong(
-        "{key}: '{client}' is not a whole number", hint="set {key} to a number without unit, or leave it out"
+        "{key}: '{value}' is not a whole number", hint="set {key} to a number without unit, or leave it out"
     ),
     "cluster_request_failed": failed("cannot {what}"),
     "cluster_silent": failed("cluster {alias} did not answer in {seconds:.0f} s"),
@@ -27,8 +27,8 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="read the partition with `kafka-dump-log --deep-iteration` on the source's leader",
     ),
     "credentials_refused": failed(
-        "cluster {settings} refused the credentials",
-        hint="check user, password and mechanism in clusters.{settings}.client",
+        "cluster {alias} refused the credentials",
+        hint="check user, password and mechanism in clusters.{alias}.client",
     ),
     "kerberos_missing": wrong("Kerberos needs the package gssapi", hint="pip install 'drkit[kerberos]'"),
     "log_end_unknown": failed("the end offset of a partition is unknown"),
@@ -52,7 +52,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="grant WRITE and DESCRIBE on transactional ids with the prefix 'drkit.'",
     ),
     "not_authorized_to_write": failed(
-        "drkit may not write to {some} on {cluster}",
+        "drkit may not write to {topics} on {cluster}",
         hint=(
             "grant drkit's principal WRITE on the topic; a DENY on it, also of User:*, wins over "
             "every ALLOW: remove it, or let it name others"
@@ -85,6 +85,6 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="check the cluster and drkit's permission to read the topic",
     ),
     "verify_topic_unknown": wrong(
-        "{flow} does not copy topic {lacking}", hint="name source topics that the flow's filters accept"
+        "{flow} does not copy topic {topics}", hint="name source topics that the flow's filters accept"
     ),
 }

@@ -36,7 +36,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "fence_refuses_drkit": refused(
         "the fence on the old primary would block drkit itself",
         hint=(
-            'set own_principal = "User:…" in [clusters.{settings}]; let writers write by own '
+            'set own_principal = "User:…" in [clusters.{alias}]; let writers write by own '
             "principals instead of User:* or drkit's"
         ),
         page="reprotect-fence-refuses-drkit",
@@ -74,7 +74,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint=(
             "stop or repoint these consumers, then: {command}; members that have ended leave "
             "within session.timeout.ms (45 s by default); those that are not reached by anybody: "
-            "{command2}"
+            "{evict_command}"
         ),
         page="reprotect-members",
     ),
@@ -122,7 +122,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="export-not-whole",
     ),
     "topics_not_promoted": wrong(
-        "no failover has promoted {lacking}",
+        "no failover has promoted {topics}",
         hint="name topics as the old primary does; drkit divergence lists them",
     ),
     "topics_unknown": failed(

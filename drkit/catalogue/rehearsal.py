@@ -107,16 +107,16 @@ ERRORS: Final[dict[str, Entry]] = {
     "process_stopped": failed("the process was asked to stop"),
     "process_stopped_before_switchover": failed("the process was asked to stop before the switchover"),
     "production_not_at_home": refused(
-        "production does not run on its home cluster", hint="drkit failback --flow '{there}'"
+        "production does not run on its home cluster", hint="drkit failback --flow '{flow}'"
     ),
     "replicator_not_stopped": failed("the replicator is not stopped"),
     "reverse_flow_leaves_out": refused(
-        "topics or topics_exclude of {back} leave out topics that would move",
-        hint="let {back} copy them, or leave them out of {there}, too",
+        "topics or topics_exclude of {flow_back} leave out topics that would move",
+        hint="let {flow_back} copy them, or leave them out of {flow}, too",
     ),
     "reverse_replicator_missing": refused(
         "a switchover drill needs a running replicator of the opposite flow",
-        hint="start it: drkit replicate --flow '{back}'",
+        hint="start it: drkit replicate --flow '{flow}'",
     ),
     "scenario_not_an_experiment": wrong("the file is not an experiment of Chaos Toolkit"),
     "scenario_not_yaml": wrong("the file is not YAML"),

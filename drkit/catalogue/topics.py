@@ -59,7 +59,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "no_topic_matches": wrong(
         "no topic of the source matches this flow", hint="see what there is: drkit replicate --dry-run"
     ),
-    "permissions_missing": failed("drkit's principal lacks {count} permission{value}"),
+    "permissions_missing": failed("drkit's principal lacks {count} permission{plural}"),
     "replicas_impossible": refused(
         "the target has too few brokers for {wanted} replicas",
         hint=(

@@ -51,7 +51,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="stop the Spark application, then translate again",
     ),
     "query_source_unknown": wrong(
-        "the query has no Kafka source {unknown}",
+        "the query has no Kafka source {names}",
         hint="name one of these with --keep-source; sources of other kinds are kept anyway",
     ),
     "query_without_offsets": wrong(

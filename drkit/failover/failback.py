@@ -273,8 +273,8 @@ class Failback:
             evidence=state,
             target=back.target,
             source=back.source,
-            back=back.name,
-            there=self._ways.there.name,
+            flow_back=back.name,
+            flow=self._ways.there.name,
             only=only,
         )
 

@@ -221,7 +221,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
             "no_fence_of_drkit",
             where=f"--topic, flow {context.flow.name}",
             evidence=f"it knows of {len(known)} fenced topics",
-            unknown=unknown[0],
+            topics=unknown[0],
         )
     wanted = sorted(topics or known)
     promoted = promoted_of(context.state.records)

@@ -93,7 +93,7 @@ def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
             "promoted_by_switchover",
             where=where,
             evidence=f"{flow.source} has been its primary since term {role.term}",
-            role=role.run_id,
+            run_id=role.run_id,
             to_reprotect=to_reprotect(flow.target, flow.source),
             target=flow.target,
         )
@@ -102,7 +102,7 @@ def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
         where=where,
         evidence=f"records that only {flow.target} has would stand in front of new ones, and groups that lag"
         " would skip records",
-        role=role.run_id,
+        run_id=role.run_id,
         to_reprotect=to_reprotect(flow.target, flow.source),
         target=flow.target,
     )

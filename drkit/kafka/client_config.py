@@ -216,5 +216,5 @@ def _whole(settings: ClusterSettings, key: str) -> int:
             "client_property_not_a_number",
             where=f"clusters.{settings.alias}.client",
             key=key,
-            client=settings.client[key],
+            value=settings.client[key],
         ) from None

@@ -184,7 +184,7 @@ def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticate
         "credentials_refused",
         where=_address(said) or settings.bootstrap_servers,
         evidence=_plain(said),
-        settings=settings.alias,
+        alias=settings.alias,
     )
 
 

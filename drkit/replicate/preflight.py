@@ -168,7 +168,7 @@ def _refusal(lacking: Sequence[Lack], without: Sequence[str]) -> NotAuthorized:
         evidence="\n".join(_lines(lacking)),
         hint="\n".join(hints),
         count=len(lacking),
-        value="s" if len(lacking) > 1 else "",
+        plural="s" if len(lacking) > 1 else "",
     )
 
 

@@ -84,7 +84,7 @@ def _kept(folder: SparkFolder, asked: Iterable[str]) -> set[str]:
             "query_source_unknown",
             where=str(folder.path),
             evidence=f"its Kafka sources: {', '.join(sorted(sources)) or 'none'}",
-            unknown=", ".join(unknown),
+            names=", ".join(unknown),
         )
     if not sources - kept:
         raise ConfigError(

@@ -75,7 +75,7 @@ def _snapshot(settings: Settings, flow: FlowSettings, request: VerifyRequest, pr
             where=f"flows: {flow.name}",
             evidence=f"it copies: {', '.join(sorted(known)[:20]) or 'nothing that exists on the source'}",
             flow=flow.name,
-            lacking=", ".join(lacking),
+            topics=", ".join(lacking),
         )
     return found
 

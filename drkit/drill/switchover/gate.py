@@ -37,7 +37,7 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
             "production_not_at_home",
             where=there.name,
             evidence=f"clients were moved to {there.target}; the next stage of the failback is {now.stage}",
-            there=there.name,
+            flow=there.name,
         )
     with FailoverService(settings, there) as service:
         rehearsal = service.rehearse((), switch_request(plan))
@@ -63,11 +63,11 @@ def _refuse_no_way_home(settings: Settings, ways: Ways, topics: Iterable[str]) -
             "reverse_flow_leaves_out",
             where=back.name,
             evidence=first_of(left),
-            back=back.name,
-            there=ways.there.name,
+            flow_back=back.name,
+            flow=ways.there.name,
         )
     with state_of(settings, back) as state:
         runner = replicator_of(state.records, wall_ms()) if state is not None else None
     if runner is None or not runner.alive:
         seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
-        raise Refused("reverse_replicator_missing", where=back.name, evidence=seen, back=back.name)
+        raise Refused("reverse_replicator_missing", where=back.name, evidence=seen, flow=back.name)

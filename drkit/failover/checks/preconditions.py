@@ -58,7 +58,7 @@ def _stranger(q: PreconditionInput, found: ClusterIdentity) -> Refused:
         "wrong_cluster",
         where=q.flow,
         evidence=f"its cluster id is {found.id}, the flow ran with {found.expected}",
-        found=found.alias,
+        alias=found.alias,
     )
 
 

@@ -87,7 +87,7 @@ class AclFence:
                 where=self._settings.alias,
                 evidence=f"no ACL is on {', '.join(bare[:_SHOWN])}, and brokers hide"
                 " allow.everyone.if.no.acl.found",
-                settings=self._settings.alias,
+                alias=self._settings.alias,
             )
         own = own_principals(self._settings)
         wanted = fence_acls(topics, others, is_open=bool(found), own=own, spare_own=self._spare)

@@ -190,7 +190,7 @@ def unproven(proof: Proof, where: str, then: str) -> DrkitError:
     """
     if proof.is_unknown:
         return ClusterUnreachable(
-            "fence_unproven", where=where, evidence=proof.places, in_words=proof.in_words, then=then
+            "fence_unproven", where=where, evidence=proof.places, state=proof.in_words, then=then
         )
     return Refused(
         "fence_leaks",

@@ -31,7 +31,7 @@ def tails_of(context: Context, found: Divergence, topics: Collection[str] = ()) 
         raise Refused("tail_unreachable", where=found.flow, evidence=found.unanswered or context.source_error)
     wanted = [tail for tail in found.tails if not topics or tail.topic in topics]
     if lacking := sorted(set(topics) - {tail.topic for tail in wanted}):
-        raise ConfigError("topics_not_promoted", where="--topic", lacking=first_of(lacking))
+        raise ConfigError("topics_not_promoted", where="--topic", topics=first_of(lacking))
     if unknown := [f"{t.topic}-{t.partition}: {t.why}" for t in wanted if t.found is DivergenceState.UNKNOWN]:
         raise Refused("tail_unknown", where=found.flow, evidence=first_of(unknown))
     return list(_ranges(context, source, wanted, found.flow))

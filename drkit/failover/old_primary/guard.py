@@ -105,7 +105,7 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
             evidence="drkit's principal there is not known"
             if not own
             else first_of(str(a) for a in refusing_own(wanted, own)),
-            settings=settings.alias,
+            alias=settings.alias,
         )
     wanted = frozenset(wanted - others)
     return _Change(fence, guard, wanted, wanted - existing, fence - wanted)

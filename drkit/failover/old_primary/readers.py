@@ -85,7 +85,7 @@ def refuse_readers(
             ),
             groups=counted(len(members), "group", "has"),
             command=again(context),
-            command2=again(context, "--evict-readers"),
+            evict_command=again(context, "--evict-readers"),
         )
     if not found.hidden:
         return notes

@@ -165,7 +165,7 @@ def refuse_unselected(context: Context, topics: Collection[str]) -> None:
             back=back.name,
             command=again(context),
             abort=abort,
-            command2=anew(context, "--topic TOPIC"),
+            other_command=anew(context, "--topic TOPIC"),
         )
 
 

@@ -48,7 +48,7 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
             where=context.flow.name,
             evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
             command=again(context, f"--disposition {others[0]}=replay"),
-            command2=again(context, f"--method {others[0]}=rebuild"),
+            other_command=again(context, f"--method {others[0]}=rebuild"),
         )
     refuse_compacted(context, topics)
     _refuse_unfinished(context, kept)

@@ -109,7 +109,7 @@ class LastLook:
                 where=context.flow.source,
                 evidence=first_of(wrong),
                 command=RETURN.command,
-                command2=anew(context, *rebuilt, "--same content"),
+                next_command=anew(context, *rebuilt, "--same content"),
             )
 
     def wanted(self, topics: Collection[str]) -> None:

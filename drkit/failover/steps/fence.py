@@ -110,7 +110,7 @@ class FenceStep:
                 where=alias,
                 evidence=proof.places,
                 hint=_LATER,
-                in_words=proof.in_words,
+                state=proof.in_words,
             )
         return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
 

@@ -213,5 +213,5 @@ def _refuse(context: Context, progress: FenceProgress) -> None:
         where=context.flow.target,
         evidence="; ".join(some) + (f" and {more} more" if more else ""),
         count=len(progress.waiting),
-        count2=len(progress.waiting) + len(progress.proven),
+        total=len(progress.waiting) + len(progress.proven),
     )

@@ -128,12 +128,12 @@ def _judge(outcomes: list[RepointOutcome]) -> None:
             where=", ".join(o.name for o in refused),
             evidence=error.evidence if error is not None else named,
             count=len(refused),
-            count2=len(outcomes),
+            total=len(outcomes),
         )
     raise Failed(
         "repoint_failed",
         where=", ".join(o.name for o in open_),
         evidence=named,
         count=len(open_),
-        count2=len(outcomes),
+        total=len(outcomes),
     )

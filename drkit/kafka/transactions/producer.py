@@ -154,7 +154,7 @@ class Transactions:
             where=self.cluster.alias,
             evidence=f"{bare_name(TOPIC_AUTHORIZATION_FAILED)} for {some}, asked as the transactional id"
             f" {self.transactional_id}",
-            some=some,
+            topics=some,
             cluster=self.cluster.alias,
         )
 

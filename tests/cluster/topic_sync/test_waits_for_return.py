@@ -132,7 +132,7 @@ def test_a_promoted_topic_is_copied_back_only_after_its_own_return(turned: Turne
     assert list(found.copied) == [fresh], "it was not promoted"
     reason = found.left_out[turned.topic]
     flow = turned.settings.flows[0].name
-    assert sentence("promoted_by_switchover", role=turned.run) in reason
+    assert sentence("promoted_by_switchover", run_id=turned.run) in reason
     assert f"drkit reprotect --flow '{flow}' makes {turned.world.source.alias} its standby" in reason
     event = turned.state.get(EventRecord, EventRecord.name_of("topic_left_out", turned.topic))
     assert event is not None

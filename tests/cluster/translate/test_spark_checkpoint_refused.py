@@ -152,7 +152,7 @@ def test_topics_and_sources_outside_of_the_flow(world: World, tmp_path: Path) ->
     assert "--keep-source" in error.hint
     with pytest.raises(ConfigError, check=coded("query_source_unknown")) as unknown:
         world.ask(there, keep=("2",))
-    assert str(unknown.value) == sentence("query_source_unknown", unknown="2")
+    assert str(unknown.value) == sentence("query_source_unknown", names="2")
     told = world.ask(there, keep=("1",))
     assert told.kept_sources == ["1"]
     new = LoggedBatch.parse((tmp_path / "new" / "offsets" / "1").read_bytes())

@@ -117,7 +117,7 @@ def test_what_a_cluster_cannot_have_is_refused_when_it_is_used(name: str, hint: 
         ),
         (
             {"request.timeout.ms": "many"},
-            sentence("client_property_not_a_number", key="request.timeout.ms", client="many"), "",
+            sentence("client_property_not_a_number", key="request.timeout.ms", value="many"), "",
         ),
     ],
 )  # fmt: skip

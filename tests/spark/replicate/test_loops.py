@@ -222,7 +222,7 @@ def test_a_running_flow_stops_at_a_promotion_and_begins_with_its_return(pair: Pa
         theirs.load()
         theirs.put(promoted, pair.topic)
     eventually(lambda: pair.topic in job.found.left_out, 20, "the end of copying")
-    assert sentence("promoted_by_switchover", role="over") in job.found.left_out[pair.topic]
+    assert sentence("promoted_by_switchover", run_id="over") in job.found.left_out[pair.topic]
     loop = job.cut
     assert loop is not None
     eventually(lambda: not (job.leases() or loop.has_tasks), 20, "the end of the tasks")

@@ -226,7 +226,7 @@ def story(groups: OddGroups, go: Callable[..., Ran]) -> dict[str, Cost]:
         assert killed.killed, killed
         # As a process that is gone afterwards: what lives is not taken over.
         held = said("resume until held", "failover", "--resume", code=1, by=run)
-        assert sentence("repoint_failed", count=1, count2=3) in held.err
+        assert sentence("repoint_failed", count=1, total=3) in held.err
         assert not [s for s in ("t0p-secret", "abc") if s in held.err + held.out]
         assert parse_endpoint(endpoint.read_text(encoding="utf-8")).cluster == world.target.alias
     world.failover_fields["repoint"] = ways

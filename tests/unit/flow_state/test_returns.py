@@ -130,12 +130,12 @@ def test_a_flow_waits_for_what_any_of_its_opposite_flows_has_promoted() -> None:
 
 def test_the_reason_says_what_to_do_after_a_switchover_and_after_a_loss() -> None:
     planned = why_not_copied(BACK, "orders", PLANNED)
-    assert planned.what == sentence("promoted_by_switchover", role="run-2")
+    assert planned.what == sentence("promoted_by_switchover", run_id="run-2")
     assert planned.hint == "drkit reprotect --flow 'primary->standby' makes primary its standby"
     assert planned.hint.startswith(to_reprotect("primary", "standby"))
     for role in (PROMOTED, replace(PROMOTED, planned=False)):
         lost = why_not_copied(BACK, "orders", role)
-        assert lost.what == sentence("promoted_by_failover", role="run-2")
+        assert lost.what == sentence("promoted_by_failover", run_id="run-2")
         assert "in front of new ones" in lost.evidence
         assert "would skip records" in lost.evidence
         assert lost.hint.startswith("drkit reprotect --flow 'primary->standby' saves these")

@@ -118,7 +118,7 @@ def test_jaas_for_kerberos():
         ),
         (
             {"request_timeout_ms": "soon"},
-            sentence("client_property_not_a_number", key="request.timeout.ms", client="soon"),
+            sentence("client_property_not_a_number", key="request.timeout.ms", value="soon"),
         ),
         (
             {

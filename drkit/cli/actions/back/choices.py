@@ -106,7 +106,7 @@ def _by_topic(option: str, said: Iterable[str], kind: type[StrEnum], place: str)
                 evidence=f"{option} {text}",
                 option=option,
                 kind="|".join(kind),
-                iter=next(iter(kind)),
+                example=next(iter(kind)),
             )
         if found.setdefault(topic, value) != value:
             raise Usage(

@@ -73,7 +73,7 @@ def run(**given: Unpack[_Given]) -> int:
             "option_of_switchover_drill",
             where="drkit drill run",
             evidence=f"{plan.name} is a drill of kind {plan.kind}",
-            of_switchover=of_switchover[0].replace("_", "-"),
+            option=of_switchover[0].replace("_", "-"),
         )
     _check_files(html, report)
     history = DrillHistory.of(settings)

@@ -33,7 +33,7 @@ def context(**request: Any) -> Any:
 def test_silence_holds_the_failover_as_silence(*, planned: bool) -> None:
     with pytest.raises(ClusterUnreachable) as caught:
         FenceStep()._unproven(context(planned=planned), UNKNOWN)
-    assert caught.value.what == sentence("fence_unproven", in_words="does not answer in 1 partition")
+    assert caught.value.what == sentence("fence_unproven", state="does not answer in 1 partition")
     assert "super users" not in caught.value.hint
     assert "--accept-data-loss" in caught.value.hint
 
@@ -60,7 +60,7 @@ def test_neither_proves_that_the_fence_holds(
         FenceStep().prove(context())
     assert (type(caught.value), caught.value.what) == (
         error,
-        sentence("fence_unproven", in_words=in_words),
+        sentence("fence_unproven", state=in_words),
     )
 
 
