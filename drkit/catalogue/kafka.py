@@ -59,6 +59,18 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "port_taken": failed("the port for metrics cannot be opened", hint="choose another --metrics-port"),
+    "own_topic_hidden": failed(
+        "one of drkit's topics cannot be read to its end",
+        hint="list and abort hanging transactions on {alias}: kafka-transactions.sh find-hanging",
+    ),
+    "own_topic_unreadable": failed(
+        "one of drkit's topics cannot be read",
+        hint="check the cluster, and drkit's READ right on it, with: drkit config check --connect",
+    ),
+    "own_topic_unwritable": failed(
+        "one of drkit's topics cannot be written",
+        hint="check its in-sync replicas, and drkit's WRITE right on it",
+    ),
     "records_unreadable": failed("records cannot be read"),
     "scram_users_unknown": failed(
         "cannot list SCRAM users",

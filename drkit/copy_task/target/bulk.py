@@ -30,6 +30,7 @@ from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions.producer import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
+from drkit.offset_map.reading import signatures_of
 from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.wire import stamp
 
@@ -275,7 +276,8 @@ class BulkAppender:
         """The map records of the transaction, inside it."""
         task, target = self._task, self._task.links.target
         where = TopicPartition(task.lease.map_topic, self._bucket)
-        data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), where.topic, target.control)
+        signatures = signatures_of(task.buckets[self._bucket], target)
+        data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), signatures)
         self._stamp(where, data, count)
         topic = await task.internal(where.topic, refresh=False)
         append = Append(where.topic, topic.topic_id, self._bucket, data)

@@ -31,6 +31,8 @@ class ReadRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     sign: Sign
+    order: int = 0
+    """The order in its MAC; 0: none."""
 
 
 class TopicKind(StrEnum):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
-from drkit.control_key import raw_headers, verify
 from drkit.errors import ClusterUnreachable, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
@@ -81,6 +80,7 @@ class JournalTopic:
         self.dropped = Dropped(self.where)
         """Records skipped because they have no valid MAC."""
         self._refused: list[tuple[bytes | None, int, str]] = []
+        self._signatures = cluster.signatures(self.name)
         self._genuine = self._unfinished = False
         self.next_offset = 0
         """The first offset not read yet."""
@@ -143,7 +143,7 @@ class JournalTopic:
 
     def _is_ours(self, record: Record) -> bool:
         """Whether a record has a valid MAC, or no control key is set; others are kept for the report."""
-        why = verify(self._cluster.control, self.name, record.key, record.value, record.headers)
+        why = self._signatures.refused(record.key, record.value, record.headers)
         if why:
             self._refused.append((record.key, record.offset, why))
             return False
@@ -214,9 +214,7 @@ class JournalTopic:
 
     async def _append(self, value: bytes, key: bytes) -> int:
         assert self._identity is not None  # noqa: S101  take_epoch was first
-        record = Record(
-            0, self._wall(), key, value, raw_headers(self._cluster.control, self.name, key, value)
-        )
+        record = Record(0, self._wall(), key, value, self._signatures.headers(key, value))
         data = encode([record], _UNCOMPRESSED)
         stamp(data, *self._identity, self._sequence, transactional=False)
         deadline, code = self._clock() + _SECONDS, -1

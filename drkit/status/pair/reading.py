@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
-from drkit.control_key import verify
+from drkit.control_key import Signatures
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import FenceAclsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
@@ -59,6 +59,7 @@ class JournalTail:
     def __init__(self, source: str, clock: Seconds = monotonic) -> None:
         self._name, self._clock = journal_topic(source), clock
         self._offset, self._topic_id, self._runs = 0, "", JournalRuns()
+        self._signatures: Signatures | None = None
 
     async def read(self, cluster: RawCluster) -> JournalRuns:
         """The runs up to the journal's end.
@@ -72,6 +73,7 @@ class JournalTail:
             raise RawError(f"{self._name} on {cluster.alias}: Kafka error code {topic.error}")
         if str(topic.topic_id) != self._topic_id:
             self._offset, self._topic_id, self._runs = 0, str(topic.topic_id), JournalRuns()
+            self._signatures = cluster.signatures(self._name)
         deadline = self._clock() + _READ_SECONDS
         while not await self._more(cluster, topic):
             if self._clock() > deadline:
@@ -93,8 +95,9 @@ class JournalTail:
             out = visible(answer.records or b"", before)
         except CorruptBatch as error:
             raise RawError(f"{self._name} on {cluster.alias}: {error}") from error
+        signatures = self._signatures = self._signatures or cluster.signatures(self._name)
         for record in (r for chunk in out.chunks for r in records_in(chunk)):
-            genuine = not verify(cluster.control, self._name, record.key, record.value, record.headers)
+            genuine = not signatures.refused(record.key, record.value, record.headers)
             if genuine and record.key != _ADOPTED and record.value is not None:
                 self._runs.take(bytes(record.value))
         self._offset = max(before, out.next_source)

@@ -14,10 +14,10 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
-from drkit.flow_state import topic
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka import signed_log
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
@@ -76,7 +76,7 @@ def test_who_waits_does_not_hold_up_who_can_end_the_transaction(
     with StateTopic(settings, flow.source) as state, ThreadPoolExecutor(2) as pool:
         state.load_decided()
         waits = pool.submit(state.load)
-        eventually(state._lock.locked, seconds=10, what="a read")
+        eventually(waits.running, seconds=10, what="a read")
         looks = pool.submit(state.load_decided)
         try:
             assert not looks.result(5), "it is hidden, and known at once"
@@ -90,10 +90,10 @@ def test_who_waits_does_not_hold_up_who_can_end_the_transaction(
 def test_a_transaction_that_stays_open_is_named(
     settings: ClusterSettings, flow: FlowSettings, renewal: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic, "_HIDDEN_SECONDS", 0.5)
+    monkeypatch.setattr(signed_log, "_OPEN_SECONDS", 0.5)
     with StateTopic(settings, flow.source) as state:
         began = time.monotonic()
-        with pytest.raises(Failed, check=coded("state_unreadable")) as hidden:
+        with pytest.raises(Failed, check=coded("own_topic_hidden")) as hidden:
             state.load()
         assert time.monotonic() - began < 15
         assert "open transaction" in hidden.value.evidence

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.control_key import HEADER, NO_MAC, ControlKey, ControlKeys, verify
+from drkit.control_key import HEADER, NO_MAC, ControlKey, ControlKeys, Signatures
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.headers import NOT_TEXT, all_headers, headers_of
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
@@ -80,8 +80,8 @@ def test_a_name_that_is_no_text_ends_no_reader_and_proves_nothing(broker: tuple[
         message.headers()  # when this fails, the client library has learned it: nothing needs to be caught
     for asked_before in (message, read(broker)):
         found = headers_of(asked_before)
-        assert verify(keys, TOPIC, b"pause", b"v", found) == NO_MAC
-        assert verify(None, TOPIC, b"pause", b"v", found) == ""
+        assert Signatures(keys, TOPIC, lambda: "b").refused(b"pause", b"v", found) == NO_MAC
+        assert Signatures(None, TOPIC, lambda: "b").refused(b"pause", b"v", found) == ""
 
 
 def test_so_it_is_where_the_interpreter_has_specialized_the_call(broker: tuple[str, int]):

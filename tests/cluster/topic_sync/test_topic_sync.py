@@ -87,16 +87,20 @@ def test_the_note_of_the_ends_of_20_000_partitions_is_taken(world: World):
 
 def test_the_records_of_all_new_topics_are_written_together(world: World):
     names = {world.create(world.source, f"orders{n}") for n in range(3)}
-    flushes, flush = [], world.state._producer.flush
+    world.state.emit("known", "orders")  # the first write makes the producer
+    log = world.state._log
+    made = log._producer
+    assert made is not None
+    flushes, flush = [], made.flush
 
     class Counted:
-        produce = world.state._producer.produce
+        produce = made.produce
 
         def flush(self, seconds: float) -> int:
             flushes.append(seconds)
             return flush(seconds)
 
-    world.state._producer = Counted()  # type: ignore[assignment]
+    log._producer = Counted()  # type: ignore[assignment]
     found = world.sync().look()
     assert found.copied.keys() == names
     assert len(flushes) == 2  # their settings, and which topics they are
