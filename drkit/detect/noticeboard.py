@@ -68,12 +68,15 @@ def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBOD
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    for key, value in found.items():
-        notes.take(key, value)
+    early = found.keys() - found.since if found.passed_over else found.keys()
+    for key in early:
+        notes.take(key, found[key])
     for key, why in found.refused.items():
         notes.refuse(key, why)
     for why in found.passed_over:
         notes.pass_over(why)
+    for key in found.since - early:
+        notes.take(key, found.get(key))
     return notes
 
 

@@ -77,6 +77,7 @@ class StateTopic:
         if record.key is None:
             if why:
                 self.dropped.add(None, record.offset, why)
+                self.records.pass_over(f"offset {record.offset}: {why}", live=self._is_read)
             return
         if why:
             self.records.refuse(record.key, why, record.offset, live=self._is_read)

@@ -30,7 +30,9 @@ class NewestValues(dict[bytes, bytes]):
         self.refused: dict[bytes, str] = {}
         """Keys whose newest record does not count, and why; the record before it counts."""
         self.passed_over: list[str] = []
-        """Batches that were not read, and why: they may hide the newest record of any key."""
+        """Batches that were not read, and why: they may hide the newest record of any key but these."""
+        self.since: set[bytes] = set()
+        """Keys of records after the last such batch."""
 
     def take(self, record: Record) -> None:
         """Take the next record of the topic."""
@@ -41,6 +43,7 @@ class NewestValues(dict[bytes, bytes]):
             if why != REPLAYED:
                 self.refused[record.key] = why
             return
+        self.since.add(record.key)
         self.refused.pop(record.key, None)
         self.pop(record.key, None)
         if record.value is not None:
@@ -49,6 +52,7 @@ class NewestValues(dict[bytes, bytes]):
     def pass_over(self, offset: int, why: str) -> None:
         """A batch at an offset was not read."""
         self.passed_over.append(f"offset {offset}: {why}")
+        self.since.clear()
 
     def expect(self, records: Iterable[Record]) -> None:
         """What open transactions may still change: the newest record of these keys does not count."""

@@ -18,7 +18,16 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.log_end import LogEndReader, LogEnds, NotYet
 from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
-from drkit.wire import AbortedTransactions, BatchHeader, CorruptBatch, Record, batch_crc, decode, split
+from drkit.wire import (
+    AbortedTransactions,
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    batch_crc,
+    decode,
+    is_commit,
+    split,
+)
 
 _FETCH_BYTES: Final = 1 << 20
 _CALL_MS: Final = 5000
@@ -57,10 +66,17 @@ class LogTail(LogEndReader):
         """The first offset that is not read, or belongs to an open transaction."""
         self._ahead = 0
         """The first offset not read yet, beyond open transactions."""
-        self.undecided: list[Record] = []
-        """Records of open transactions before the log's end."""
+        self._open: dict[int, list[Record]] = {}
+        """Producer → records of its open transaction before the log's end."""
+        self._early: set[int] = set()
+        """Offsets of records whose transaction was committed while an earlier one is still open."""
         self._node: int | None = None
         self._answered = ""
+
+    @property
+    def undecided(self) -> list[Record]:
+        """Records of open transactions before the log's end."""
+        return [record for records in self._open.values() for record in records]
 
     @property
     def cluster_id(self) -> str:
@@ -175,17 +191,27 @@ class LogTail(LogEndReader):
             elif header.last_offset >= self.next_offset and not aborted.hides(header):
                 # Records outside of transactions were taken before, if they were read beyond an open one.
                 start = self.next_offset if header.is_transactional else max(self.next_offset, self._ahead)
-                self._take_all(r for r in self._unpacked(header, batch) if r.offset >= start)
+                records = self._unpacked(header, batch)
+                self._take_all(r for r in records if r.offset >= start and r.offset not in self._early)
             self.next_offset = max(self.next_offset, header.next_offset)
-        self.undecided = [r for r in self.undecided if r.offset >= self.next_offset]
+        self._early = {offset for offset in self._early if offset >= self.next_offset}
+        for producer, records in list(self._open.items()):
+            self._open[producer] = [r for r in records if r.offset >= self.next_offset]
 
     def _take_others(self, answer: Any) -> None:
-        """Take records outside of transactions; those in transactions wait in :attr:`undecided`."""
+        """Take records outside of transactions, and of those that are committed; others are undecided."""
         for header, batch in _batches(answer):
-            if header.last_offset >= self._ahead and not header.is_control:
+            if header.last_offset < self._ahead:
+                continue
+            if header.is_control:
+                ended = self._open.pop(header.producer_id, [])
+                if is_commit(header, batch):
+                    self._early.update(r.offset for r in ended)
+                    self._take_all(ended)
+            else:
                 records = [r for r in self._unpacked(header, batch) if r.offset >= self._ahead]
                 if header.is_transactional:
-                    self.undecided += records
+                    self._open.setdefault(header.producer_id, []).extend(records)
                 else:
                     self._take_all(records)
             self._ahead = max(self._ahead, header.next_offset)

@@ -54,13 +54,13 @@ def renewal(settings: ClusterSettings, flow: FlowSettings) -> Iterator[Producer]
         out.abort_transaction(30)
 
 
-def test_a_role_behind_an_open_transaction_is_waited_for(
+def test_an_open_transaction_hides_its_own_records_only_and_they_are_waited_for(
     settings: ClusterSettings, flow: FlowSettings, renewal: Producer
 ) -> None:
-    """Without it a topic that is promoted would look like one that may be copied to."""
+    """Without the role a topic that is promoted would look like one that may be copied to."""
     with StateTopic(settings, flow.source) as state:
         assert not state.load_decided()
-        assert state.get(RoleRecord, "orders") is None
+        assert state.get(RoleRecord, "orders") == PROMOTED
         ends = threading.Timer(1.0, renewal.abort_transaction, [30])
         ends.start()
         state.load()

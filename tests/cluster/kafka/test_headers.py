@@ -73,7 +73,7 @@ def read(at: tuple[str, int], offset: int = OFFSET_BEGINNING) -> Message:
 
 def test_a_name_that_is_no_text_ends_no_reader_and_proves_nothing(broker: tuple[str, int]):
     keys = ControlKeys(ControlKey.of(b"0123456789abcdef0123456789abcdef"))
-    mac = keys.sign(TOPIC, b"pause", b"v")
+    ((_, mac),) = Signatures(keys, TOPIC, lambda: "b").headers(b"pause", b"v")
     produce(broker, Record(0, 1, b"pause", b"v", ((b"\xff\xfe", b"x"), (HEADER.encode(), mac))))
     message = read(broker)
     with pytest.raises(SystemError):

@@ -94,7 +94,7 @@ def test_the_records_of_all_new_topics_are_written_together(world: World):
     flushes, flush = [], made.flush
 
     class Counted:
-        produce = made.produce
+        produce = staticmethod(made.produce)
 
         def flush(self, seconds: float) -> int:
             flushes.append(seconds)
