@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 import pytest
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
@@ -167,7 +168,7 @@ def repeat(settings: ClusterSettings, topic: str) -> None:
     """Write all records but the newest once more, with their headers, as a client without the key can."""
     out = producer(settings)
     for record in stored(settings, topic)[:-1]:
-        headers = [(name.decode(), value) for name, value in record.headers]
+        headers: dict[str, str | bytes | None] = {name.decode(): value for name, value in record.headers}
         out.produce(topic, record.value, record.key, partition=0, headers=headers)
     assert out.flush(30) == 0
 
@@ -226,8 +227,8 @@ def bomb(mib: int) -> bytearray:
     parts = [packer.compress(varint(len(head) + size + 1) + head)]
     parts += [packer.compress(bytes(_MIB)) for _ in range(mib)]
     parts += [packer.compress(varint(0)), packer.flush()]
-    batch = bytearray(HEADER_SIZE) + b"".join(parts)
-    FIELDS.pack_into(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, 1, 0, 1, 1, -1, -1, -1, 1)
+    batch, now = bytearray(HEADER_SIZE) + b"".join(parts), wall_ms()
+    FIELDS.pack_into(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, 1, 0, now, now, -1, -1, -1, 1)
     batch[CRC_AT:CRC_START] = batch_crc(batch).to_bytes(4, "big")
     return batch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -89,8 +90,7 @@ def test_the_records_of_all_new_topics_are_written_together(world: World):
     names = {world.create(world.source, f"orders{n}") for n in range(3)}
     world.state.emit("known", "orders")  # the first write makes the producer
     log = world.state._log
-    made = log._producer
-    assert made is not None
+    made: Any = log._producer
     flushes, flush = [], made.flush
 
     class Counted:
