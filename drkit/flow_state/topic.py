@@ -17,7 +17,7 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.newest import NewestRecords
 from drkit.flow_state.records import EventRecord, StateRecord
 from drkit.flow_state.state import FlowState, R, StateChange
-from drkit.kafka.reading.log_tail import LogRestarted
+from drkit.kafka.reading.log_end import LogRestarted
 from drkit.kafka.signed_log import SignedLog
 from drkit.wire import Record
 

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
-from drkit.kafka.reading.log_tail import LogRestarted, LogTail
+from drkit.kafka.reading.log_end import LogRestarted
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
 from drkit.status.group_ready import CheckpointSeen

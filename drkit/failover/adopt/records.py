@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from drkit.failover.journal.topic import ADOPTED, BEGUN
+from drkit.failover.journal.topic import BEGUN
+from drkit.flow_state.names import ADOPTED
 from drkit.flow_state.records import kind_of
 from drkit.offset_map import bucket
 

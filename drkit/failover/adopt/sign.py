@@ -23,9 +23,10 @@ from drkit.failover.adopt.records import (
 )
 from drkit.failover.adopt.refusals import refuse_change
 from drkit.failover.adopt.writing import Written, write
-from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE
+from drkit.failover.journal.topic import BEGUN, DONE
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import (
+    ADOPTED,
     journal_topic,
     offset_map_topic,
     state_topic,

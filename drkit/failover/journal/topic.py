@@ -15,7 +15,7 @@ from drkit.errors import ClusterUnreachable, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
 from drkit.flow_state.dropped import Dropped
-from drkit.flow_state.names import failover_transactional_id, journal_topic
+from drkit.flow_state.names import ADOPTED, failover_transactional_id, journal_topic
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import create_own_topic
@@ -29,8 +29,6 @@ _CALL_MS: Final = 5000
 _PAUSE_SECONDS: Final = 0.05
 _UNCOMPRESSED: Final = 0
 _FETCH_BYTES: Final = 8 << 20
-ADOPTED: Final = b"adopted"
-"""Key of the two records that enclose all entries signed by `drkit control adopt`."""
 BEGUN: Final = b"begun"
 DONE: Final = b"done"
 

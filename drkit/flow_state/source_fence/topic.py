@@ -14,7 +14,7 @@ from drkit.flow_state.names import fence_topic
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceLog, FenceMark
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import appeared, create_own_topic
-from drkit.kafka.reading.log_tail import LogRestarted
+from drkit.kafka.reading.log_end import LogRestarted
 from drkit.kafka.signed_log import SignedLog
 from drkit.kafka.topics import describe_topics
 from drkit.wire import Record

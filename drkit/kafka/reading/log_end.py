@@ -58,6 +58,7 @@ class LogEndReader:
         """The ends now, from the leader with the newest epoch that most replicas know.
 
         :param seconds: how long an answer is waited for
+        :raises LogRestarted: the topic was created again
         :raises DrkitError: there was none; it says why
         """
         ends: LogEnds = self._run(self._ends, seconds)
@@ -157,6 +158,8 @@ class LogEndReader:
         leader = topic.leaders.get(self._at.partition)
         if leader is None:
             raise NotYet(codes.error_name(topic.error))
+        if self._topic_id.int and self._topic_id != topic.topic_id:
+            raise LogRestarted(f"the topic was created again, with id {topic.topic_id}")
         self._topic_id = topic.topic_id
         return leader
 
@@ -170,6 +173,10 @@ class LogEndReader:
     def _unknown(self, why: Exception) -> Failed:
         evidence = why.evidence if isinstance(why, ClusterUnreachable) else str(why) or repr(why)
         return Failed("log_end_unknown", where=f"{self._at} on {self._settings.alias}", evidence=evidence)
+
+
+class LogRestarted(Exception):
+    """The log is not the one that was read until now. The text is the evidence."""
 
 
 class NotYet(Exception):

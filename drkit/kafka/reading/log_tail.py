@@ -15,7 +15,7 @@ from typing import Any, Final
 from drkit.config import ClusterSettings
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_end import LogEndReader, LogEnds, NotYet
+from drkit.kafka.reading.log_end import LogEndReader, LogEnds, LogRestarted, NotYet
 from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
 from drkit.wire import (
@@ -35,10 +35,6 @@ SMALL_BYTES: Final = 2 << 20
 """Limit of an unpacked batch in topics with records of at most a megabyte."""
 LARGE_BYTES: Final = 32 << 20
 """Limit of an unpacked batch in topics whose records grow with the number of partitions."""
-
-
-class LogRestarted(Exception):
-    """The log ends before the offset up to which it was read: it is another one. The text is the evidence."""
 
 
 class LogTail(LogEndReader):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import NotedEnds, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.signed_log import log_producer
 from drkit.kafka.topics import (
     create_partitions,
     describe_topics,
@@ -88,9 +88,7 @@ def test_the_note_of_the_ends_of_20_000_partitions_is_taken(world: World):
 
 def test_the_records_of_all_new_topics_are_written_together(world: World):
     names = {world.create(world.source, f"orders{n}") for n in range(3)}
-    world.state.emit("known", "orders")  # the first write makes the producer
-    log = world.state._log
-    made: Any = log._producer
+    log, made = world.state._log, log_producer(world.target.settings)
     flushes, flush = [], made.flush
 
     class Counted:

@@ -72,6 +72,8 @@ def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
         agent = FenceAgent(found, found.flows[0], "dc1", wall=wall)
         boards = [*observer.boards, *agent._boards]
         for board in boards:
+            board._is_read = True
+        for board in boards:
             board._wall = wall
         yield Post(observer, agent, boards)
         observer.senses.probes.stop()
@@ -150,6 +152,8 @@ def test_an_agent_is_leased_by_configured_names_alone(tmp_path: Path):
     with PortReservation() as ports:
         found = named(tmp_path, ports)
         agent = FenceAgent(found, found.flows[0], "dc1", boot=iter(range(100, 10_000)).__next__)
+        for board in agent._boards:
+            board._is_read = True
 
         def answer(name: str, run: str = "r", sequence: int = 1) -> None:
             vote = Vote(name, run, sequence, NOW_MS, Sight.CLEAR, renews={"dc1": agent._number})

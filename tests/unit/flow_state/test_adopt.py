@@ -16,7 +16,8 @@ from drkit.errors import Refused
 from drkit.failover.adopt.records import ReadRecord, Sign, TopicKind, TopicRecords, journal_entries
 from drkit.failover.adopt.refusals import refuse_change, refuse_loss
 from drkit.failover.adopt.sign import FlowRecords, _to_write
-from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE, JournalTopic
+from drkit.failover.journal.topic import BEGUN, DONE, JournalTopic
+from drkit.flow_state.names import ADOPTED
 from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs
 from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import Intent, Mode
