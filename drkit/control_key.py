@@ -95,7 +95,7 @@ class ControlKeys:
         return next((k for k in (self.current, *self.previous) if k.fingerprint == fingerprint), None)
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """The log in which a record counts."""
 
     topic: str
@@ -146,8 +146,8 @@ class Signatures:
         return not isinstance(read_mac(self._keys, self._place, key, value, headers), str)
 
     @property
-    def _place(self) -> Place:
-        return Place(self._topic, self._cluster_id())
+    def _place(self) -> LogPlace:
+        return LogPlace(self._topic, self._cluster_id())
 
     def _out_of_order(self, key: bytes | None, order: int | None) -> str:
         if order is None:
@@ -179,7 +179,7 @@ class Signatures:
         return {name.decode(): mac for name, mac in self.headers(key, value)} or None
 
 
-def mac_of(key: ControlKey, place: Place, name: bytes | None, value: bytes | None, order: int) -> bytes:
+def mac_of(key: ControlKey, place: LogPlace, name: bytes | None, value: bytes | None, order: int) -> bytes:
     """The value of the header of a record.
 
     :param name: the record's key
@@ -190,7 +190,7 @@ def mac_of(key: ControlKey, place: Place, name: bytes | None, value: bytes | Non
 
 
 def read_mac(
-    keys: ControlKeys, place: Place, key: bytes | None, value: bytes | None, headers: Headers | None
+    keys: ControlKeys, place: LogPlace, key: bytes | None, value: bytes | None, headers: Headers | None
 ) -> int | str | None:
     """The order in the MAC of a record, None in one of the earlier form; a text says why it is not valid."""
     found = _macs(headers)

@@ -32,6 +32,10 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "kerberos_missing": wrong("Kerberos needs the package gssapi", hint="pip install 'drkit[kerberos]'"),
     "log_end_unknown": failed("the end offset of a partition is unknown"),
+    "log_restarted": failed(
+        "a topic was emptied or created again while drkit read it",
+        hint="find out who deleted it, then repeat the command",
+    ),
     "new_topic_missing": failed("a topic that was just created does not appear"),
     "no_authorizer": failed("{alias} has no authorizer"),
     "no_producer_id": failed("the cluster assigned no producer id"),
@@ -80,7 +84,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the token endpoint is not an http(s) URL",
         hint="set sasl.oauthbearer.token.endpoint.url to https://…",
     ),
-    "topic_not_read_to_end": failed("a topic cannot be read to its end"),
     "transaction_failed": failed(
         "{name} of {transactional_id} failed",
         hint="another run may hold this transactional id; see: drkit status",

@@ -33,7 +33,7 @@ from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.log_end import LogRestarted
 from drkit.kafka.reading.log_tail import SMALL_BYTES
-from drkit.kafka.signed_log import SignedLog
+from drkit.kafka.reading.signed_log import SignedLog
 from drkit.wire import Record
 
 _RETRY_SECONDS: Final = 2.0
@@ -212,8 +212,8 @@ class Noticeboard:
                 try:
                     ensure_board(Cluster.connect(self._cluster), self._flow)
                     self._follow()
-                except (DrkitError, LogRestarted) as error:
-                    self._fails(error.in_short if isinstance(error, DrkitError) else str(error))
+                except DrkitError as error:
+                    self._fails(error.in_short)
                     self._ended.wait(_RETRY_SECONDS)
 
     def _follow(self) -> None:
@@ -228,15 +228,15 @@ class Noticeboard:
                     self._send(producer)
                 try:
                     ended = self._log.tail.poll(_ANSWER_SECONDS, _WAIT_MS)
+                except LogRestarted:
+                    self._log.restart()
+                    raise
                 except DrkitError as error:
                     self._fails(error.in_short)
                     self._ended.wait(_WAIT_MS / 1000)
                 else:
                     self._is_read = self._is_read or ended
                     self._expect()
-        except LogRestarted:
-            self._log.restart()
-            raise
         finally:
             producer.flush(1.0)
 

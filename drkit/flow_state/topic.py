@@ -17,8 +17,7 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.newest import NewestRecords
 from drkit.flow_state.records import EventRecord, StateRecord
 from drkit.flow_state.state import FlowState, R, StateChange
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.signed_log import SignedLog
+from drkit.kafka.reading.signed_log import SignedLog
 from drkit.wire import Record
 
 
@@ -59,10 +58,7 @@ class StateTopic:
     def _read(self, read: Callable[[], int | None]) -> int | None:
         if self._is_closed:  # at the end of an attempt, when a thread reads once more
             raise self._unreadable("it was closed")
-        try:
-            hidden = read()
-        except LogRestarted as error:
-            raise self._unreadable(str(error)) from error
+        hidden = read()
         with self._log.lock:
             self._newest.flush()
             self._name_dropped()

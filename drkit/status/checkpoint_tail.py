@@ -51,10 +51,9 @@ class CheckpointTail:
         try:
             self._tail.read(seconds)
         except DrkitError as error:
+            if isinstance(error, LogRestarted):
+                self._id = None  # the next read begins anew
             return error.evidence
-        except LogRestarted as error:
-            self._id = None  # the next read begins anew
-            return str(error)
         finally:
             for key, record in self._fresh.items():
                 self._take(key, record)

@@ -136,8 +136,6 @@ class PairedCollector(StatusCollector):
             self._reverse_look.close()
         super().close()
 
-    # -- the two directions -------------------------------------------------------------------------
-
     def _first(self, status: FlowStatus) -> DirectionFacts:
         """The flow itself; its state was read by the look at it."""
         aliases = (self._flow.source, self._flow.target)
@@ -207,9 +205,7 @@ class PairedCollector(StatusCollector):
     def _read_journal(self, alias: str, source: str) -> JournalRuns:
         if not self._loop.run(self._has_topic, alias, journal_topic(source)):
             return JournalRuns()
-        if alias not in self._journals:
-            self._journals[alias] = JournalTail(self._sides[alias], source)
-        return self._journals[alias].read()
+        return self._journals.setdefault(alias, JournalTail(self._sides[alias], source)).read()
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         """The state of the flow in the other direction, and its alias for the source there."""

@@ -19,7 +19,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, KafkaException, Producer
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.signed_log import SignedLog
+from drkit.kafka.reading.signed_log import SignedLog
 
 _SECONDS: Final = 10.0
 _FENCED: Final = frozenset({

@@ -83,7 +83,6 @@ class TaskContext:
     offer: Callable[[PartitionCopy], None] = field(init=False)
     """Called whenever a partition may have something to append."""
     signatures: Signatures = field(init=False)
-    """Of the records in the flow's state."""
     right: LeaseRight | None = field(init=False)
     """Until when the flow's lease lets this task write, as far as it has seen renewals."""
     throttle: Throttle = field(init=False)
@@ -232,10 +231,7 @@ class TaskContext:
         await self.append_internal(topic, 0, encode([data], 0))
 
     async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
-        """Make map records durable (acks=all) outside any transaction.
-
-        :raises Failed: the map topic does not take them
-        """
+        """Make map records durable (acks=all) outside any transaction. Raises Failed."""
         await self.write_map_pairs(bucket, pairs(records))
 
     async def write_map_pairs(self, bucket: int, written: list[Pair]) -> None:

@@ -283,8 +283,7 @@ class BulkAppender:
         append = Append(where.topic, topic.topic_id, self._bucket, data)
         request = produce_request([append], transactional_id=self._transactions.transactional_id)
         answer = await target.send(request, topic.leaders[where.partition].node)
-        code = answer.responses[0].partition_responses[0].error_code
-        if code in codes.FENCED:
+        if (code := answer.responses[0].partition_responses[0].error_code) in codes.FENCED:
             raise BucketFenced
         if code:
             task.map_topic = None
@@ -294,9 +293,8 @@ class BulkAppender:
         """The transaction is lost: the next InitProducerId aborts it, its partitions start over."""
         self._broken = True
         self._ends.clear()
-        for p in {s.partition for s in self._sent} | {
-            p for p in self._partitions if p.state is CopyState.BULK
-        }:
+        copied = {p for p in self._partitions if p.state is CopyState.BULK}
+        for p in {s.partition for s in self._sent} | copied:
             p.reason = str(error) or p.reason
             self._task.trouble(p, pause=0.1)
         self._sent = []

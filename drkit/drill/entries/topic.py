@@ -18,7 +18,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaException, Producer
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.signed_log import SignedLog
+from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import describe_topics
 from drkit.wire import Record
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.control_key import NO_MAC, ControlKeys, Place, read_mac
+from drkit.control_key import NO_MAC, ControlKeys, LogPlace, read_mac
 from drkit.errors import ConfigError
 from drkit.failover.adopt.records import (
     ReadRecord,
@@ -167,7 +167,7 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
     """Read a topic from its first record to its end. Raises DrkitError."""
     topic.ends = _ends(topic, cluster)
     starts = {TopicPartition(topic.name, p): OFFSET_BEGINNING for p, end in topic.ends.items() if end}
-    place = Place(topic.name, cluster.cluster_id)
+    place = LogPlace(topic.name, cluster.cluster_id)
     read_partitions(
         cluster.settings, starts, lambda message: topic.records.append(_stored(place, keys, message))
     )
@@ -182,7 +182,7 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
 
 
-def _stored(place: Place, keys: ControlKeys, message: Message) -> ReadRecord:
+def _stored(place: LogPlace, keys: ControlKeys, message: Message) -> ReadRecord:
     key, value, headers = message.key(), message.value(), headers_of(message)
     found = read_mac(keys, place, key, value, headers)
     if isinstance(found, str):

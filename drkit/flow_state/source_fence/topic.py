@@ -15,7 +15,7 @@ from drkit.flow_state.source_fence.entries import FenceEntry, FenceLog, FenceMar
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.signed_log import SignedLog
+from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import describe_topics
 from drkit.wire import Record
 
@@ -90,7 +90,7 @@ class FenceTopic:
             except LogRestarted:  # the topic was created again
                 self._restart()
                 self._log.load()
-        except (DrkitError, LogRestarted):
+        except DrkitError:
             self.close()
             raise
         self._fences.unreadable = [f"{key}: {why}" for key, why in self._refused.items()]

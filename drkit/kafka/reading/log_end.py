@@ -84,7 +84,7 @@ class LogEndReader:
             try:
                 await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
                 return await ask(cluster)
-            except (RawError, ClusterUnreachable, NotYet) as error:
+            except (RawError, ClusterUnreachable, NoAnswerYet) as error:
                 if monotonic() > deadline:
                     raise self._unknown(error) from error
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -103,7 +103,7 @@ class LogEndReader:
             if code in codes.NOT_AUTHORIZED:
                 raise self._refused(code)
             if code:  # also where it has not heard yet that it leads
-                raise NotYet(codes.error_name(code))
+                raise NoAnswerYet(codes.error_name(code))
             found.append(answer[self._at].offset)
         return LogEnds(*found)
 
@@ -117,7 +117,7 @@ class LogEndReader:
         newest = max(known, key=lambda leader: leader.epoch)
         self._replicas = newest.replicas
         if newest.node < 0:
-            raise NotYet("it has no leader")
+            raise NoAnswerYet("it has no leader")
         return newest
 
     def _count(self, answered: int, replicas: int) -> None:
@@ -129,7 +129,7 @@ class LogEndReader:
         if not answered:
             self._replicas = ()  # they may be others now
         if not answered or monotonic() - self._few_since < _FEW_SECONDS:
-            raise NotYet(f"{answered} of {counted(replicas, 'replica')} answer")
+            raise NoAnswerYet(f"{answered} of {counted(replicas, 'replica')} answer")
 
     async def _views(self, cluster: RawCluster, replicas: tuple[int, ...]) -> list[PartitionLeader]:
         """What most of some brokers say; fewer where the others do not answer."""
@@ -139,7 +139,7 @@ class LogEndReader:
         async def ask(node: int) -> None:
             try:
                 found.append(await self._view(cluster, node))
-            except (RawError, DrkitError, NotYet):  # the others may answer
+            except (RawError, DrkitError, NoAnswerYet):  # the others may answer
                 return
             finally:
                 missing.discard(node)
@@ -157,11 +157,14 @@ class LogEndReader:
             raise self._refused(topic.error)
         leader = topic.leaders.get(self._at.partition)
         if leader is None:
-            raise NotYet(codes.error_name(topic.error))
+            raise NoAnswerYet(codes.error_name(topic.error))
         if self._topic_id.int and self._topic_id != topic.topic_id:
-            raise LogRestarted(f"the topic was created again, with id {topic.topic_id}")
+            raise self._restarted(f"it was created again, with id {topic.topic_id}")
         self._topic_id = topic.topic_id
         return leader
+
+    def _restarted(self, evidence: str) -> LogRestarted:
+        return LogRestarted("log_restarted", where=f"{self._at} on {self._settings.alias}", evidence=evidence)
 
     def _refused(self, code: int) -> NotAuthorized:
         return NotAuthorized(
@@ -175,9 +178,9 @@ class LogEndReader:
         return Failed("log_end_unknown", where=f"{self._at} on {self._settings.alias}", evidence=evidence)
 
 
-class LogRestarted(Exception):
-    """The log is not the one that was read until now. The text is the evidence."""
+class LogRestarted(Failed):
+    """The log is not the one that was read until now."""
 
 
-class NotYet(Exception):
+class NoAnswerYet(Exception):
     """An answer without what was asked, so the question is repeated; the text is the evidence."""

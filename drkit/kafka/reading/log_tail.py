@@ -15,7 +15,7 @@ from typing import Any, Final
 from drkit.config import ClusterSettings
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_end import LogEndReader, LogEnds, LogRestarted, NotYet
+from drkit.kafka.reading.log_end import LogEndReader, LogEnds, NoAnswerYet
 from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
 from drkit.wire import (
@@ -94,14 +94,14 @@ class LogTail(LogEndReader):
             leader = await self._leader(cluster)
             ends = await self._ends_of(cluster, leader)
             if ends.replicated < self.next_offset:
-                raise LogRestarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
+                raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
             if not self.next_offset:
                 await self._look(cluster, leader.node, 0)  # also of an empty log: it shows the right to read
             while self.next_offset < ends.decided or self._ahead < ends.replicated:
                 before = self.next_offset, self._ahead
                 await self._look(cluster, leader.node, 0)
                 if (self.next_offset, self._ahead) == before:
-                    raise NotYet(f"offset {self._ahead} of {ends.replicated} is not returned")
+                    raise NoAnswerYet(f"offset {self._ahead} of {ends.replicated} is not returned")
             return ends
 
         ends: LogEnds = self._run(to_the_end, seconds)
@@ -163,7 +163,7 @@ class LogTail(LogEndReader):
         if answer.error_code in codes.NOT_AUTHORIZED:
             raise self._refused(answer.error_code)
         if answer.error_code:
-            raise NotYet(codes.error_name(answer.error_code))
+            raise NoAnswerYet(codes.error_name(answer.error_code))
         return answer
 
     async def _find_start(self, cluster: RawCluster, node: int) -> None:
@@ -172,10 +172,10 @@ class LogTail(LogEndReader):
         for which in (EARLIEST, LATEST):
             listed = (await list_offsets(cluster, node, {self._at: which}, committed=False))[self._at]
             if listed.error:
-                raise NotYet(codes.error_name(listed.error))
+                raise NoAnswerYet(codes.error_name(listed.error))
             bounds.append(listed.offset)
         if self.next_offset > bounds[1]:
-            raise LogRestarted(f"it ends at {bounds[1]}, but was read up to {self.next_offset}")
+            raise self._restarted(f"it ends at {bounds[1]}, but was read up to {self.next_offset}")
         self.next_offset = max(self.next_offset, bounds[0])
 
     def _take_committed(self, answer: Any) -> None:
@@ -228,8 +228,8 @@ def _batches(answer: Any) -> list[tuple[BatchHeader, memoryview]]:
     try:
         found = list(split(answer.records or b""))
     except CorruptBatch as error:
-        raise NotYet(error.reason) from error
+        raise NoAnswerYet(error.reason) from error
     for header, batch in found:
         if batch_crc(batch) != header.crc:
-            raise NotYet(f"the checksum of the batch at offset {header.base_offset} does not match")
+            raise NoAnswerYet(f"the checksum of the batch at offset {header.base_offset} does not match")
     return found

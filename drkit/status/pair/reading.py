@@ -13,6 +13,7 @@ from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.log_end import LogRestarted
+from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
@@ -22,7 +23,6 @@ from drkit.kafka.requests import (
     list_offsets,
     metadata,
 )
-from drkit.kafka.signed_log import SignedLog
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.status.pair.delta import (

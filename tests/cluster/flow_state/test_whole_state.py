@@ -17,8 +17,8 @@ from drkit.errors import Failed
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka import signed_log
 from drkit.kafka.admin import Cluster
+from drkit.kafka.reading import signed_log
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.flows.produce import producer, put

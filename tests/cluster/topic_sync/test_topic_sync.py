@@ -13,7 +13,7 @@ from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import NotedEnds, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.signed_log import log_producer
+from drkit.kafka.reading.signed_log import log_producer
 from drkit.kafka.topics import (
     create_partitions,
     describe_topics,

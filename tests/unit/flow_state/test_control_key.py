@@ -16,14 +16,10 @@ from drkit.config import FlowSettings
 from drkit.control_key import (
     HEADER,
     NO_KEY,
-    OUTDATED,
-    UNORDERED,
-    WINDOW_SECONDS,
     ControlKey,
     ControlKeys,
     Headers,
-    Place,
-    Signatures,
+    LogPlace,
     WeakKey,
     mac_of,
     read_mac,
@@ -35,14 +31,12 @@ from drkit.failover.journal.entries import EntryKind, JournalEntry, read_history
 from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.records import AclsRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.state import Damaged, FlowState
-from drkit.kafka.reading.compacted import NewestValues
 from drkit.offset_map.bucket import MapBucket, pairs
 from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import BUCKET_KEY, Intent, Mode, Reign
-from drkit.wire import Record
 from tests.support.detect.any_notes import VOTE
 from tests.support.errors import coded
-from tests.support.flow_state.keys import KEYS, PLACE, TOPIC, signatures
+from tests.support.flow_state.keys import KEYS, PLACE, TOPIC, earlier_form, signatures
 from tests.support.flow_state.old_bytes import RECORDS
 
 OTHER: Final = ControlKeys(ControlKey.of(b"another key, another key, another key"))
@@ -51,19 +45,9 @@ maybe = st.none() | st.binary(max_size=40)
 
 
 def headers(
-    keys: ControlKeys, key: bytes | None, value: bytes | None, place: Place = PLACE, order: int = 7
+    keys: ControlKeys, key: bytes | None, value: bytes | None, place: LogPlace = PLACE, order: int = 7
 ) -> list[tuple[str, bytes]]:
     return [(HEADER, mac_of(keys.current, place, key, value, order))]
-
-
-def earlier_form(key: bytes | None, value: bytes | None) -> list[tuple[str, bytes]]:
-    """A MAC as drkit wrote it before MACs had an order."""
-    parts = b"".join(
-        b"\x00" if part is None else b"\x01" + len(part).to_bytes(4, "big") + part
-        for part in (TOPIC.encode(), key, value)
-    )
-    mac = KEYS.current.mac(b"drkit record 1\x00" + parts)
-    return [(HEADER, b"\x01" + bytes.fromhex(KEYS.current.fingerprint) + mac)]
 
 
 # -- the MAC ------------------------------------------------------------------------------------------
@@ -84,7 +68,7 @@ def test_any_flipped_bit_is_seen(key: bytes | None, value: bytes | None, data: s
     flipped[bit // 8] ^= 1 << bit % 8
     changed = {**parts, which: bytes(flipped)}
     found = read_mac(
-        KEYS, Place(changed["topic"].decode("latin-1"), changed["cluster"].decode("latin-1")),
+        KEYS, LogPlace(changed["topic"].decode("latin-1"), changed["cluster"].decode("latin-1")),
         changed["key"] if key is not None else None, changed["value"] if value is not None else None,
         [(name, changed["mac"])],
     )  # fmt: skip
@@ -109,8 +93,8 @@ def test_no_two_records_have_the_same_mac(a: bytes | None, b: bytes | None, c: b
         ([(HEADER, b"\x03" + bytes(28))], "not of a form"),
         (2 * headers(KEYS, b"k", b"v"), "not of a form"),
         (headers(OTHER, b"k", b"v"), "does not name"),
-        (headers(KEYS, b"k", b"v", Place("drkit-state.b.internal", PLACE.cluster_id)), "wrong"),
-        (headers(KEYS, b"k", b"v", Place(TOPIC, "cluster-c")), "wrong"),
+        (headers(KEYS, b"k", b"v", LogPlace("drkit-state.b.internal", PLACE.cluster_id)), "wrong"),
+        (headers(KEYS, b"k", b"v", LogPlace(TOPIC, "cluster-c")), "wrong"),
         (headers(KEYS, b"k", None), "wrong"),
         (earlier_form(b"k", None), "wrong"),
     ],
@@ -133,88 +117,6 @@ def test_while_the_key_changes_both_count_and_the_first_signs():
     assert signatures(both).refused(b"k", b"v", old) == ""
     assert signatures(both).headers(b"k", b"v") == signatures().headers(b"k", b"v")
     assert signatures().refused(b"k", b"v", old)
-
-
-# -- the order ----------------------------------------------------------------------------------------
-
-NAMES: Final = [b"pause", b"role/pay", b"promotion", b"lease"]
-writes = st.lists(
-    st.tuples(
-        st.sampled_from(NAMES),
-        st.none() | st.sampled_from([b"1", b"2"]),
-        st.integers(-400_000, 400_000),  # ms by which a writer's clock is off
-        st.lists(st.floats(0, 1), max_size=3),  # earlier records that are repeated after it
-    ),
-    min_size=1,
-    max_size=30,
-)
-Stored = tuple[bytes, bytes | None, tuple[tuple[bytes, bytes], ...]]
-
-
-def write(key: bytes, value: bytes | None, log: Sequence[Stored], now_ms: int) -> Stored:
-    """A record of a process that has read the log to its end, and has its own clock."""
-    mine = signatures(now_ms=now_ms)
-    for k, v, macs in log:
-        mine.refused(k, v, macs)
-    return key, value, mine.headers(key, value)
-
-
-def newest(log: Sequence[Stored]) -> NewestValues:
-    found = NewestValues(signatures())
-    for offset, (key, value, macs) in enumerate(log):
-        found.take(Record(offset, 0, key, value, macs))
-    return found
-
-
-@given(writes)
-def test_no_copy_of_an_earlier_record_or_tombstone_counts_at_any_state(
-    written: list[tuple[bytes, bytes | None, int, list[float]]],
-):
-    """Writers have different clocks; whoever reads the topic repeats any record at any time."""
-    log: list[Stored] = []
-    expected: dict[bytes, bytes | None] = {}
-    for number, (key, value, skew_ms, repeated) in enumerate(written):
-        log.append(write(key, value, log, 10_000_000 + 1000 * number + skew_ms))
-        expected[key] = value
-        log += [log[int(where * (len(log) - 1))] for where in repeated]
-        assert newest(log) == {k: v for k, v in expected.items() if v is not None}
-
-
-@given(writes, st.sampled_from(NAMES))
-def test_a_reader_after_compaction_takes_no_old_copy_for_the_newest(
-    written: list[tuple[bytes, bytes | None, int, list[float]]], key: bytes
-):
-    """The copy is the only record of its key that compaction has left."""
-    log: list[Stored] = []
-    for number, (name, value, _, _) in enumerate(written):
-        log.append(write(name, value, log, 10_000_000 + 1000 * number))
-    old = next((record for record in log if record[0] == key), None)
-    later_ms = 10_000_000 + 1000 * len(written) + int(1000 * WINDOW_SECONDS)
-    log.append(write(b"another", b"1", log, later_ms))
-    if old is not None:
-        found = newest([*(record for record in log if record[0] != key), old])
-        assert key not in found
-        assert found.refused == {key: OUTDATED}
-
-
-def test_records_of_the_earlier_form_count_until_ordered_ones_precede_them():
-    reader = signatures()
-    assert reader.refused(b"pause", b"old", earlier_form(b"pause", b"old")) == ""
-    assert reader.refused(b"lease", b"new", signatures().headers(b"lease", b"new")) == ""
-    assert reader.refused(b"pause", b"old", earlier_form(b"pause", b"old")) == UNORDERED
-
-
-def test_memory_of_orders_is_bounded_by_the_window():
-    reader, writer = signatures(now_ms=0), signatures(now_ms=0)
-    for number in range(30_000):
-        key = b"event/%d" % number
-        assert reader.refused(key, b"", writer.headers(key, b"")) == ""
-    assert len(reader._orders) == 30_000, "all of them within the window"
-    late = Signatures(KEYS, TOPIC, lambda: PLACE.cluster_id, lambda: int(2000 * WINDOW_SECONDS))
-    for number in range(30_001):
-        key = b"later/%d" % number
-        assert reader.refused(key, b"", late.headers(key, b"")) == ""
-    assert len(reader._orders) <= 30_001
 
 
 def test_a_key_is_strong_and_never_shown():

@@ -21,6 +21,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, Message, Producer
 from drkit.kafka.permit import may_send
 from drkit.kafka.quiet import QUIET
+from drkit.kafka.reading.log_end import LogRestarted
 from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
 from drkit.model import TopicPartition
 from drkit.wire import Record
@@ -31,6 +32,7 @@ _OPEN_SECONDS: Final = 30.0
 """A transaction of drkit's own that nobody ends stays open for its 10 s, and until the coordinator looks."""
 _PAUSE_SECONDS: Final = 0.05
 _NAMED: Final = 5
+_TRIES: Final = 3
 _LARGEST_BYTES: Final = 16 << 20
 Signed = tuple[bytes, bytes | None, dict[str, str | bytes | None] | None]
 """Key, value and headers of a record to write."""
@@ -97,12 +99,11 @@ class SignedLog:
         with self.lock:
             try:
                 return self.tail.read(_READ_SECONDS).replicated
-            except NotAuthorized as error:
-                raise NotAuthorized(
-                    "own_topic_unreadable", where=self.where, evidence=error.evidence
-                ) from error
+            except LogRestarted:
+                raise
             except DrkitError as error:
-                raise Failed("own_topic_unreadable", where=self.where, evidence=error.evidence) from error
+                kind = NotAuthorized if isinstance(error, NotAuthorized) else Failed
+                raise kind("own_topic_unreadable", where=self.where, evidence=error.evidence) from error
 
     def read_decided(self) -> int | None:
         """Read on to the end. Raises as :meth:`read` does.
@@ -164,6 +165,17 @@ class SignedLog:
 
         :raises DrkitError: one was not accepted, or does not count
         """
+        if not records:
+            return
+        for _ in range(_TRIES):
+            if self._append(records):
+                return
+        raise Failed(
+            "own_topic_unwritable", where=self.where, evidence="records were accepted, and do not count"
+        )
+
+    def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> bool:
+        """Write records; False when one does not count, as another process wrote its key at the same time."""
         with self.lock:
             if self._settings.control is not None:
                 self.read()  # now no record has a higher order than these get
@@ -174,9 +186,7 @@ class SignedLog:
             self._produce(signed)
             if macs:
                 self.read()
-            if missing := macs & self._awaited:
-                evidence = f"{len(missing)} of {len(macs)} accepted records do not count"
-                raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
+            return not macs & self._awaited
         finally:
             self._awaited -= macs
 
