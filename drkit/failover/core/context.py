@@ -64,6 +64,10 @@ class StepProgress(NamedTuple):
     fields: Mapping[str, Any] = {}
 
 
+class StopAsked(Exception):
+    """A person stops the run. Not a :class:`DrkitError`, so that no step takes it for a refusal."""
+
+
 class JournalView(Protocol):
     """What steps may read from the journal and write to it."""
 
@@ -114,6 +118,8 @@ class Context:
     """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
     words: tuple[str, ...] = ()
     """Options of the command that began the run and that its request does not have, as they are typed."""
+    is_stopped: Callable[[], bool] = lambda: False
+    """Whether a person stops this run now; never after its point of no return."""
     clock: Seconds = monotonic
     wall: Millis = field(default_factory=steady)
     source_error: str = ""
@@ -136,8 +142,11 @@ class Context:
     def pause(self, seconds: float) -> None:
         """Wait for some seconds, and keep the lock on the run.
 
+        :raises StopAsked: a person stops the run
         :raises Refused: another orchestrator took over
         """
+        if self.is_stopped():
+            raise StopAsked
         self.loop.run(self.loop.sleep, seconds)
         self.journal.renew()
 

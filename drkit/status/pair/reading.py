@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
 from drkit.flow_state.names import ADOPTED, journal_topic
+from drkit.flow_state.processes import holder_of, lives_here
 from drkit.flow_state.records import FenceAclsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
@@ -55,7 +57,7 @@ class JournalTail:
         self._runs = JournalRuns()
 
     def read(self) -> JournalRuns:
-        """The runs up to the journal's end.
+        """The runs up to the journal's end. A run whose process is gone or silent is held.
 
         :raises DrkitError: it cannot be read
         """
@@ -65,7 +67,9 @@ class JournalTail:
             self._log.restart()
             self._runs = JournalRuns()
             self._log.read()
-        return self._runs
+        runs = self._runs
+        runs.see(wall_ms(), alive=lives_here(holder_of(runs.holder)) if runs.holder else None)
+        return runs
 
     def close(self) -> None:
         """Let go of the connection."""
