@@ -148,7 +148,7 @@ class FlowWatch:
             collector.close()
 
     def _pause(self, took: float, collector: PairedCollector) -> None:
-        """Wait for the look after one that `took` seconds of a processor: waiting for a cluster is no load."""
+        """Wait for the next look; `took` are the seconds of a processor that the last one cost."""
         copies, share = self._job.progress is not None, self._share
         if copies:
             share = share_of_looks(share, due=collector.is_note_due, whole=collector.is_note_whole)
