@@ -27,6 +27,7 @@ from typing import IO, Final, Self
 import drkit
 from drkit.errors import Failed
 from drkit.local.java import java_on_path
+from drkit.private_file import is_private
 from drkit.spark.class_archive import archive_place, command_place, spark_home
 
 MEMORY: Final = "512m"
@@ -128,7 +129,7 @@ def _composed(java: Path | None, options: str | None) -> SparkJvm | None:
         return None
     archive = archive_place(java)
     noted = command_place(archive)
-    if not (archive.exists() and noted.exists()) or any(c.isspace() for c in str(archive)):
+    if not (is_private(archive) and is_private(noted)) or any(c.isspace() for c in str(archive)):
         return None
     prepare_environment(sys.executable)
     used = f"-XX:SharedArchiveFile={archive}" if options is None else options
