@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import Final, NamedTuple
 
-_OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
+_OPTION: Final = r" --[a-z][a-z0-9-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
 _COMMAND: Final = re.compile(
     r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)"
     r"|divergence(?: (?:export|verify))?|control (?:adopt|check)|status|verify"
