@@ -48,6 +48,8 @@ _NO_LOOK_AROUND: Final = "none"
 every start. Workers run the one of PYSPARK_PYTHON."""
 _START_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.005
+_LONGEST_FOLDER: Final = 60
+"""A socket's path has at most 107 bytes; Spark adds a name of 42."""
 _LOG4J: Final = "log4j2.properties"
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
@@ -170,6 +172,19 @@ def make_folder() -> Path:
 def jvm_options(folder: Path, options: str) -> str:
     """Java's options for Spark's JVM, without the heap size."""
     return f"-Dlog4j2.configurationFile={(folder / _LOG4J).as_uri()} {QUICK_JVM} {options}".strip()
+
+
+def socket_settings(folder: Path) -> dict[str, str]:
+    """Spark's settings by which Python's workers are reached through this user's folder, not by a port.
+
+    Spark's daemon forks a process for each connection to its port, before it asks for a secret.
+    """
+    if len(os.fsencode(folder)) > _LONGEST_FOLDER:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(folder),
+    }
 
 
 def open_log(folder: Path) -> IO[bytes]:
