@@ -21,7 +21,7 @@ def open_private(path: str | Path, flags: int) -> int:
 def is_private(path: Path) -> bool:
     """Return whether a file or folder exists and no other user can write or replace it, except root.
 
-    Every folder above it counts, too: who may write there can put another one in its place.
+    Every folder above it counts, too: who may write there can replace the file.
     """
     try:
         ends = (path.absolute(), path.resolve(strict=True))
@@ -31,10 +31,10 @@ def is_private(path: Path) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    found = path.lstat()
-    if found.st_uid not in {0, os.geteuid()}:
+    status = path.lstat()
+    if status.st_uid not in {0, os.geteuid()}:
         return False
-    if stat.S_ISLNK(found.st_mode) or not found.st_mode & _OTHERS_WRITE:
+    if stat.S_ISLNK(status.st_mode) or not status.st_mode & _OTHERS_WRITE:
         return True
     # In a folder such as /tmp others cannot replace what is ours.
-    return stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX)
+    return stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)

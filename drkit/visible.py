@@ -43,15 +43,15 @@ def visible_json(text: str) -> str:
 
 
 def _replaced(text: str, kept: str, escape: Callable[[str], str]) -> str:
-    return _OTHER.sub(lambda found: "".join(_characters(found[0], kept, escape)), text)
+    return _OTHER.sub(lambda match: "".join(_characters(match[0], kept, escape)), text)
 
 
 def _characters(text: str, kept: str, escape: Callable[[str], str]) -> Iterator[str]:
     marks = 0
     for character in text:
         marks = marks + 1 if unicodedata.category(character) in _MARKS else 0
-        seen = character.isprintable() and marks <= _MOST_MARKS and not _DRAWN_AS_NOTHING.match(character)
-        yield character if seen or character in kept else escape(character)
+        drawn = character.isprintable() and marks <= _MOST_MARKS and not _DRAWN_AS_NOTHING.match(character)
+        yield character if drawn or character in kept else escape(character)
 
 
 def _escape(character: str) -> str:

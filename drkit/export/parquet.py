@@ -93,8 +93,8 @@ def read_parquet(file: BinaryIO) -> Iterator[tuple[int, ExportedRecord]]:
             rows, size = footer.num_rows, footer.total_byte_size
             if rows > _GROUP_ROWS or size > _MOST_OF_GROUP:
                 raise ValueError(f"a row group of {rows:,} rows and {size:,} bytes is larger than drkit's")
-            some = max(1, min(rows, _AT_ONCE_BYTES // max(1, size)))
-            for batch in found.iter_batches(some, [group], use_threads=False):
+            batch_rows = max(1, min(rows, _AT_ONCE_BYTES // max(1, size)))
+            for batch in found.iter_batches(batch_rows, [group], use_threads=False):
                 yield from _rows(batch)
     except pa.ArrowException as error:
         raise ValueError(str(error).splitlines()[0]) from error

@@ -73,17 +73,17 @@ def to_give_up(manifest: str, *topics: str) -> str:
     return f'{typed("drkit", "replay", "--from", manifest, *named)} --give-up "WHY"'
 
 
-def recorded_hashes(state: FlowState, places: Collection[str], run: str) -> frozenset[str]:
-    """Return the SHA-256 that are on record of an export's manifest; empty: none is.
+def recorded_hashes(state: FlowState, paths: Collection[str], run: str) -> frozenset[str]:
+    """Return the recorded SHA-256 of an export's manifest: at most one for each record, or an empty set.
 
     :param state: of the flow from the old primary, which the new one has
-    :param places: the paths or URL of the manifest
-    :param run: of the export, as its manifest says
+    :param paths: of the manifest, or its URL
+    :param run: the run in the export's manifest
     """
-    found: set[str | None] = {r.sha256 for r in state.all(TailRecord).values() if r.manifest in places}
+    hashes: set[str | None] = {r.sha256 for r in state.all(TailRecord).values() if r.manifest in paths}
     for records in (state.all(SavedTailRecord), state.all(UnreplayedRecord)):
-        found |= {r.sha256 for name, r in records.items() if r.manifest in places or name.endswith(f"/{run}")}
-    return frozenset(filter(None, found))
+        hashes |= {r.sha256 for name, r in records.items() if r.manifest in paths or name.endswith(f"/{run}")}
+    return frozenset(filter(None, hashes))
 
 
 def unreplayed(state: FlowState, topics: Collection[str] | None = None) -> list[Unreplayed]:

@@ -175,7 +175,7 @@ def jvm_options(folder: Path, options: str) -> str:
 
 
 def socket_settings(folder: Path) -> dict[str, str]:
-    """Spark's settings by which Python's workers are reached through this user's folder, not by a port.
+    """Return Spark's settings that let Python's workers listen in this user's folder, not on a port.
 
     Spark's daemon forks a process for each connection to its port, before it asks for a secret.
     """

@@ -108,8 +108,8 @@ def _on_record(state: FlowState, export: Export, manifest: str) -> bool:
 
     :raises Refused: another one is
     """
-    places = {manifest, str(Path(manifest).absolute()), str(Path(manifest).resolve())}
-    known = recorded_hashes(state, places, export.run_id)
+    paths = {manifest, str(Path(manifest).absolute()), str(Path(manifest).resolve())}
+    known = recorded_hashes(state, paths, export.run_id)
     if known and export.sha256 not in known:
         evidence = f"the manifest's SHA-256 is {export.sha256}, {first_of(sorted(known))} is on record"
         raise altered(manifest, evidence)
