@@ -68,7 +68,9 @@ def test_no_secret_of_a_task_is_written_to_disk_however_large_its_code_is(
 def test_no_port_leads_to_pythons_workers(jobs: SparkJobs, workshop: SharedSpark):
     """A connection to the port of Spark's daemon is a process more, also without the secret."""
     jobs.run(["lease"], str)
-    jvm = workshop.context._gateway.proc.pid
+    gateway = workshop.context._gateway
+    assert gateway is not None
+    jvm = gateway.proc.pid
     ours = {os.getpid(), *tree(jvm)} - {jvm}
     assert len(ours) > 1, "Spark's daemon"
     assert not listening(ours)
