@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from drkit.counted import counted
-from drkit.flow_state.records import UnreplayedRecord
+from drkit.flow_state.records import SavedTailRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.state import FlowState
 from drkit.next_command import typed
 
@@ -45,7 +45,7 @@ class Unreplayed(NamedTuple):
     def command(self) -> str:
         """What appends the records, as was decided."""
         more = ("--to-quarantine",) if self.record.disposition == _QUARANTINE else ()
-        return typed("drkit", "replay", *self._words, *more)
+        return typed("drkit", "replay", *self._words, "--sha256", self.record.sha256, *more)
 
     @property
     def to_give_up(self) -> str:
@@ -71,6 +71,19 @@ def to_give_up(manifest: str, *topics: str) -> str:
     """What gives up the records that an export has of some topics."""
     named = [word for topic in topics for word in ("--topic", topic)]
     return f'{typed("drkit", "replay", "--from", manifest, *named)} --give-up "WHY"'
+
+
+def recorded_hashes(state: FlowState, paths: Collection[str], run: str) -> frozenset[str]:
+    """Return the recorded SHA-256 of an export's manifest: at most one for each record, or an empty set.
+
+    :param state: of the flow from the old primary, which the new one has
+    :param paths: of the manifest, or its URL
+    :param run: the run in the export's manifest
+    """
+    hashes: set[str | None] = {r.sha256 for r in state.all(TailRecord).values() if r.manifest in paths}
+    for records in (state.all(SavedTailRecord), state.all(UnreplayedRecord)):
+        hashes |= {r.sha256 for name, r in records.items() if r.manifest in paths or name.endswith(f"/{run}")}
+    return frozenset(filter(None, hashes))
 
 
 def unreplayed(state: FlowState, topics: Collection[str] | None = None) -> list[Unreplayed]:

@@ -26,7 +26,6 @@ from drkit.kafka.permit import may_send
 from drkit.kafka.transport import SendGate, WideManager
 
 T = TypeVar("T")
-_RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
 _LAST_WORD_MS = 2000
 _SERVER_SECONDS = 1.0
@@ -109,7 +108,6 @@ class RawCluster:
                 "reconnect_backoff_max_ms": 1000,
                 **config,
                 "client_id": f"{config['client_id']}-{purpose}",
-                "receive_message_max_bytes": _RESPONSE_LIMIT,
                 "max_in_flight_requests_per_connection": 1000,
             },
         )

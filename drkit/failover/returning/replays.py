@@ -146,7 +146,9 @@ def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[s
         if not (ended := given_up_of(context, topic)):
             continue
         option, said = OPTION[Disposition(asked[topic])], typed("--disposition", f"{topic}={asked[topic]}")
-        commands = "; ".join(_command(each.record.manifest, [topic], option) for each in ended)
+        commands = "; ".join(
+            _command(each.record.manifest, each.record.sha256, [topic], option) for each in ended
+        )
         # A run that is resumed keeps what was said of it earlier.
         left_out = (
             f"give them up in this return, too: {again(context, f'--disposition {quote(topic)}=discard')}"
@@ -210,14 +212,14 @@ def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
         ended = given_up_of(context, topic)
         notes += [
             f"given up ({each.record.reason}), no disposition of this return appends it:"
-            f" {to_replay(each.record.manifest, [topic])}"
+            f" {to_replay(each.record.manifest, each.record.sha256, [topic])}"
             for each in ended
         ]
         known = context.state.get(TailRecord, topic)
         if known is None or not is_left(context, topic, known):
             continue
         if known.manifest not in {own, *(each.record.manifest for each in ended)}:
-            notes.append(to_replay(str(known.manifest), [topic]))
+            notes.append(to_replay(str(known.manifest), str(known.sha256), [topic]))
     return notes
 
 
@@ -243,7 +245,8 @@ def note_unreplayed(context: Context) -> list[str]:
         for topic in names:
             _note(context, topic, disposition)
         if names:
-            found.append(to_replay(context.result(StepName.EXPORT)["manifest"], names, option))
+            exported = context.result(StepName.EXPORT)
+            found.append(to_replay(exported["manifest"], exported["sha256"], names, option))
     return found
 
 
@@ -262,18 +265,19 @@ def _note(context: Context, topic: str, disposition: Disposition) -> None:
         context.state.put(record, name)
 
 
-def to_replay(manifest: str, topics: Collection[str], option: str = "") -> str:
+def to_replay(manifest: str, sha256: str, topics: Collection[str], option: str = "") -> str:
     """What is left to do for records of some topics of the old primary that only an export has.
 
+    :param sha256: of the manifest
     :param option: of the command
     """
     return (
         f"what only the old primary had of {first_of(sorted(topics))} is in the export alone, not replayed:"
-        f" {_command(manifest, topics, option)}"
+        f" {_command(manifest, sha256, topics, option)}"
     )
 
 
-def _command(manifest: str, topics: Collection[str], option: str) -> str:
-    """What appends the records of some topics from an export."""
+def _command(manifest: str, sha256: str, topics: Collection[str], option: str = "") -> str:
+    """Return the command that appends the records of some topics from an export, as it is on record."""
     some = "".join(f" --topic {quote(t)}" for t in sorted(topics))
-    return f"drkit replay --from {quote(manifest)}{some}{option}"
+    return f"drkit replay --from {quote(manifest)}{some} --sha256 {quote(sha256)}{option}"

@@ -22,7 +22,7 @@ _VALUE: Final = re.compile(r"\{\w+(?:![a-z])?(?::[^}]*)?\}")
 PRINTED: Final = re.compile(
     rf"\bdrkit (?:{_VERBS})\b"
     r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt|export|verify)\b)?"
-    r"(?: --[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|none\b|\d+))?)*"
+    r"(?: --[a-z][a-z0-9-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|none\b|\d+))?)*"
 )
 ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]+\b|\{[^}]*\}))?")
 NAMES: Final = {
@@ -94,7 +94,7 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit fence show": (A,),
     "drkit replay --from MANIFEST": (D,),
     "drkit replay --from MANIFEST --to-quarantine": (D,),
-    "drkit replay --from {}{}{}": (D,),
+    "drkit replay --from {}{} --sha256 {}{}": (D,),
     "drkit replicate --dry-run": (A,),
     "drkit replicate --flow '{}'": (N, R, D),
     "drkit replicate --flow '{}->{}'": (D,),
