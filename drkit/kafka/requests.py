@@ -35,6 +35,8 @@ class PartitionLeader(NamedTuple):
     epoch: int
     replicas: tuple[int, ...] = ()
     """Ids of the brokers that hold the partition."""
+    in_sync: tuple[int, ...] = ()
+    """Ids of those that have all of it."""
 
 
 class TopicMetadata(NamedTuple):
@@ -102,7 +104,9 @@ async def _metadata(
             t.error_code,
             t.topic_id or _NO_TOPIC,
             {
-                p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch, tuple(p.replica_nodes))
+                p.partition_index: PartitionLeader(
+                    p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes)
+                )
                 for p in t.partitions
             },
         )
