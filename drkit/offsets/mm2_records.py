@@ -91,6 +91,35 @@ class Checkpoint:
         return cls(group, topic, partition, values.int64(), values.int64(), values.string())
 
 
+@dataclass(frozen=True, slots=True)
+class ForgottenCheckpoint:
+    """Takes a checkpoint back: its group, or its topic, is gone.
+
+    The value is empty, not null: Kafka's `MirrorClient` and MirrorMaker 2 skip a value that they cannot
+    parse, and fail at a null with a NullPointerException, whatever group they are asked about.
+    """
+
+    group: str
+    topic: str
+    """As the target calls it."""
+    partition: int
+    value: bytes = b""
+
+    @property
+    def key(self) -> bytes:
+        """Key of the record: the checkpoint's."""
+        return Checkpoint(self.group, self.topic, self.partition, 0, 0).key
+
+    @classmethod
+    def decode(cls, key: bytes) -> ForgottenCheckpoint:
+        """Read a key.
+
+        :raises ValueError: it is no checkpoint's
+        """
+        keys = _Reader(key)
+        return cls(keys.string(), keys.string(), keys.int32())
+
+
 def is_checkpoint(value: bytes) -> bool:
     """Whether a value can be a checkpoint's, by its version and its length; far cheaper than decoding."""
     fixed = _VERSIONED_TWO.size + _INT16.size

@@ -19,7 +19,7 @@ from drkit.kafka.clients import (
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.model import TopicPartition
-from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
+from drkit.offsets.mm2_records import Checkpoint, ForgottenCheckpoint, is_checkpoint
 from drkit.status.group_ready import CheckpointSeen
 
 _AT_ONCE: Final = 10_000
@@ -40,6 +40,8 @@ class CheckpointTail:
         self._position = 0
         self.newest: dict[str, dict[TopicPartition, CheckpointSeen]] = {}
         """Group → partition of the target → its checkpoint."""
+        self.gone: set[str] = set()
+        """Groups whose checkpoints were all taken back: they were deleted on the source."""
         self.unreadable = 0
         """Number of records that are not checkpoints; they hide no checkpoint."""
 
@@ -51,7 +53,7 @@ class CheckpointTail:
         """
         if topic_id != self._id:
             self.close()
-            self._id, self.newest, self.unreadable = topic_id, {}, 0
+            self._id, self.newest, self.gone, self.unreadable = topic_id, {}, set(), 0
         if topic_id is None:
             return ""
         try:
@@ -105,7 +107,7 @@ class CheckpointTail:
     def _keep(self, message: Message, fresh: dict[bytes, Message]) -> None:
         """Decode only the newest record of each position; an unreadable one hides no older checkpoint."""
         key, value = message.key(), message.value()
-        if isinstance(value, bytes) and not is_checkpoint(value):
+        if isinstance(value, bytes) and value and not is_checkpoint(value):
             self.unreadable += 1
         elif isinstance(key, bytes):
             fresh[key] = message
@@ -113,8 +115,8 @@ class CheckpointTail:
     def _take(self, key: bytes, message: Message) -> None:
         value = message.value()
         try:
-            if not isinstance(value, bytes):
-                self._forget(key)
+            if not isinstance(value, bytes) or not value:
+                self._forget(ForgottenCheckpoint.decode(key))
                 return
             found = Checkpoint.decode(key, value)
         except ValueError:
@@ -123,13 +125,14 @@ class CheckpointTail:
         at = TopicPartition(found.topic, found.partition)
         known = CheckpointSeen(found.upstream, found.downstream, message.timestamp()[1])
         self.newest.setdefault(found.group, {})[at] = known
+        self.gone.discard(found.group)
 
-    def _forget(self, key: bytes) -> None:
-        gone = Checkpoint.decode(key, Checkpoint("", "", 0, 0, 0).value)
+    def _forget(self, gone: ForgottenCheckpoint) -> None:
         of_group = self.newest.get(gone.group, {})
         of_group.pop(TopicPartition(gone.topic, gone.partition), None)
         if not of_group:
             self.newest.pop(gone.group, None)
+            self.gone.add(gone.group)
 
     def close(self) -> None:
         """Close the connection; the checkpoints read stay."""

@@ -203,7 +203,10 @@ class GroupLook:
         states = await target_groups.listed()
         # Without the source, groups with a recorded checkpoint or offset count.
         consumers = {g for g, x in states.items() if is_consumer(x)}
-        names = sorted(listed if source is not None else filter(accepted, {*consumers, *self._tail.newest}))
+        # A group that is gone may still have its last offset there.
+        self._tail.gone &= states.keys()
+        recorded = {*consumers, *self._tail.newest} - self._tail.gone
+        names = sorted(listed if source is not None else filter(accepted, recorded))
         on_target = await target_groups.committed(names)
         pairs = dict(self._pairs(known, names, on_source, on_target))
         assert self._places is not None  # noqa: S101  made with the target

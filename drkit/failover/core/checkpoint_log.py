@@ -24,6 +24,12 @@ class CheckpointLog:
         self._id: UUID | None = None
         self._next = 0
         self._values: dict[bytes, bytes] = {}
+        self._gone: set[bytes] = set()
+
+    @property
+    def gone(self) -> set[str]:
+        """Groups whose checkpoints were all taken back: they were deleted on the source."""
+        return {str(group_of(key)) for key in self._gone} - {str(group_of(key)) for key in self._values}
 
     @property
     def name(self) -> str:
@@ -39,7 +45,7 @@ class CheckpointLog:
         """
         now = topic.topic_id if topic.leaders else None
         if now != self._id:
-            self._id, self._next, self._values = now, 0, {}
+            self._id, self._next, self._values, self._gone = now, 0, {}, set()
         if now is not None:
             read_partitions(self._target, {self._at: self._next}, self._take)
         wanted = None if groups is None else set(groups)
@@ -51,7 +57,9 @@ class CheckpointLog:
         self._next = (message.offset() or 0) + 1
         if not isinstance(key, bytes):
             return
-        if not isinstance(value, bytes):
+        if not isinstance(value, bytes) or not value:
             self._values.pop(key, None)
+            self._gone.add(key)
         elif is_checkpoint(value):
             self._values[key] = value
+            self._gone.discard(key)
