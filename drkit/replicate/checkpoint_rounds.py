@@ -177,8 +177,8 @@ class CheckpointDriver:
 
         :param seconds: how long a round took that needed no task
         """
-        self._totals.take(reports)
         self._work.take(reports)
+        self._totals.take(reports, self._work.ledger.names)
         before = self._state.get(CheckpointsRecord)
         record = summary(reports, wall_ms(), before, self._work.ledger, seconds, self._work.others)
         result = record.to_json()

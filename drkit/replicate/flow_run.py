@@ -16,7 +16,7 @@ from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids, own_on_record
-from drkit.flow_state.records import AclsRecord, ControlRecord, CutRecord, RoleRecord
+from drkit.flow_state.records import AclsRecord, ControlRecord, CutRecord, GenerationRecord, RoleRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -213,6 +213,8 @@ class FlowRun:
     def _epoch_ended(self, reports: list[Report]) -> None:
         """Called by the epochs' thread between two of them."""
         self._progress.epoch_ended(reports)
+        if not self._job.once:  # such a copy knows its end by the partitions that it has begun with
+            self._progress.keep(self._state.records.readable(GenerationRecord))
         note_speed(self._state, reports)
         last = self._job.once and self._job.all_copied()
         self._epochs.epoch_ended(reports, last=last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -100,6 +100,16 @@ class Progress:
                 number = int(producer)  # JSON made a text of it
                 totals.looped[number] = totals.looped.get(number, 0) + records
                 observe.left_out(self._flow, number, records)
+
+    def keep(self, topics: Container[str]) -> None:
+        """Forget partitions whose topic is gone."""
+        totals = self.totals
+        gone = [at for at in totals.moved if at.topic not in topics]
+        for at in gone:
+            totals.stopped.pop(str(at), None)
+            for of_partition in (totals.moved, totals.frontiers, self._places, self._began):
+                of_partition.pop(at, None)
+        observe.keep(self._flow, topics)
 
     def stopped(self, at: TopicPartition, reason: str) -> None:
         """Record that a task stopped a partition: it is not copied until a report says otherwise."""
