@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 import math
 from typing import Any
 
@@ -26,6 +27,7 @@ from drkit.copy_task.source.leaders import LeaderWatch
 from drkit.copy_task.target.bulk import BulkAppender
 from drkit.copy_task.target.left_open import end_on_map
 from drkit.copy_task.target.live import LiveAppender
+from drkit.copy_task.target.packing import forget_deleted
 from drkit.copy_task.target.resolver import PartitionResolver
 from drkit.copy_task.worker_links import keep_links, take_links
 from drkit.errors import Failed
@@ -159,7 +161,8 @@ class CopyTask:
         except MapTaken:  # its successor began while this one still read
             task.finish("fenced")
             return
-        for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
+        forget = partial(forget_deleted, task)
+        for part in (self._source.run, resolver.run, self._mark_often, forget, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
 
     async def _take_map(self, bucket: int) -> None:

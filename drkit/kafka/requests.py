@@ -15,6 +15,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
+from drkit.kafka.codes import UNKNOWN_TOPIC_ID
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 
@@ -92,6 +93,20 @@ async def metadata_of_all(cluster: RawCluster, topics: Collection[str]) -> dict[
         for name, topic in (await metadata(cluster, topics, node)).items():
             found[name].append(topic)
     return found
+
+
+async def unknown_ids(cluster: RawCluster, ids: Iterable[UUID]) -> set[UUID]:
+    """Return the topic ids that no broker knows: topics that were deleted (KIP-516). Raises RawError.
+
+    A topic that drkit's principal may not see is known: an id is no secret.
+    """
+    wanted = [MetadataRequest.MetadataRequestTopic(topic_id=i, name=None) for i in ids]
+    unknown = {topic.topic_id for topic in wanted}
+    for node in sorted(cluster.nodes()) if wanted else ():
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=12)
+        answer = await cluster.send(request, node, timeout_ms=10_000)
+        unknown &= {t.topic_id for t in answer.topics if t.error_code == UNKNOWN_TOPIC_ID}
+    return unknown
 
 
 async def _metadata(
