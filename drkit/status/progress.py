@@ -104,11 +104,12 @@ class Progress:
     def keep(self, topics: Container[str]) -> None:
         """Forget partitions whose topic is gone."""
         totals = self.totals
-        gone = [at for at in totals.moved if at.topic not in topics]
-        for at in gone:
-            totals.stopped.pop(str(at), None)
-            for of_partition in (totals.moved, totals.frontiers, self._places, self._began):
-                of_partition.pop(at, None)
+        by_partition: list[dict[TopicPartition, Any]] = [totals.moved, totals.frontiers]
+        for entries in [*by_partition, self._places, self._began]:
+            for at in [at for at in list(entries) if at.topic not in topics]:
+                del entries[at]
+        for name in [name for name in list(totals.stopped) if name.rpartition("-")[0] not in topics]:
+            del totals.stopped[name]
         observe.keep(self._flow, topics)
 
     def stopped(self, at: TopicPartition, reason: str) -> None:

@@ -10,8 +10,15 @@ from typing import Final
 
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings
+from drkit.flow_state.codec.fields import partition_of
 from drkit.flow_state.events import TopicEvents
-from drkit.flow_state.records import ConfigsRecord, EventRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.records import (
+    ConfigsRecord,
+    EventRecord,
+    GenerationRecord,
+    RoleRecord,
+    VerifiedRecord,
+)
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.connect import identity
@@ -107,6 +114,9 @@ class SourceGone:
         for event_name, event in records.readable(EventRecord).items():
             if event.topic == name:
                 self._state.delete(EventRecord, event_name)
+        for place in records.readable(VerifiedRecord):
+            if partition_of(place).topic == name:
+                self._state.delete(VerifiedRecord, place)
         for kind in (ConfigsRecord, GenerationRecord):
             if name in records.readable(kind):
                 self._state.delete(kind, name)

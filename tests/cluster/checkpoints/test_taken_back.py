@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
 import pytest
 
 from drkit.checkpoints.shard import ShardReport
 from drkit.checkpoints.work import CheckpointWork
+from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.checkpoint_log import CheckpointLog
+from drkit.failover.core.context import Context
+from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
@@ -21,6 +26,7 @@ from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, read_checkpoints
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint
 from drkit.status.checkpoint_tail import CheckpointTail
+from drkit.status.groups_look import GroupLook
 from tests.support.flows.flow import Flow
 from tests.support.status.checkpoint_world import World
 from tests.support.waiting import eventually
@@ -62,6 +68,21 @@ class Rounds(World):
         assert (tail.unreadable, bad, tail.gone) == (0, [], self.log.gone)
         return groups
 
+    def left_without_source(self) -> set[str]:
+        """The groups of a failover without the source, which `drkit status` names as well."""
+        context = SimpleNamespace(
+            flow=self.settings, known=known_of(self.state), target=None, target_settings=self.flow.target,
+            kept=SimpleNamespace(checkpoints_of=lambda *_: self.log),
+            run=lambda question, _, *more: self.flow.ask(self.flow.target, question, *more),
+        )  # fmt: skip
+        positions, _ = positions_of(cast("Context", context), None)
+        look = GroupLook((self.flow.source, self.flow.target), self.settings)
+        seen = look.look(self.state, source_answers=False)
+        look.close()
+        assert not seen.error, seen.error
+        assert {group.group for group in seen.groups} == set(positions)
+        return set(positions)
+
     def delete(self, group: str) -> None:
         assert self.ask(self.flow.source, lambda g: g.delete([group])) == {group: 0}
 
@@ -84,8 +105,12 @@ def test_the_round_that_sees_a_deletion_takes_the_checkpoints_back(rounds: Round
     )
     assert rounds.recorded() == {rounds.group, other, stranger}
 
+    assert rounds.left_without_source() == {rounds.group, other}
+
     rounds.delete(rounds.group)
     assert rounds.next().forgotten == [rounds.group]
+    assert rounds.there(rounds.group) is not None, "its offset on the target stays for days"
+    assert rounds.left_without_source() == {other}
     assert rounds.recorded() == {other, stranger}, "a group that the flow leaves out is not looked after"
     assert rounds.log.gone == {rounds.group}
     assert rounds.next().forgotten == []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+import gc
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 import socket
 import threading
 import time
@@ -189,6 +192,22 @@ def test_topics(source: LocalCluster, topic_name: str):
     every = [TopicPartition(topic_name, n) for n in range(5)]
     assert topics.list_offsets(cluster, every, "latest", committed=True) == dict.fromkeys(every, 0)
     assert topics.delete_topics(cluster, [topic_name, "there-is-no-such-topic"]) == {}
+
+
+def test_describing_topics_leaves_nothing_behind(source: LocalCluster, topic_name: str):
+    cluster = connect(source.bootstrap())
+    names = [f"{topic_name}-{n}" for n in range(5)]
+    topics.create_topics(cluster, [topics.TopicPlan(name, 1) for name in names])
+    wait_until(lambda: topics.describe_topics(cluster, names), lambda found: len(found) == len(names))
+    counts = []
+    for _ in range(2):
+        for _ in range(20):
+            topics.describe_topics(cluster, names)
+        gc.collect()
+        found = Counter(type(thing).__name__ for thing in gc.get_objects())
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        counts.append((found["Uuid"], found["UUID"], found["RawCluster"], descriptors))
+    assert counts[0] == counts[1]
 
 
 def test_a_failure_stops_no_other_topic(source: LocalCluster, topic_name: str):
