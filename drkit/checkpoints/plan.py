@@ -16,10 +16,10 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import listed_groups
 from drkit.kafka.topics import broker_config
+from drkit.mm2_topics.checkpoint_tail import CheckpointTail
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.topic import tell_remade
 from drkit.model import TopicPartition
-from drkit.status.checkpoint_tail import CheckpointTail
 
 T = TypeVar("T")
 GROUPS_PER_SHARD: Final = 500

@@ -25,9 +25,9 @@ from drkit.copy_task.report import TaskReport, report_of
 from drkit.copy_task.source.fetching import Fetcher
 from drkit.copy_task.source.leaders import LeaderWatch
 from drkit.copy_task.target.bulk import BulkAppender
+from drkit.copy_task.target.deleted import forget_deleted
 from drkit.copy_task.target.left_open import end_on_map
 from drkit.copy_task.target.live import LiveAppender
-from drkit.copy_task.target.packing import forget_deleted
 from drkit.copy_task.target.resolver import PartitionResolver
 from drkit.copy_task.worker_links import keep_links, take_links
 from drkit.errors import Failed

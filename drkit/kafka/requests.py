@@ -15,7 +15,6 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
-from drkit.kafka.codes import UNKNOWN_TOPIC_ID
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 
@@ -25,8 +24,8 @@ ALL = -1
 _NO_EPOCH = -1
 _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
-_NO_TOPIC = UUID(int=0)
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
+_NO_TOPIC = UUID(int=0)
 
 
 class PartitionLeader(NamedTuple):
@@ -93,20 +92,6 @@ async def metadata_of_all(cluster: RawCluster, topics: Collection[str]) -> dict[
         for name, topic in (await metadata(cluster, topics, node)).items():
             found[name].append(topic)
     return found
-
-
-async def unknown_ids(cluster: RawCluster, ids: Iterable[UUID]) -> set[UUID]:
-    """Return the topic ids that no broker knows: topics that were deleted (KIP-516). Raises RawError.
-
-    A topic that drkit's principal may not see is known: an id is no secret.
-    """
-    wanted = [MetadataRequest.MetadataRequestTopic(topic_id=i, name=None) for i in ids]
-    unknown = {topic.topic_id for topic in wanted}
-    for node in sorted(cluster.nodes()) if wanted else ():
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=12)
-        answer = await cluster.send(request, node, timeout_ms=10_000)
-        unknown &= {t.topic_id for t in answer.topics if t.error_code == UNKNOWN_TOPIC_ID}
-    return unknown
 
 
 async def _metadata(
@@ -180,12 +165,8 @@ async def describe_producers(
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
-    request = DescribeProducersRequest(
-        topics=[
-            DescribeProducersRequest.TopicRequest(name=t, partition_indexes=p) for t, p in by_topic.items()
-        ]
-    )
-    answer = await cluster.send(request, node)
+    topics = [DescribeProducersRequest.TopicRequest(name=t, partition_indexes=p) for t, p in by_topic.items()]
+    answer = await cluster.send(DescribeProducersRequest(topics=topics), node)
     return {
         TopicPartition(t.name, p.partition_index): (
             p.error_code,

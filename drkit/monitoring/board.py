@@ -179,8 +179,6 @@ class FlowWatch:
         beat, loss = status.heartbeat, status.loss
         observe.identify(status.flow, term=status.term)
         self.history.append((status.at_ms, loss.records, loss.seconds, beat.delay_seconds if beat else None))
-        if progress is None and status.partitions:  # a process that copies forgets with its progress
-            observe.keep((status.source, status.target), {p.topic for p in status.partitions})
         for p in status.partitions:
             if p.frontier is not None:
                 observe.frontier((status.source, status.target), p.topic, p.partition, p.frontier)

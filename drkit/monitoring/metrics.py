@@ -104,8 +104,11 @@ class FlowFigures:
                 count.see(p.target_end, moved.get(at), seconds)
             if count is not None:
                 counts[at] = count
-        if status.partitions:
-            self.counts = counts
+        if not status.partitions:
+            return  # no answer
+        self.counts = counts
+        if totals is None:  # a process that copies forgets with its progress
+            observe.keep((status.source, status.target), {p.topic for p in status.partitions})
 
 
 class FlowCollector(Collector):

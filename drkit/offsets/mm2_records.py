@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 import struct
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 VERSION: Final = 0
 """Of the values of checkpoints and heartbeats; offset syncs have none."""
@@ -89,6 +89,15 @@ class Checkpoint:
         values.version()
         group, topic, partition = keys.string(), keys.string(), keys.int32()
         return cls(group, topic, partition, values.int64(), values.int64(), values.string())
+
+
+class CheckpointSeen(NamedTuple):
+    """A checkpoint of the checkpoint topic."""
+
+    upstream: int
+    downstream: int
+    at_ms: int
+    """When it was written."""
 
 
 @dataclass(frozen=True, slots=True)

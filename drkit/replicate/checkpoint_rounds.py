@@ -105,6 +105,10 @@ class CheckpointDriver:
             self._jobs.cancel(_STOP_SECONDS)
             self._thread.join(_STOP_SECONDS)
 
+    def close(self) -> None:
+        """Close the connections of a driver that was not started."""
+        self._work.close()
+
     def _run(self, jobs: SparkJobs) -> None:
         search_seldom()
         own = CheckpointTask(*self._clusters, self._flow)

@@ -196,9 +196,8 @@ class FlowRun:
 
     def _tell_plan(self) -> None:
         if self._plan_unreported:
-            partitions, left_out = len(self._epochs.leases), len(self._job.found.left_out)
-            observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
-                          partitions=partitions, left_out=left_out)  # fmt: skip
+            counts = {"partitions": len(self._epochs.leases), "left_out": len(self._job.found.left_out)}
+            observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version, **counts)
             self._control("run")
             self._plan_unreported = False
 
@@ -212,9 +211,8 @@ class FlowRun:
 
     def _epoch_ended(self, reports: list[Report]) -> None:
         """Called by the epochs' thread between two of them."""
-        self._progress.epoch_ended(reports)
-        if not self._job.once:  # such a copy knows its end by the partitions that it has begun with
-            self._progress.keep(self._state.records.readable(GenerationRecord))
+        topics = None if self._job.once else self._state.records.readable(GenerationRecord)
+        self._progress.epoch_ended(reports, topics)
         note_speed(self._state, reports)
         last = self._job.once and self._job.all_copied()
         self._epochs.epoch_ended(reports, last=last)

@@ -19,12 +19,12 @@ from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Groups, ListedGroup, Offsets
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
+from drkit.mm2_topics.checkpoint_tail import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import PartitionPosition
-from drkit.status.checkpoint_tail import CheckpointTail
 from drkit.status.facts import error_line
 from drkit.status.group_ready import FlowFacts, GroupFacts, judged
 from drkit.status.groups import GroupsSeen, GroupStatus, Rounds

@@ -79,8 +79,12 @@ class Progress:
         self._last: tuple[float, int] | None = None
         self._epoch_ended: float | None = None
 
-    def epoch_ended(self, reports: Sequence[Mapping[str, Any]]) -> None:
-        """Take the reports of all tasks of one epoch."""
+    def epoch_ended(self, reports: Sequence[Mapping[str, Any]], topics: Container[str] | None = None) -> None:
+        """Take the reports of all tasks of one epoch.
+
+        :param topics: the topics that are not gone: others are forgotten; None: all stay,
+            as a copy with an end knows that by the partitions with which it began
+        """
         totals = self.totals
         self._gap(reports)
         totals.epochs += 1
@@ -100,8 +104,10 @@ class Progress:
                 number = int(producer)  # JSON made a text of it
                 totals.looped[number] = totals.looped.get(number, 0) + records
                 observe.left_out(self._flow, number, records)
+        if topics is not None:
+            self._keep(topics)
 
-    def keep(self, topics: Container[str]) -> None:
+    def _keep(self, topics: Container[str]) -> None:
         """Forget partitions whose topic is gone."""
         totals = self.totals
         by_partition: list[dict[TopicPartition, Any]] = [totals.moved, totals.frontiers]

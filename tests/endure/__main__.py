@@ -105,7 +105,8 @@ def _samples(
         if at > _WARM * seconds:
             found.append((at, _of_process(driver.pid, port) | _of_target(target)))
             _say(f"{at:6.0f} s  " + "  ".join(f"{k} {v:.0f}" for k, v in found[-1][1].items()))
-        time.sleep(_SAMPLE_SECONDS)
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(_SAMPLE_SECONDS)
     return found
 
 

@@ -10,9 +10,7 @@ from collections.abc import Iterable
 
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import PartitionCopy
-from drkit.errors import Failed
-from drkit.kafka.raw import RawError
-from drkit.kafka.requests import EARLIEST, list_offsets, unknown_ids
+from drkit.kafka.requests import EARLIEST, list_offsets
 from drkit.offset_map.bucket import Pair, pairs
 from drkit.offset_map.packs import parts
 from drkit.offsets import History, MapKey, MapRecord, PartitionMap, encode_intent
@@ -45,20 +43,6 @@ async def pack(task: TaskContext, settled: Iterable[tuple[PartitionCopy, Resolut
             await task.write_map_pairs(p.lease.bucket, batch)
         for i in range(0, len(gone), _TOMBSTONES):
             await task.write_map_pairs(p.lease.bucket, gone[i : i + _TOMBSTONES])
-
-
-async def forget_deleted(task: TaskContext) -> None:
-    """Delete what the map says of copies that were deleted; what fails is left to the next epoch."""
-    mine = {p.target_id for p in task.partitions}
-    ids = {where.target_id for bucket in task.buckets.values() for where in bucket.partitions} - mine
-    try:
-        deleted = await unknown_ids(task.links.target, ids)
-        for number, bucket in task.buckets.items():
-            gone = bucket.tombstones(deleted)
-            for i in range(0, len(gone), _TOMBSTONES):
-                await task.write_map_pairs(number, gone[i : i + _TOMBSTONES])
-    except (Failed, RawError):
-        return
 
 
 def pack_of(

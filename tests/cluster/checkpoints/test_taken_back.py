@@ -22,10 +22,10 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import delete_topics
+from drkit.mm2_topics.checkpoint_tail import CheckpointTail
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, read_checkpoints
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint
-from drkit.status.checkpoint_tail import CheckpointTail
 from drkit.status.groups_look import GroupLook
 from tests.support.flows.flow import Flow
 from tests.support.status.checkpoint_world import World

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from drkit.copy_task.target.deleted import unknown_ids
 from drkit.kafka.admin import Cluster
-from drkit.kafka.requests import metadata, unknown_ids
+from drkit.kafka.requests import metadata
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.bucket import MapBucket

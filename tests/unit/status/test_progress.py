@@ -84,15 +84,14 @@ def test_topics_that_came_and_went_leave_nothing_and_take_no_ones_line(monkeypat
     monkeypatch.setattr(observe, "MOST_PARTITIONS", len(observe._partitions) + 3)
     for number in range(50):
         topics = {"stays", f"t{number}"}
-        epoch = report("time") | {"partitions": [moved(topic) for topic in sorted(topics)]}
-        progress.epoch_ended([epoch])
-        progress.stopped(TopicPartition(f"t{number}", 0), "deleted")
+        progress.stopped(TopicPartition(f"t{number}", 1), "deleted")
         progress.sampled(
             {TopicPartition(t, 1): TopicPartition(t, 1) for t in topics},
             {},
             dict.fromkeys((TopicPartition(t, 1) for t in topics), 1),
         )
-        progress.keep(topics)
+        epoch = report("time") | {"partitions": [moved(topic) for topic in sorted(topics)]}
+        progress.epoch_ended([epoch], topics)
         assert lines("churn") == topics
     totals = progress.totals
     kept = [len(x) for x in (totals.moved, totals.frontiers, totals.stopped, progress._places)]

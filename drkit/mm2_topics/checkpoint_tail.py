@@ -19,8 +19,7 @@ from drkit.kafka.clients import (
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.model import TopicPartition
-from drkit.offsets.mm2_records import Checkpoint, ForgottenCheckpoint, is_checkpoint
-from drkit.status.group_ready import CheckpointSeen
+from drkit.offsets.mm2_records import Checkpoint, CheckpointSeen, ForgottenCheckpoint, is_checkpoint
 
 _AT_ONCE: Final = 10_000
 _POLL_SECONDS: Final = 0.2
