@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 import math
 from typing import Any
 
@@ -161,9 +160,9 @@ class CopyTask:
         except MapTaken:  # its successor began while this one still read
             task.finish("fenced")
             return
-        forget = partial(forget_deleted, task)
-        for part in (self._source.run, resolver.run, self._mark_often, forget, *(b.run for b in self._bulk)):
+        for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
+        self._parts.append(task.loop.spawn(forget_deleted, task))
 
     async def _take_map(self, bucket: int) -> None:
         """From here on no earlier task writes to this part of the map."""

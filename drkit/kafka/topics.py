@@ -229,11 +229,12 @@ def list_offsets(
         retry=retry_if_exception(_settles),
         stop=stop_after_delay(_SETTLE_SECONDS),
         wait=wait_fixed(0.2),
-        # librdkafka would otherwise answer from its old metadata.
-        before_sleep=lambda _: _refresh(cluster),
         reraise=True,
     ):
         with attempt:
+            # librdkafka has old metadata. Not in `before_sleep`: that would hold the client in a cycle.
+            if attempt.retry_state.attempt_number > 1:
+                cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
             missing = [p for p in partitions if p not in found]
             for at, future in _offset_futures(cluster, missing, which, committed=committed).items():
                 found[at] = int(cluster.wait(future, "list offsets", str(at)).offset)
@@ -255,10 +256,6 @@ def _offset_futures(
         request_timeout=CALL_SECONDS,
     )
     return {TopicPartition(key.topic, key.partition): future for key, future in futures.items()}
-
-
-def _refresh(cluster: Cluster) -> None:
-    cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
 
 
 def _settles(error: BaseException) -> bool:

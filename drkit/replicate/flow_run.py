@@ -117,8 +117,7 @@ class FlowRun:
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._promoted = self._waiting = frozenset[str]()
-        """Topics that the opposite flow has promoted, and whose return has not begun: by the state as it was
-        read last, and at the last look."""
+        """Topics that the opposite flow has promoted, before their return: by the state, and by the last look."""
         self._side_jobs = SideJobs(
             job.workshop, (source, target), state, self._progress, lambda: job.flow, lambda: self._waiting
         )
@@ -196,8 +195,9 @@ class FlowRun:
 
     def _tell_plan(self) -> None:
         if self._plan_unreported:
-            counts = {"partitions": len(self._epochs.leases), "left_out": len(self._job.found.left_out)}
-            observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version, **counts)
+            partitions, left_out = len(self._epochs.leases), len(self._job.found.left_out)
+            observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
+                          partitions=partitions, left_out=left_out)  # fmt: skip
             self._control("run")
             self._plan_unreported = False
 

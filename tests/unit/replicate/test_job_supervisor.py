@@ -96,7 +96,7 @@ class Clients:
         self.fail()
 
     def fail(self) -> None:
-        clients = [
+        clients: list[Producer] = [
             Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda _: clients}) for _ in "ab"
         ]
         if len(self.open) == 1:
