@@ -117,7 +117,7 @@ class FlowRun:
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._promoted = self._waiting = frozenset[str]()
-        """Topics that the opposite flow has promoted, before their return: by the state, and by the last look."""
+        """Topics that the opposite flow has promoted, before their return: by state, and at the last look."""
         self._side_jobs = SideJobs(
             job.workshop, (source, target), state, self._progress, lambda: job.flow, lambda: self._waiting
         )
