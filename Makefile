@@ -17,6 +17,7 @@ WHEELS := --require-hashes --only-binary :all:
 PYSPARK := --no-binary pyspark --no-build-isolation --check-build-dependencies
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+ENDURE_ARGS ?=
 # Each has brokers of its own. Two of them keep two processors busy: with three, what has to happen within seconds does not.
 PROCESSES ?= 2
 WORKERS := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
@@ -29,7 +30,7 @@ INSTALL_TOOLS := "$(PYTHON)" -m venv $(TOOLS) && PIP_USER=0 $(TOOLS)/bin/python 
 UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 AUDIT := $(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes
 
-.PHONY: help setup java demo test test-wide test-unit test-containers check lint types format docs bench soak lock sbom audit clean
+.PHONY: help setup java demo test test-wide test-unit test-containers check lint types format docs bench soak endure lock sbom audit clean
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
@@ -79,6 +80,9 @@ bench: $(JARS) ## drkit and MirrorMaker 2 on the same brokers, measured
 
 soak: $(JARS) ## the long runs: kills at random moments under load, many examples: hours
 	@$(BIN)/pytest -m "soak or beside_soak or wide or beside_wide or hypothesis" --hypothesis-profile soak --timeout 3600 $(PYTEST_ARGS)
+
+endure: $(JARS) ## months in minutes: topics and groups come and go, and what is left of them must not add up
+	@$(BIN)/python -m tests.endure $(ENDURE_ARGS)
 
 lock: $(INSTALLED) ## renew the locks of packages and the list of jars
 	@$(INSTALL_TOOLS)

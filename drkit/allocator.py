@@ -53,6 +53,18 @@ def search_seldom() -> None:
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
+def free_cycles() -> None:
+    """Search all objects for cycles, also those that were never to be searched: clients hang on them.
+
+    Takes up to a second; a search by itself may be hours away.
+    """
+    is_seldom = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    gc.collect()
+    if is_seldom:
+        gc.freeze()
+
+
 def _touch() -> None:
     """Get memory from the system while the task connects, not page by page during the first records."""
     size = _LARGEST_MMAP_THRESHOLD // 2

@@ -5,7 +5,7 @@ Logs go to stderr, for people or as one JSON object a line; stdout is for the an
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Container, MutableMapping
 import logging
 import sys
 from typing import Any, Final, Literal
@@ -140,6 +140,14 @@ def _bounded(flow: tuple[str, str], topic: str, partition: int) -> tuple[str, ..
             return (*flow, OTHERS, "")
         _partitions.add(at)
     return at
+
+
+def keep(flow: tuple[str, str], topics: Container[str]) -> None:
+    """Drop the labels of a flow's partitions whose topic is gone: the maximum counts living partitions."""
+    for at in [at for at in list(_partitions) if at[:2] == flow and at[2] not in topics]:
+        _partitions.discard(at)
+        for metric in (RECORDS, BYTES, BATCHES, FRONTIER):
+            metric.remove(*at)
 
 
 def left_out(flow: tuple[str, str], producer: int, records: int) -> None:

@@ -167,6 +167,11 @@ class GroupLedger:
     # -- all of them ----------------------------------------------------------------------------------
 
     @property
+    def names(self) -> Collection[str]:
+        """The known groups."""
+        return self._entries.keys()
+
+    @property
     def groups(self) -> int:
         """Number of known groups."""
         return len(self._entries)

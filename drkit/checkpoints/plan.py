@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import random
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.members import listed_groups
 from drkit.kafka.topics import broker_config
+from drkit.mm2_topics.checkpoint_tail import CheckpointTail
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.topic import tell_remade
 from drkit.model import TopicPartition
@@ -22,6 +24,8 @@ from drkit.model import TopicPartition
 T = TypeVar("T")
 GROUPS_PER_SHARD: Final = 500
 _RETENTION: Final = "offsets.retention.minutes"
+_RECORDED_AT_ONCE: Final = 5000
+"""Checkpoints that one round takes back at most."""
 _SHARE: Final = 4
 """Unchanged offsets are written again after this fraction of the target's retention."""
 
@@ -71,6 +75,8 @@ class GroupsFrame(NamedTuple):
     """Groups that are no longer on the source and are to be deleted on the target."""
     others: tuple[OtherGroup, ...] = ()
     """Groups that the flow's filter accepts and that are not consumer groups."""
+    recorded: tuple[tuple[str, str, int], ...] = ()
+    """Checkpoints whose group or topic seems to be gone, as in a shard."""
 
     def shards(
         self,
@@ -79,6 +85,7 @@ class GroupsFrame(NamedTuple):
         number: int = NO_ROUND,
         *,
         gone: tuple[str, ...] = (),
+        recorded: tuple[tuple[str, str, int], ...] = (),
         sync: bool,
         quick: frozenset[str] = frozenset(),
     ) -> list[Shard]:
@@ -89,7 +96,7 @@ class GroupsFrame(NamedTuple):
         :param quick: groups that are finished when the source has nothing new
         """
         rounds = dict(zip(groups, last, strict=True))
-        parts = shards_of(list(groups), GROUPS_PER_SHARD) or ([()] if gone else [])
+        parts = shards_of(list(groups), GROUPS_PER_SHARD) or ([()] if gone or recorded else [])
         terms = self.terms
         return [
             Shard(
@@ -102,6 +109,7 @@ class GroupsFrame(NamedTuple):
                 refresh_ms=terms.refresh_ms,
                 promoted=terms.promoted,
                 gone=gone if index == 0 else (),
+                recorded=recorded if index == 0 else (),
                 topic_id=terms.topic_id,
                 round=number,
                 last=tuple(rounds[g] for g in names),
@@ -126,6 +134,7 @@ class FrameLook:
         self._clusters, self._waiting = clusters, waiting
         self._refresh_ms = 0
         self._topic_id: UUID | None = None
+        self._tail: CheckpointTail | None = None
 
     def look(self, flow: FlowSettings, state: FlowState) -> GroupsFrame | None:
         """As it is now; None when nothing was copied yet.
@@ -154,4 +163,32 @@ class FrameLook:
         promoted = frozenset(promoted_topics(state))
         topic_id = str(self._topic_id or "")
         terms = Terms(flow.source, known, topic, topic_id, self._refresh_ms, promoted)
-        return GroupsFrame(terms, groups, tuple(gone), other_groups(on_source, accepted))
+        recorded = self._recorded(topic, on_source, accepted, known.upstream) if topic else ()
+        return GroupsFrame(terms, groups, tuple(gone), other_groups(on_source, accepted), recorded)
+
+    def _recorded(
+        self,
+        topic: str,
+        on_source: Container[str],
+        accepted: Callable[[str], bool],
+        copies: Container[str],
+    ) -> tuple[tuple[str, str, int], ...]:
+        """Return checkpoints of groups that the source does not list, or of topics that are not copied."""
+        if self._tail is None:
+            self._tail = CheckpointTail(self._clusters[1], topic)
+        if self._tail.read(self._topic_id):
+            return ()  # read on at the next look
+        found = [
+            (group, *at)
+            for group, partitions in self._tail.newest.items()
+            if accepted(group)
+            for at in partitions
+            if group not in on_source or at.topic not in copies
+        ]
+        # Some of them may stay, as the source does not confirm it: the others get their turn.
+        return tuple(random.sample(found, min(len(found), _RECORDED_AT_ONCE)))
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._tail is not None:
+            self._tail.close()

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from drkit.checkpoints.memory import Memory, Remembered
 from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.checkpoints.sync import GroupPosition, Positions, follow_deleted, sync_groups
+from drkit.checkpoints.taken_back import take_back
 from drkit.clock import monotonic, wall_ms
 from drkit.errors import Failed
 from drkit.kafka.groups.requests import Groups, Offsets
@@ -72,6 +73,9 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
             report.deleted = await follow_deleted(shard, links.target_groups)
     if links.topic is not None:
         try:
+            report.forgotten = await take_back(
+                shard, links.topic, links.source, links.source_groups, links.target
+            )
             changed = _emit(links.topic, positions, memory, shard.known.cuts)
             report.emitted, report.emitted_groups = changed.total(), sorted(changed)
             report.latency_ms = round(1000 * (monotonic() - started))

@@ -39,6 +39,8 @@ class Shard:
     """Topics of the target that producers own."""
     gone: tuple[str, ...] = ()
     """Groups that are no longer on the source and are to be deleted here too."""
+    recorded: tuple[tuple[str, str, int], ...] = ()
+    """Group, target topic and partition of checkpoints whose group or topic seems to be gone."""
     topic_id: str = ""
     """Id of the topic of checkpoints: another one of the same name has none of them yet."""
     round: int = NO_ROUND
@@ -72,6 +74,7 @@ class Shard:
                 "refresh_ms": self.refresh_ms,
                 "promoted": sorted(self.promoted),
                 "gone": self.gone,
+                "recorded": self.recorded,
                 "topic_id": self.topic_id,
                 "round": self.round,
                 "last": self.last,
@@ -99,6 +102,7 @@ class Shard:
         cuts, rebuilt, emptied = offsets
         raw["known"] = CopiedTopics(topics, producers, cuts, rebuilt, emptied, crossings=crossings, kept=kept)
         raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
+        raw["recorded"] = tuple((group, topic, number) for group, topic, number in raw["recorded"])
         raw |= {name: frozenset(raw[name]) for name in ("promoted", "quick")}
         return cls(**raw)
 
@@ -134,6 +138,8 @@ class ShardReport:
     unread: dict[str, int] = field(default_factory=dict)
     """Groups whose offsets the source did not return, and the error code: Kafka's, or a client's own one."""
     deleted: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+    """Groups whose checkpoints were taken back."""
     started_ms: int = 0
     """When the round began for this shard, in milliseconds since 1970."""
     seconds: float = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,8 +47,13 @@ class RoundTotals:
     latency_ms: dict[str, MinMaxMean] = field(default_factory=dict)
     """By group: from the reading of its offsets to the moment when its checkpoint was durable."""
 
-    def take(self, reports: Sequence[ShardReport]) -> None:
-        """Add one round."""
+    def take(self, reports: Sequence[ShardReport], groups: Container[str]) -> None:
+        """Add one round.
+
+        :param groups: all that there are: others are forgotten
+        """
+        for group in [group for group in self.latency_ms if group not in groups]:
+            del self.latency_ms[group]
         self.rounds += 1
         self.failed += any(r.error for r in reports)
         verdicts = Counter[str]()

@@ -48,6 +48,7 @@ class CheckpointWork:
         """Why the current groups are unknown; the groups listed before stay valid."""
         self._frame: GroupsFrame | None = None
         self._gone: tuple[str, ...] = ()
+        self._recorded: tuple[tuple[str, str, int], ...] = ()
         self._look_at = self._synced_at = float("-inf")
 
     @property
@@ -70,7 +71,7 @@ class CheckpointWork:
         self._frame = self._look.look(flow, state)
         if self._frame is None:
             return []
-        self._gone = self._frame.gone
+        self._gone, self._recorded = self._frame.gone, self._frame.recorded
         return self._shards(flow, self._frame, None, at_once=at_once)
 
     def of_next(self, flow: FlowSettings, state: FlowState) -> list[Shard] | None:
@@ -119,7 +120,9 @@ class CheckpointWork:
             pause *= _UNLISTED
         else:
             self.unlisted = ""
-            self._frame, self._gone = found, found.gone if found is not None else ()
+            self._frame = found
+            if found is not None:
+                self._gone, self._recorded = found.gone, found.recorded
         self._look_at = self._clock() + pause if self._frame is not None else float("-inf")
 
     def _shards(
@@ -134,8 +137,9 @@ class CheckpointWork:
         gone: tuple[str, ...] = ()
         if sync:
             self._synced_at, gone, self._gone = now, self._gone, ()
-        last = self.ledger.sent(groups)
-        return frame.shards(groups, last, self.number, gone=gone, sync=sync, quick=self.ledger.quick)
+        recorded, self._recorded = self._recorded, ()
+        last, quick = self.ledger.sent(groups), self.ledger.quick
+        return frame.shards(groups, last, self.number, gone=gone, recorded=recorded, sync=sync, quick=quick)
 
     def _syncs(self, flow: FlowSettings, now: float, *, at_once: bool) -> bool:
         """Whether a round that begins now syncs.
@@ -149,3 +153,4 @@ class CheckpointWork:
     def close(self) -> None:
         """Close the connections."""
         self._moved.close()
+        self._look.close()

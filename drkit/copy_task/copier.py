@@ -24,6 +24,7 @@ from drkit.copy_task.report import TaskReport, report_of
 from drkit.copy_task.source.fetching import Fetcher
 from drkit.copy_task.source.leaders import LeaderWatch
 from drkit.copy_task.target.bulk import BulkAppender
+from drkit.copy_task.target.deleted import forget_deleted
 from drkit.copy_task.target.left_open import end_on_map
 from drkit.copy_task.target.live import LiveAppender
 from drkit.copy_task.target.resolver import PartitionResolver
@@ -161,6 +162,7 @@ class CopyTask:
             return
         for part in (self._source.run, resolver.run, self._mark_often, *(b.run for b in self._bulk)):
             self._parts.append(task.loop.spawn(part))
+        self._parts.append(task.loop.spawn(forget_deleted, task))
 
     async def _take_map(self, bucket: int) -> None:
         """From here on no earlier task writes to this part of the map."""

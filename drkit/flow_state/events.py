@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from drkit import observe
@@ -36,6 +37,10 @@ class TopicEvents:
         written = self._state.get(EventRecord, EventRecord.name_of(kind, topic))
         if self._effects and (written is None or written.fields.get("identity") != identity):
             self._state.emit(kind, topic, flow=self._flow.name, identity=identity, **fields)
+
+    def forget(self, topics: Container[str]) -> None:
+        """Forget what was reported of topics that are gone."""
+        self._reported = {reported for reported in self._reported if reported[1] not in topics}
 
     def done(self, kind: str, topic: str, **fields: Any) -> None:
         """Log something that was done."""

@@ -24,8 +24,8 @@ ALL = -1
 _NO_EPOCH = -1
 _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
-_NO_TOPIC = UUID(int=0)
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
+_NO_TOPIC = UUID(int=0)
 
 
 class PartitionLeader(NamedTuple):
@@ -35,6 +35,8 @@ class PartitionLeader(NamedTuple):
     epoch: int
     replicas: tuple[int, ...] = ()
     """Ids of the brokers that hold the partition."""
+    in_sync: tuple[int, ...] = ()
+    """Ids of those that have all of it."""
 
 
 class TopicMetadata(NamedTuple):
@@ -102,7 +104,9 @@ async def _metadata(
             t.error_code,
             t.topic_id or _NO_TOPIC,
             {
-                p.partition_index: PartitionLeader(p.leader_id, p.leader_epoch, tuple(p.replica_nodes))
+                p.partition_index: PartitionLeader(
+                    p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes)
+                )
                 for p in t.partitions
             },
         )
@@ -161,12 +165,8 @@ async def describe_producers(
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
-    request = DescribeProducersRequest(
-        topics=[
-            DescribeProducersRequest.TopicRequest(name=t, partition_indexes=p) for t, p in by_topic.items()
-        ]
-    )
-    answer = await cluster.send(request, node)
+    topics = [DescribeProducersRequest.TopicRequest(name=t, partition_indexes=p) for t, p in by_topic.items()]
+    answer = await cluster.send(DescribeProducersRequest(topics=topics), node)
     return {
         TopicPartition(t.name, p.partition_index): (
             p.error_code,

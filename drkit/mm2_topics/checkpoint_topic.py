@@ -32,7 +32,10 @@ def read_checkpoints(target: Cluster, name: str) -> tuple[list[Checkpoint], list
     found: dict[bytes, Checkpoint] = {}
     bad: list[str] = []
     for offset, _, key, value, _ in read_mm2_topic(target.settings, name):
-        if key is not None and value is not None:
+        if key is not None:
+            if not value:  # the group, or the topic, is gone
+                found.pop(key, None)
+                continue
             try:
                 found[key] = Checkpoint.decode(key, value)
             except ValueError as error:

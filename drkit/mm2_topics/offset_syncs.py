@@ -6,7 +6,8 @@ broker and one per partition that grew, and nothing of the copy tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 import threading
 from typing import Final
@@ -54,6 +55,10 @@ class OffsetSyncs:
         self._loop = EventLoop()
         self._connect()
         self._held: dict[TopicPartition, HeldSyncs] = {}
+        """Of the topics that are copied."""
+        self._topics: AbstractSet[str] = frozenset()
+        """Those whose syncs were read."""
+        self._unreadable = 0
         self._seen: dict[CopiedPartition, int] = {}
         """The target's end offset when the partition was last checked."""
         self._writer: Mm2Topic | None = None
@@ -72,6 +77,10 @@ class OffsetSyncs:
         if not known.topics:
             return 0
         writer = self._open()
+        if not known.topics.keys() <= self._topics:
+            self._held = self._read(known.topics)  # an earlier topic of a new one's name may have syncs
+        self._topics = known.topics.keys()
+        self._held = {at: held for at, held in self._held.items() if at.topic in self._topics}
         try:
             planned, seen = self._loop.run(self._planned, known)
         except RawError as error:
@@ -95,13 +104,13 @@ class OffsetSyncs:
         tell_remade(self._flow.name, self._home, self.topic, self._topic_id, found)
         if self._writer is not None:
             self._writer.close()
-        self._held, self._seen = self._read(), {}
+        self._topics, self._seen = frozenset(), {}
         self._writer = Mm2Topic(self._home.settings, self.topic, "offset syncs")
         self._topic_id = found
         return self._writer
 
-    def _read(self) -> dict[TopicPartition, HeldSyncs]:
-        """The offset syncs in the topic; a record that is not MirrorMaker 2's is reported and left alone."""
+    def _read(self, topics: Container[str]) -> dict[TopicPartition, HeldSyncs]:
+        """Read the syncs of some topics; a record that is not MirrorMaker 2's is reported and left alone."""
         held: dict[TopicPartition, HeldSyncs] = {}
         bad: list[tuple[int, str]] = []
         for offset, _, key, value, _ in read_mm2_topic(self._home.settings, self.topic):
@@ -110,15 +119,18 @@ class OffsetSyncs:
             except ValueError as error:
                 bad.append((offset, str(error)))
                 continue
+            if sync.topic not in topics:
+                continue
             at = TopicPartition(sync.topic, sync.partition)
             held.setdefault(at, HeldSyncs()).take([Sync(sync.upstream, sync.downstream)])
-        if bad:
+        if len(bad) > self._unreadable:
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self.topic,
                 cluster=self._home.alias, records=len(bad), offset=bad[0][0], reason=bad[0][1],
                 hint=f"MirrorMaker 2's own readers stop at such a record: delete {self.topic}, "
                 "drkit recreates and fills it",
             )  # fmt: skip
+        self._unreadable = len(bad)
         return held
 
     async def _planned(

@@ -95,11 +95,20 @@ class FlowFigures:
         """
         seconds, moved = looked_at - self.looked_at, totals.moved if totals else {}
         self.status, self.looked_at, self.totals = status, looked_at, totals
+        counts = {}
         for p in status.partitions[:MOST_PARTITIONS]:
+            at = TopicPartition(p.topic, p.partition)
+            count = self.counts.get(at)
             if p.target_end is not None:
-                at = TopicPartition(p.topic, p.partition)
-                count = self.counts.setdefault(at, Count(p.target_end))
+                count = count or Count(p.target_end)
                 count.see(p.target_end, moved.get(at), seconds)
+            if count is not None:
+                counts[at] = count
+        if not status.partitions:
+            return  # no answer
+        self.counts = counts
+        if totals is None:  # a process that copies forgets with its progress
+            observe.keep((status.source, status.target), {p.topic for p in status.partitions})
 
 
 class FlowCollector(Collector):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.control_key import NO_KEY, REPLAYED, Signatures
 from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
-from drkit.offsets.map_codec import about
+from drkit.offsets.map_codec import about, mark_key
 from drkit.offsets.map_record import MapRecordKind, Reign
 from drkit.wire import Record, encode
 
@@ -112,6 +112,8 @@ class MapBucket:
         names = self.keys.setdefault(where, {})
         if found.record is None:
             names.pop(name, None)
+            if found.kind is MapRecordKind.MARK:
+                self._drop(where)
             return
         if found.kind is MapRecordKind.MARK:
             self.marked.add(where)
@@ -123,6 +125,20 @@ class MapBucket:
             # Well formed, with numbers that no log has: what it was meant to say is unknown.
             self.unreadable.append(UnreadableRecord(offset, f"numbers out of range: {error}"))
             self.doubtful.setdefault(where, {})[name] = self.unreadable[-1]
+
+    def _drop(self, where: MapKey) -> None:
+        """Forget a partition: its mark is deleted last, when its copy is gone."""
+        self.marked.discard(where)
+        for of_partition in (self.partitions, self.keys, self.doubtful):
+            of_partition.pop(where, None)
+
+    def tombstones(self, target_ids: Container[UUID]) -> list[Pair]:
+        """Return what deletes the map of the copies with these ids, the marks last."""
+        found: list[Pair] = []
+        for where in [where for where in self.partitions if where.target_id in target_ids]:
+            found += [(name, None) for name in self.keys.get(where, {})]
+            found.append((mark_key(where), None))
+        return found
 
     def _begin_again(self) -> None:
         """Read twice, a claim would say what another has said since; who reigned, and doubts, stay."""

@@ -65,6 +65,11 @@ def _key(key: MapKey, kind: MapRecordKind) -> bytes:
     return _KEY.pack(_KEY_VERSION, key.source_id.bytes, key.target_id.bytes, key.partition, kind)
 
 
+def mark_key(key: MapKey) -> bytes:
+    """The key of the mark of a partition."""
+    return _key(key, MapRecordKind.MARK)
+
+
 def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
     """An intent as (key, value) of a Kafka record."""
     head = _INTENT.pack(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 import struct
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 VERSION: Final = 0
 """Of the values of checkpoints and heartbeats; offset syncs have none."""
@@ -89,6 +89,44 @@ class Checkpoint:
         values.version()
         group, topic, partition = keys.string(), keys.string(), keys.int32()
         return cls(group, topic, partition, values.int64(), values.int64(), values.string())
+
+
+class CheckpointSeen(NamedTuple):
+    """A checkpoint of the checkpoint topic."""
+
+    upstream: int
+    downstream: int
+    at_ms: int
+    """When it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenCheckpoint:
+    """Takes a checkpoint back: its group, or its topic, is gone.
+
+    The value is empty, not null: Kafka's `MirrorClient` and MirrorMaker 2 skip a value that they cannot
+    parse, and fail at a null with a NullPointerException, whatever group they are asked about.
+    """
+
+    group: str
+    topic: str
+    """As the target calls it."""
+    partition: int
+    value: bytes = b""
+
+    @property
+    def key(self) -> bytes:
+        """Key of the record: the checkpoint's."""
+        return Checkpoint(self.group, self.topic, self.partition, 0, 0).key
+
+    @classmethod
+    def decode(cls, key: bytes) -> ForgottenCheckpoint:
+        """Read a key.
+
+        :raises ValueError: it is no checkpoint's
+        """
+        keys = _Reader(key)
+        return cls(keys.string(), keys.string(), keys.int32())
 
 
 def is_checkpoint(value: bytes) -> bool:

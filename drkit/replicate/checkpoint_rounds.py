@@ -105,6 +105,10 @@ class CheckpointDriver:
             self._jobs.cancel(_STOP_SECONDS)
             self._thread.join(_STOP_SECONDS)
 
+    def close(self) -> None:
+        """Close the connections of a driver that was not started."""
+        self._work.close()
+
     def _run(self, jobs: SparkJobs) -> None:
         search_seldom()
         own = CheckpointTask(*self._clusters, self._flow)
@@ -177,8 +181,8 @@ class CheckpointDriver:
 
         :param seconds: how long a round took that needed no task
         """
-        self._totals.take(reports)
         self._work.take(reports)
+        self._totals.take(reports, self._work.ledger.names)
         before = self._state.get(CheckpointsRecord)
         record = summary(reports, wall_ms(), before, self._work.ledger, seconds, self._work.others)
         result = record.to_json()

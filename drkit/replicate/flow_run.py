@@ -16,7 +16,7 @@ from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.frozen_topics import FrozenTopics
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids, own_on_record
-from drkit.flow_state.records import AclsRecord, ControlRecord, CutRecord, RoleRecord
+from drkit.flow_state.records import AclsRecord, ControlRecord, CutRecord, GenerationRecord, RoleRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -117,8 +117,7 @@ class FlowRun:
         job.leases = lambda: self._epochs.leases
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._promoted = self._waiting = frozenset[str]()
-        """Topics that the opposite flow has promoted, and whose return has not begun: by the state as it was
-        read last, and at the last look."""
+        """Topics that the opposite flow has promoted, before their return: by state, and at the last look."""
         self._side_jobs = SideJobs(
             job.workshop, (source, target), state, self._progress, lambda: job.flow, lambda: self._waiting
         )
@@ -212,7 +211,8 @@ class FlowRun:
 
     def _epoch_ended(self, reports: list[Report]) -> None:
         """Called by the epochs' thread between two of them."""
-        self._progress.epoch_ended(reports)
+        topics = None if self._job.once else self._state.records.readable(GenerationRecord)
+        self._progress.epoch_ended(reports, topics)
         note_speed(self._state, reports)
         last = self._job.once and self._job.all_copied()
         self._epochs.epoch_ended(reports, last=last)

@@ -19,7 +19,7 @@ from drkit.monitoring.board import FlowWatch
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
 from drkit.replicate.promoted import wait_for_return, waits_for_return
-from drkit.replicate.supervisor import supervise
+from drkit.replicate.supervisor import free_clients, supervise
 from drkit.status.held_report import HeldPartition, held_of
 from drkit.status.progress import Sample
 from drkit.topic_sync.rules import FlowPromoted
@@ -109,6 +109,7 @@ class FlowThread:
                 if not self.job.standby or self._stop.is_set():
                     raise
                 observe.error(error, flow=self.name)
+                free_clients(error)
 
     def _ended_by(self, error: Exception) -> None:
         """Handle an unexpected error: the flow must not appear to be running or complete."""

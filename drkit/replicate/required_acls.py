@@ -62,7 +62,7 @@ GONE_TOPICS: Final[Wanted] = {OperationCode.DELETE: "delete a copy whose origina
 CHECKPOINTS: Final[Wanted] = {
     OperationCode.CREATE: "create it once",
     OperationCode.WRITE: "write checkpoints",
-    OperationCode.READ: "`drkit translate` when the source is gone",
+    OperationCode.READ: "find those of deleted groups; `drkit translate` when the source is gone",
 }
 SYNCS: Final[Wanted] = {
     OperationCode.CREATE: "create it once",

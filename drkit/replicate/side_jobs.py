@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 import threading
 from typing import Any, Final
 
@@ -72,13 +72,14 @@ class SideJobs:
         driver = CheckpointDriver(both, flow, self._state, self._totals, waiting=self._waiting)
         jobs = round_jobs(self._workshop, flow)
         done: dict[str, Any] = {}
-        for number in range(_LAST_ROUNDS):
-            if number and stop.wait(_PAUSE_SECONDS):
-                break
-            shards = driver.shards(at_once=True)
-            if not shards:
-                return {}
-            done = driver.report(run_round(jobs, shards, both, flow))
-            if not wants_another_round(done):
-                break
+        with closing(driver):
+            for number in range(_LAST_ROUNDS):
+                if number and stop.wait(_PAUSE_SECONDS):
+                    break
+                shards = driver.shards(at_once=True)
+                if not shards:
+                    return {}
+                done = driver.report(run_round(jobs, shards, both, flow))
+                if not wants_another_round(done):
+                    break
         return done

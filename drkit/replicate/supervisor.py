@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 import random
 import threading
+import traceback
 from typing import Final
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_never
 
 from drkit import observe
+from drkit.allocator import free_cycles
 from drkit.clock import Seconds, monotonic
 from drkit.errors import ConfigError, DrkitError, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.lease.lost import LeaseTaken
@@ -83,6 +85,7 @@ def supervise(
         pause = state.next_action.sleep if state.next_action is not None else 0.0
         if error is not None:
             observe.error(error, flow=name, restarts_in_seconds=round(pause, 1))
+            free_clients(error)
 
     Retrying(
         retry=retry_if_exception(is_transient),
@@ -92,6 +95,19 @@ def supervise(
         before_sleep=tell,
         reraise=True,
     )(guarded)
+
+
+def free_clients(error: BaseException | None) -> None:
+    """Close what a failed attempt has opened: its clients hang on its traceback and on their own callbacks.
+
+    They try to connect until they are freed, with three threads and up to ten descriptors each.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+    free_cycles()
 
 
 def survives(look: Callable[[], None], name: str) -> bool:

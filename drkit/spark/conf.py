@@ -39,6 +39,9 @@ OWNED: Final = {
 _EVERYWHERE: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # drkit asks for the newest job of a flow twice a second; the answer names every one that Spark retains.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
     # A second copy of a task is harmless, and useless: it would wait for the same source.
     "spark.speculation": "false",
     "spark.python.worker.reuse": "true",

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import Case, GuardVerdict, OffsetMark, StoredOffset, judge
+from drkit.offsets.mm2_records import CheckpointSeen
 from drkit.offsets.translation import Exact, PartitionPosition, Translation
 from drkit.status.groups import GroupPartition, Readiness
 
@@ -19,15 +20,6 @@ _NEVER_MS: Final = 1 << 62
 """Age from which unchanged offsets are written again: never, as this module writes nothing."""
 _MEANS: Final = {GuardVerdict.PROMOTED: Readiness.THERE, GuardVerdict.NOT_TOLD: Readiness.UNKNOWN}
 """Every other refusal needs a person."""
-
-
-class CheckpointSeen(NamedTuple):
-    """A checkpoint of the checkpoint topic."""
-
-    upstream: int
-    downstream: int
-    at_ms: int
-    """When it was written."""
 
 
 class FlowFacts(NamedTuple):

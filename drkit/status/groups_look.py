@@ -19,12 +19,12 @@ from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Groups, ListedGroup, Offsets
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
+from drkit.mm2_topics.checkpoint_tail import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import PartitionPosition
-from drkit.status.checkpoint_tail import CheckpointTail
 from drkit.status.facts import error_line
 from drkit.status.group_ready import FlowFacts, GroupFacts, judged
 from drkit.status.groups import GroupsSeen, GroupStatus, Rounds
@@ -203,7 +203,10 @@ class GroupLook:
         states = await target_groups.listed()
         # Without the source, groups with a recorded checkpoint or offset count.
         consumers = {g for g, x in states.items() if is_consumer(x)}
-        names = sorted(listed if source is not None else filter(accepted, {*consumers, *self._tail.newest}))
+        # A group that is gone may still have its last offset there.
+        self._tail.gone &= states.keys()
+        recorded = {*consumers, *self._tail.newest} - self._tail.gone
+        names = sorted(listed if source is not None else filter(accepted, recorded))
         on_target = await target_groups.committed(names)
         pairs = dict(self._pairs(known, names, on_source, on_target))
         assert self._places is not None  # noqa: S101  made with the target

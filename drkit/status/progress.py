@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -79,8 +79,12 @@ class Progress:
         self._last: tuple[float, int] | None = None
         self._epoch_ended: float | None = None
 
-    def epoch_ended(self, reports: Sequence[Mapping[str, Any]]) -> None:
-        """Take the reports of all tasks of one epoch."""
+    def epoch_ended(self, reports: Sequence[Mapping[str, Any]], topics: Container[str] | None = None) -> None:
+        """Take the reports of all tasks of one epoch.
+
+        :param topics: the topics that are not gone: others are forgotten; None: all stay,
+            as a copy with an end knows that by the partitions with which it began
+        """
         totals = self.totals
         self._gap(reports)
         totals.epochs += 1
@@ -100,6 +104,19 @@ class Progress:
                 number = int(producer)  # JSON made a text of it
                 totals.looped[number] = totals.looped.get(number, 0) + records
                 observe.left_out(self._flow, number, records)
+        if topics is not None:
+            self._keep(topics)
+
+    def _keep(self, topics: Container[str]) -> None:
+        """Forget partitions whose topic is gone."""
+        totals = self.totals
+        by_partition: list[dict[TopicPartition, Any]] = [totals.moved, totals.frontiers]
+        for entries in [*by_partition, self._places, self._began]:
+            for at in [at for at in list(entries) if at.topic not in topics]:
+                del entries[at]
+        for name in [name for name in list(totals.stopped) if name.rpartition("-")[0] not in topics]:
+            del totals.stopped[name]
+        observe.keep(self._flow, topics)
 
     def stopped(self, at: TopicPartition, reason: str) -> None:
         """Record that a task stopped a partition: it is not copied until a report says otherwise."""

@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from drkit.clock import wall_ms
 from drkit.config import FlowSettings
+from drkit.flow_state.codec.fields import partition_of
 from drkit.flow_state.events import TopicEvents
-from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.records import (
+    ConfigsRecord,
+    EventRecord,
+    GenerationRecord,
+    RoleRecord,
+    VerifiedRecord,
+)
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.connect import identity
@@ -19,6 +27,12 @@ from drkit.kafka.topics import describe_topics
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_plan import DeleteTopic
 
+GRACE_MS: Final = 7 * 24 * 3600 * 1000
+"""What is recorded of a deleted topic stays so long: `drkit status` shows what became of it."""
+_PAUSE_MS: Final = 3600 * 1000
+_AT_ONCE: Final = 100
+"""Topics of which a round deletes the records."""
+_LAST_EVENTS: Final = frozenset({"source_deleted", "topic_deleted", "topic_left_out"})
 GONE_ROUNDS: Final = 2
 """Number of rounds in a row that must find a topic deleted before its copy is deleted."""
 
@@ -35,6 +49,7 @@ class SourceGone:
         self._state = state
         self._events = events
         self._rounds: dict[str, int] = {}
+        self._forget_ms = 0
 
     def look(self, done: TopicSyncResult, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
         """Report what is missing; returns what is to be deleted on the target, by source topic.
@@ -54,6 +69,57 @@ class SourceGone:
         deleted = self._surely_deleted(missing)
         self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
         return self._own_copies({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
+
+    def forget(self, listed: Collection[str]) -> None:
+        """Delete the records of topics that have been gone for the grace: no cluster has them.
+
+        All else that drkit keeps of a topic ends with its record. A copy that outlives its topic keeps both.
+
+        :param listed: the topics that the source shows
+        """
+        now = wall_ms()
+        if now < self._forget_ms:
+            return
+        found = self._gone(listed, now)
+        for name in found[:_AT_ONCE]:
+            self._delete(name)
+        self._events.forget(frozenset(found[:_AT_ONCE]))
+        if len(found) <= _AT_ONCE:
+            self._forget_ms = now + _PAUSE_MS
+
+    def _gone(self, listed: Collection[str], now: int) -> list[str]:
+        records = self._state.records
+        roles, known = records.readable(RoleRecord), records.readable(GenerationRecord)
+        old = {
+            event.topic
+            for event in records.readable(EventRecord).values()
+            if event.kind in _LAST_EVENTS and now - event.at_ms > GRACE_MS and event.topic not in listed
+        }
+        old = {n for n in old if n not in roles and not records.is_damaged(GenerationRecord, n)}
+        copied = {n: known[n] for n in old if n in known and self._flow.copies(n)}
+        deleted = {n: copied[n] for n in self._surely_deleted(copied)}
+        existing, unseen = one_by_one(describe_topics, self._target, {e.target for e in deleted.values()})
+        return sorted(
+            {n for n in old if n not in known}
+            | {
+                n
+                for n, e in deleted.items()
+                if e.target not in unseen
+                and (e.target not in existing or existing[e.target].topic_id != e.target_id)
+            }
+        )
+
+    def _delete(self, name: str) -> None:
+        records = self._state.records
+        for event_name, event in records.readable(EventRecord).items():
+            if event.topic == name:
+                self._state.delete(EventRecord, event_name)
+        for place in records.readable(VerifiedRecord):
+            if partition_of(place).topic == name:
+                self._state.delete(VerifiedRecord, place)
+        for kind in (ConfigsRecord, GenerationRecord):
+            if name in records.readable(kind):
+                self._state.delete(kind, name)
 
     def _missing(self, done: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
         return {

@@ -96,6 +96,8 @@ class TopicSync:
             done.left_out[name] = self._events.left_out(name, error)
             del ready[name]
         self._changes.make(done, [pairs[n] for n in ready], gone)
+        if self._effects:
+            self._gone.forget(listed)
         created = [n for n in ready if pairs[n].target is None and n not in done.left_out]
         if created and self._effects:
             found = self._settled({pairs[n].target_name for n in created})

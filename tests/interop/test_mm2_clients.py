@@ -7,22 +7,25 @@ import threading
 from typing import Any
 import uuid
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ConsumerPartition
+from py4j.protocol import Py4JJavaError
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
 from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
-from drkit.offsets.mm2_records import Checkpoint
+from drkit.offsets.mm2_records import Checkpoint, ForgottenCheckpoint
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
 from drkit.spark.session import SharedSpark, spark_session
 from tests.support.circles import in_soak
 from tests.support.flows.compare import Seen, read
+from tests.support.flows.flow import Flow
 from tests.support.flows.produce import fill, fill_transactions
 from tests.support.mm2.mm2_java import KafkaJava, client_properties, task_properties
 from tests.support.waiting import eventually
@@ -134,6 +137,24 @@ def test_kafkas_clients_find_clusters_topics_and_positions(java: KafkaJava, worl
     assert (at.topic(), at.partition()) == (world.copy, 0)
     assert first_read(java, world, place) == following.key
     assert first_read(java, world, group=world.group) == following.key
+
+
+def test_kafkas_clients_skip_checkpoints_that_were_taken_back(java: KafkaJava, flow: Flow) -> None:
+    """Also of the group that they are asked about; a null would stop them for every group."""
+    name = flow.settings.mm2_topics.checkpoints(flow.source.alias)
+    flow.create(flow.target, name, 1, {"cleanup.policy": "compact"})
+    topic = CheckpointTopic(flow.target, name)
+    topic.write([Checkpoint("stays", "orders", 0, 7, 5), Checkpoint("gone", "orders", 0, 9, 6)])
+    topic.write([ForgottenCheckpoint("gone", "orders", 0)])
+    utils, properties = java.mirror("RemoteClusterUtils"), client_properties(flow.target, flow.settings)
+    found = utils.translateOffsets(properties, flow.source.alias, "stays", java.seconds(30))
+    assert [place.offset() for place in found.values()] == [5]
+
+    out = Producer({"bootstrap.servers": flow.target.bootstrap_servers})
+    out.produce(name, None, ForgottenCheckpoint("gone", "orders", 0).key, partition=0)
+    assert out.flush(20) == 0
+    with pytest.raises(Py4JJavaError, match="NullPointerException"):
+        utils.translateOffsets(properties, flow.source.alias, "stays", java.seconds(30))
 
 
 @pytest.mark.wide

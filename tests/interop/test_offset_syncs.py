@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
+from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.offset_syncs import OffsetSyncs
@@ -125,6 +126,38 @@ def test_another_topic_of_the_same_name(flow: Flow, java: KafkaJava, topic_name:
         assert (before.upstream, before.downstream) == (200, 0)
         assert after[-1].downstream == 299
         assert judged(flow, java, topic_name) > 250
+
+
+def test_a_topic_that_comes_back_under_its_name_meanwhile(
+    flow: Flow, java: KafkaJava, topic_name: str
+) -> None:
+    """Its earlier syncs were forgotten with it, and the reader still has them."""
+    other = flow.create_both(f"{topic_name}-other")
+    flow.create_both(topic_name)
+    for topic in (topic_name, other):
+        remember(flow, topic)
+        fill(flow.source, topic, 300)
+    flow.copy(topic_name, other)
+    with syncs_of(flow) as syncs, StateTopic(flow.target, flow.source.alias) as state:
+        syncs.look()
+        assert {at.topic for at in syncs._held} == {topic_name, other}
+        state.delete(GenerationRecord, topic_name)
+        syncs._state.load()
+        syncs.look()
+        assert {at.topic for at in syncs._held} == {other}
+
+        flow.delete_records(topic_name, 0, 200)
+        flow.delete(flow.target, topic_name)
+        flow.create(flow.target, topic_name, 1, {"retention.ms": "-1"})
+        remember(flow, topic_name)
+        fill(flow.source, topic_name, 200, first=300)
+        flow.copy(topic_name)
+        syncs._state.load()
+        syncs.look()
+        before, *after = (s for s in stored(flow, syncs) if s.downstream != s.upstream)
+        assert (before.topic, before.upstream, before.downstream) == (topic_name, 200, 0)
+        assert after[-1].downstream == 299
+    assert judged(flow, java, topic_name) > 250
 
 
 def test_a_deleted_topic_is_reported_and_filled_again(flow: Flow, topic_name: str) -> None:

@@ -194,12 +194,12 @@ def positions_of(
     """
     flow, known = context.flow, context.known
     if source is not None:
-        found: Positions = context.run(committed_on_source, source, flow, known, groups)
-        return found, FROM_SOURCE
+        return context.run(committed_on_source, source, flow, known, groups), FROM_SOURCE
     by_marks: Positions = context.run(marked, context.target, flow, known, groups)
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
-    return checkpointed(log.read(topic, groups), flow, known, by_marks), FROM_CHECKPOINTS
+    found, gone = checkpointed(log.read(topic, groups), flow, known, by_marks), log.gone
+    return {group: of_group for group, of_group in found.items() if group not in gone}, FROM_CHECKPOINTS
 
 
 def _replicator(context: Context, source: RawCluster | None, now: int) -> LeaseHolder | None:

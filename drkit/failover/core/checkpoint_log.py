@@ -26,7 +26,13 @@ class CheckpointLog:
         self._target, self._at = target, TopicPartition(topic, 0)
         self._id: UUID | None = None
         self._values: dict[bytes, bytes] = {}
+        self._gone: set[bytes] = set()
         self._tail = LogTail(target, self._at, self._take)
+
+    @property
+    def gone(self) -> set[str]:
+        """Groups whose checkpoints were all taken back: they were deleted on the source."""
+        return {str(group_of(key)) for key in self._gone} - {str(group_of(key)) for key in self._values}
 
     @property
     def name(self) -> str:
@@ -43,7 +49,7 @@ class CheckpointLog:
         now = topic.topic_id if topic.leaders else None
         if now != self._id:
             self._tail.close()
-            self._id, self._values = now, {}
+            self._id, self._values, self._gone = now, {}, set()
             self._tail = LogTail(self._target, self._at, self._take)
         if now is not None:
             try:
@@ -57,7 +63,9 @@ class CheckpointLog:
     def _take(self, record: Record) -> None:
         if record.key is None:
             return
-        if record.value is None:
+        if not record.value:
             self._values.pop(record.key, None)
+            self._gone.add(record.key)
         elif is_checkpoint(record.value):
             self._values[record.key] = record.value
+            self._gone.discard(record.key)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+import gc
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 import socket
 import threading
 import time
@@ -189,6 +192,43 @@ def test_topics(source: LocalCluster, topic_name: str):
     every = [TopicPartition(topic_name, n) for n in range(5)]
     assert topics.list_offsets(cluster, every, "latest", committed=True) == dict.fromkeys(every, 0)
     assert topics.delete_topics(cluster, [topic_name, "there-is-no-such-topic"]) == {}
+
+
+def test_describing_topics_leaves_nothing_behind(source: LocalCluster, topic_name: str):
+    cluster = connect(source.bootstrap())
+    names = [f"{topic_name}-{n}" for n in range(5)]
+    topics.create_topics(cluster, [topics.TopicPlan(name, 1) for name in names])
+    wait_until(lambda: topics.describe_topics(cluster, names), lambda found: len(found) == len(names))
+    counts = []
+    for _ in range(2):
+        for _ in range(20):
+            topics.describe_topics(cluster, names)
+        gc.collect()
+        found = Counter(type(thing).__name__ for thing in gc.get_objects())
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        counts.append((found["Uuid"], found["UUID"], found["RawCluster"], descriptors))
+    before, after = counts
+    assert (before[:3], after[:3]) == ((0, 0, 0), (0, 0, 0))
+    assert after[3] <= before[3]
+
+
+def test_a_client_ends_with_its_last_reference(source: LocalCluster, topic_name: str):
+    """Its threads would wait for a search for cycles otherwise, and these are far apart."""
+    topics.create_topics(connect(source.bootstrap()), [topics.TopicPlan(topic_name, 1)])
+    at = TopicPartition(topic_name, 0)
+    wait_until(lambda: topics.list_offsets(connect(source.bootstrap()), [at], "latest"), bool)
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(list(Path("/proc/self/task").iterdir()))
+        for _ in range(5):
+            cluster = connect(source.bootstrap())
+            topics.list_offsets(cluster, [at], "latest")
+            topics.describe_topics(cluster, [topic_name])
+            del cluster
+        assert len(list(Path("/proc/self/task").iterdir())) <= before
+    finally:
+        gc.enable()
 
 
 def test_a_failure_stops_no_other_topic(source: LocalCluster, topic_name: str):

@@ -21,6 +21,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
+from drkit.topic_sync import gone as gone_topics
 from drkit.topic_sync.sync import TopicSync
 from tests.support.stored import put as put_record
 from tests.support.stored import stored
@@ -107,6 +108,50 @@ def test_only_the_copy_of_this_very_topic_is_deleted(world: World, change: dict[
     for _ in range(3):
         assert sync.look().changes == []
     assert full in topic_names(world.target)
+
+
+def keys_of(world: World, full: str) -> set[str]:
+    return {key.split("/")[0] for key in stored(world.state) if full in key}
+
+
+def test_what_is_recorded_of_a_topic_ends_when_neither_side_has_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    sync, full = gone(world)
+    living = world.create(world.source, "living")
+    sync.look()
+    sync.look()
+    kept = world.create(world.source, "kept")
+    sync = world.sync()
+    sync.look()
+    world.state.emit("foreign_writer", full, 3)
+    world.state.emit("foreign_writer", kept, 0)
+    world.delete(world.source, kept)
+    eventually(lambda: full not in topic_names(world.target))
+    sync.look()
+    assert (keys_of(world, full), keys_of(world, kept)) == ({"event"}, {"event", "topic", "configs"})
+
+    monkeypatch.setattr(gone_topics, "GRACE_MS", -1)
+    sync = world.sync()
+    sync.look()
+    # A copy that outlives its topic is one that a failover can open.
+    assert (keys_of(world, full), keys_of(world, kept)) == (set(), {"event", "topic", "configs"})
+    world.delete(world.target, kept)
+    world.sync().look()
+    assert keys_of(world, kept) == set()
+    assert keys_of(world, living) == {"topic", "configs"}
+    assert not world.sync().look().left_out
+
+
+def test_the_records_of_a_promoted_topic_stay(world: World, monkeypatch: pytest.MonkeyPatch):
+    sync, full = gone(world)
+    world.state.put(RoleRecord(Role.PROMOTED, 1, "run", 0), full)
+    sync.look()
+    world.delete(world.target, full)
+    monkeypatch.setattr(gone_topics, "GRACE_MS", -1)
+    before = keys_of(world, full)
+    world.sync().look()
+    assert keys_of(world, full) == before
 
 
 def test_never_after_a_promotion(world: World):

@@ -52,6 +52,14 @@ def test_workers_import_nothing_from_the_folder_of_the_caller(jobs: SparkJobs):
     assert [Path(f).name for f in found] == ["__init__.py", "secrets.py", "__init__.py"]
 
 
+def test_a_look_at_the_tasks_names_few_of_many_jobs(jobs: SparkJobs, workshop: SharedSpark):
+    for _ in range(150):
+        jobs.run(["a"], str)
+    assert jobs.tasks.ended == 1
+    tracker = workshop.context.statusTracker()
+    eventually(lambda: len(tracker.getJobIdsForGroup(jobs._group)) <= 100, what="earlier jobs dropped")
+
+
 def test_no_secret_of_a_task_is_written_to_disk_however_large_its_code_is(
     jobs: SparkJobs, workshop: SharedSpark
 ):

@@ -12,10 +12,11 @@ import pytest
 from drkit.checkpoints.group_ledger import GroupLedger
 from drkit.checkpoints.other_groups import OtherGroup
 from drkit.checkpoints.shard import ShardReport
-from drkit.checkpoints.summary import summary
+from drkit.checkpoints.summary import RoundTotals, summary
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.kafka.codes import COORDINATOR_NOT_AVAILABLE, GROUP_AUTHORIZATION_FAILED
 from drkit.kafka.groups.asking import NO_ANSWER, TOO_LATE
+from drkit.observe import MOST_GROUPS
 from drkit.offsets.group_guard import GuardVerdict
 
 NOW = 1_763_826_448_123
@@ -84,3 +85,11 @@ def test_a_refused_group_does_not_make_the_others_old():
     assert record.unread == {"billing": GROUP_AUTHORIZATION_FAILED}
     whole = round_of([read_groups({})])
     assert (whole.ok_ms, whole.error, whole.unread) == (NOW, "", {})
+
+
+def test_a_new_group_has_its_latency_after_more_groups_than_are_shown_came_and_went() -> None:
+    totals = RoundTotals()
+    for number in range(MOST_GROUPS + 10):
+        groups = {"stays", f"g{number}"}
+        totals.take([ShardReport(0, 1, 2, emitted_groups=sorted(groups), latency_ms=5)], groups)
+        assert set(totals.latency_ms) == groups

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
 import threading
 
+from confluent_kafka import Producer
 import pytest
 
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, NotAuthenticated, NotAuthorized, Refused
@@ -73,6 +76,43 @@ def test_a_copy_that_must_end_gives_up_after_some_attempts():
     with pytest.raises(ClusterUnreachable):
         supervise("a->b", attempts, threading.Event(), once=True, backoff=NoPause())
     assert attempts.made == 6
+
+
+def _entries(folder: str) -> int:
+    return len(list(Path("/proc/self", folder).iterdir()))
+
+
+class Clients:
+    """Fails while its clients try to connect; they are held by their own callbacks, and by what failed."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[int, int]] = []
+        """Threads and descriptors at the beginning of each attempt."""
+
+    def __call__(self) -> None:
+        self.open.append((_entries("task"), _entries("fd")))
+        if len(self.open) > 4:
+            return
+        self.fail()
+
+    def fail(self) -> None:
+        clients: list[Producer] = [
+            Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda _: clients}) for _ in "ab"
+        ]
+        if len(self.open) == 1:
+            gc.freeze()  # as the first round of checkpoints does
+        try:
+            raise made(Failed, "within")
+        except Failed as error:
+            raise made(LeaseLost, "lost") from error
+
+
+def test_an_attempt_that_failed_leaves_no_clients_behind():
+    gc.collect()
+    attempts = Clients()
+    supervise("a->b", attempts, threading.Event(), backoff=NoPause())
+    first, *later = attempts.open
+    assert later == [first] * 4
 
 
 def test_stop_ends_the_waiting_and_no_new_attempt_begins():

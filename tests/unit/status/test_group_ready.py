@@ -14,9 +14,10 @@ from drkit.config import FlowSettings
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
+from drkit.offsets.mm2_records import CheckpointSeen
 from drkit.offsets.segments import SegmentMap
 from drkit.offsets.translation import PartitionPosition
-from drkit.status.group_ready import CheckpointSeen, FlowFacts, GroupFacts, judged
+from drkit.status.group_ready import FlowFacts, GroupFacts, judged
 from drkit.status.groups import (
     GroupPartition,
     GroupsSeen,

@@ -58,3 +58,42 @@ def test_a_stopped_partition_counts_before_its_epoch_ends():
     events._report(5, StateChange("key", record))
     assert progress.totals.stopped == {str(at): "damaged"}
     assert progress.sampled({}, {}, {}).lag == 0
+
+
+def moved(topic: str) -> dict[str, object]:
+    age = {"count": 0, "total": 0, "least": 0, "most": 0}
+    return {
+        "topic": topic, "partition": 0, "state": "live", "reason": "", "frontier": 5, "target_end": 5,
+        "records": 0, "bytes": 0, "batches": 0, "age_ms": age, "latency_ms": age,
+    }  # fmt: skip
+
+
+def lines(flow: str) -> set[str]:
+    """The topics of a flow that have a line of their own in the metrics."""
+    return {
+        sample.labels["topic"]
+        for family in observe.REGISTRY.collect()
+        for sample in family.samples
+        if sample.labels.get("source") == flow and "topic" in sample.labels
+    }
+
+
+def test_topics_that_came_and_went_leave_nothing_and_take_no_ones_line(monkeypatch: pytest.MonkeyPatch):
+    nowhere = cast("Cluster", None)
+    progress = Progress(FlowSettings(source="churn", target="b"), nowhere, nowhere)
+    monkeypatch.setattr(observe, "MOST_PARTITIONS", len(observe._partitions) + 3)
+    for number in range(50):
+        topics = {"stays", f"t{number}"}
+        progress.stopped(TopicPartition(f"t{number}", 1), "deleted")
+        progress.sampled(
+            {TopicPartition(t, 1): TopicPartition(t, 1) for t in topics},
+            {},
+            dict.fromkeys((TopicPartition(t, 1) for t in topics), 1),
+        )
+        epoch = report("time") | {"partitions": [moved(topic) for topic in sorted(topics)]}
+        progress.epoch_ended([epoch], topics)
+        assert lines("churn") == topics
+    totals = progress.totals
+    kept = [len(x) for x in (totals.moved, totals.frontiers, totals.stopped, progress._places)]
+    assert kept == [2, 2, 1, 2]
+    assert len(progress._began) == 2

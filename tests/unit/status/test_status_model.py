@@ -263,3 +263,26 @@ def test_lost_heartbeats_are_an_event(monkeypatch: pytest.MonkeyPatch):
         eventually(lambda: lost() > before, 40, "the event")
     finally:
         emitter.stop()
+
+
+def test_figures_follow_the_living_partitions():
+    figures = FlowFigures(
+        FlowStatus(
+            "a->b",
+            "a",
+            "b",
+            NOW,
+            "replicating",
+            (),
+            Loss(0, 0, 0, exact=True, source_seen_seconds=0),
+            None,
+            None,
+        ),
+        0.0,
+    )
+    for number in range(5):
+        status = replace(figures.status, partitions=(part("stays"), part(f"t{number}")))
+        figures.renew(status, float(number), None)
+    assert [at.topic for at in figures.counts] == ["stays", "t4"]
+    figures.renew(replace(figures.status, partitions=()), 6.0, None)
+    assert len(figures.counts) == 2, "a look without an answer says nothing"

@@ -10,8 +10,7 @@ from drkit.errors import DrkitError
 from drkit.kafka.reading.log_end import LogRestarted
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.model import TopicPartition
-from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
-from drkit.status.group_ready import CheckpointSeen
+from drkit.offsets.mm2_records import Checkpoint, CheckpointSeen, ForgottenCheckpoint, is_checkpoint
 from drkit.wire import Record
 
 READ_SECONDS: Final = 20.0
@@ -33,6 +32,8 @@ class CheckpointTail:
         self._tail = LogTail(self._target, self._at, self._keep)
         self.newest: dict[str, dict[TopicPartition, CheckpointSeen]] = {}
         """Group → partition of the target → its checkpoint."""
+        self.gone: set[str] = set()
+        """Groups whose checkpoints were all taken back: they were deleted on the source."""
         self.unreadable = 0
         """Number of records that are not checkpoints; they hide no checkpoint."""
 
@@ -62,15 +63,15 @@ class CheckpointTail:
 
     def _keep(self, record: Record) -> None:
         """Decode only the newest record of each position; an unreadable one hides no older checkpoint."""
-        if record.value is not None and not is_checkpoint(record.value):
+        if record.value and not is_checkpoint(record.value):
             self.unreadable += 1
         elif record.key is not None:
             self._fresh[record.key] = record
 
     def _take(self, key: bytes, record: Record) -> None:
         try:
-            if record.value is None:
-                self._forget(key)
+            if not record.value:
+                self._forget(ForgottenCheckpoint.decode(key))
                 return
             found = Checkpoint.decode(key, record.value)
         except ValueError:
@@ -79,13 +80,14 @@ class CheckpointTail:
         at = TopicPartition(found.topic, found.partition)
         known = CheckpointSeen(found.upstream, found.downstream, record.timestamp)
         self.newest.setdefault(found.group, {})[at] = known
+        self.gone.discard(found.group)
 
-    def _forget(self, key: bytes) -> None:
-        gone = Checkpoint.decode(key, Checkpoint("", "", 0, 0, 0).value)
+    def _forget(self, gone: ForgottenCheckpoint) -> None:
         of_group = self.newest.get(gone.group, {})
         of_group.pop(TopicPartition(gone.topic, gone.partition), None)
         if not of_group:
             self.newest.pop(gone.group, None)
+            self.gone.add(gone.group)
 
     def close(self) -> None:
         """Close the connection; the checkpoints read stay."""

@@ -1,0 +1,10 @@
+"""``python -m tests.endure.hasty``: drkit with a grace of seconds for what is deleted."""
+
+from __future__ import annotations
+
+from drkit.cli.main import main
+from drkit.topic_sync import gone
+
+if __name__ == "__main__":
+    gone.GRACE_MS, gone._PAUSE_MS = 10_000, 2_000  # type: ignore[misc]
+    main()
