@@ -21,11 +21,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="name topics of the export, as the old primary calls them",
         page="replay-wrong-place",
     ),
-    "keep_begun_otherwise": refused(
-        "this tail is being replayed with another method",
-        hint="run that command to its end; then {format}",
-        page="replay-taken",
-    ),
+    "keep_begun_otherwise": refused("this tail is being replayed with another method", page="replay-taken"),
     "keep_content_known": refused(
         "the new primary already has some records with the same content, and keep skips none",
         page="replay-same-or-other",

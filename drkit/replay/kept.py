@@ -13,13 +13,6 @@ from drkit.replay.compare import KeptBefore, Same, TailFlag
 from drkit.replay.progress import ReplayProgress
 from drkit.replay.tail import Tail
 
-_REBUILD: Final = (
-    "drkit reprotect --abort; then a return with --method TOPIC=rebuild --disposition TOPIC=replay{more}"
-    " appends what is missing"
-)
-
-
-_SAME: Final = "--same content"
 _OTHERS: Final = "if they are others, drkit reprotect --resume --same none keeps both; if they are the same: "
 _TO_ITS_END: Final = "run that command to its end; then "
 
@@ -33,21 +26,27 @@ class NotKept(Refused):
     topic: str
     """Its name on the old primary."""
 
-    def of(self, tail: Tail, before: str = "", *more: str) -> Self:
-        """Note what the way out consists of.
+    def of(self, tail: Tail, before: str = "", same: str = "") -> Self:
+        """Note the parts of the hint.
 
         :param before: what comes before the command
-        :param more: options that the command needs besides
+        :param same: the value of ``--same`` that the command needs
         """
-        self.topic, self._before, self._more = tail.source.topic, before, more
+        self.topic, self._before, self._same = tail.source.topic, before, same
+        self.hint = self.way_out(_rebuild)
         return self
 
-    def way_out(self, command: Callable[..., str]) -> str:
-        """The hint with the command of the return.
+    def way_out(self, command: Callable[[str, str], str]) -> str:
+        """Return the hint with the command of the return.
 
-        :param command: makes it of a topic, and of the options that it needs besides
+        :param command: makes it of a topic, and of a value of ``--same``
         """
-        return f"{self._before}{command(self.topic, *self._more)} appends what is missing"
+        return f"{self._before}{command(self.topic, self._same)} appends what is missing"
+
+
+def _rebuild(_: str, same: str) -> str:
+    options = "--method TOPIC=rebuild --disposition TOPIC=replay" + (f" --same {same}" if same else "")
+    return f"drkit reprotect --abort; then a return with {options}"
 
 
 def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
@@ -77,15 +76,13 @@ def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> N
             "keep_replayed_before",
             where=where,
             evidence=f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted",
-            hint=_REBUILD.format(more=""),
         ).of(tail)
     if alike:
         raise NotKept(
             "keep_content_known",
             where=where,
             evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
-            hint=_OTHERS + _REBUILD.format(more=f" {_SAME}"),
-        ).of(tail, _OTHERS, _SAME)
+        ).of(tail, _OTHERS, Same.CONTENT)
 
 
 def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
@@ -113,7 +110,6 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
                 "keep_begun_otherwise",
                 where=where,
                 evidence=f"drkit replay has begun with export {found.run_id}",
-                format=_REBUILD.format(more=""),
             ).of(tail, _TO_ITS_END)
         appended = overlaps and (found.appended or (is_same_run and found.rolled_back_ms is None))
         if appended and not (is_same_run and is_kept and found.rolled_back_ms is None):
@@ -121,5 +117,4 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
                 "keep_replayed_before",
                 where=where,
                 evidence=f"{found.appended:,} records with export {found.run_id}",
-                hint=_REBUILD.format(more=""),
             ).of(tail)

@@ -17,7 +17,8 @@ from drkit.failover.checks.home_acls import refused
 from drkit.failover.checks.survey import ClusterIdentity
 from drkit.failover.checks.unreplayed import not_replayed
 from drkit.failover.checks.written import refusal
-from drkit.next_command import leave_behind
+from drkit.failover.core.request import RunRequest
+from drkit.next_command import typed
 
 
 class Precondition(NamedTuple):
@@ -146,7 +147,7 @@ def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
             where=f"{q.flow}: {first_of(left)}",
             evidence=f"{left[0]}: {missing[left[0]]}",
             topics=counted(len(left), "topic"),
-            leave_behind=leave_behind(left),
+            leave_behind=typed(*RunRequest(leave_behind=tuple(left)).options()),
         )
 
 

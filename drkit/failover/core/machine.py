@@ -12,6 +12,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from drkit.next_command import Command
+
 
 class StepName(StrEnum):
     """The steps of a failover in their order, then those that only a return has."""
@@ -139,6 +141,24 @@ class Table:
     command: str
     """The command that resumes or aborts such a run."""
     rows: tuple[StepRow, ...]
+
+    def typed(self, *options: str) -> Command:
+        """Return the command with options, to be printed."""
+        return Command((*self.command.split(), *options))
+
+    @property
+    def resume(self) -> Command:
+        """The command that continues such a run."""
+        return self.typed("--resume")
+
+    @property
+    def abort(self) -> Command:
+        """The command that rolls such a run back."""
+        return self.typed("--abort")
+
+    def next_commands(self, *, abortable: bool) -> str:
+        """Return the commands that end a run under way: continue it, or roll it back."""
+        return f"{self.resume}, or {self.abort}" if abortable else str(self.resume)
 
     @cached_property
     def order(self) -> tuple[StepName, ...]:

@@ -7,19 +7,20 @@ from typing import Final
 
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
-from drkit.failover.core.again import again
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.fencing.choosing import Wish
 from drkit.failover.fencing.methods import ACL, SIZE, FenceMethod, SizeFence, recorded_sizes
 from drkit.failover.fencing.proof import BY_ACL, Proof, prove, unproven
 from drkit.failover.steps.fence import FenceStep
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
+from drkit.next_command import HOW
 
 _REPLACED: Final = "size replaced"
 _NO_AUTHORIZER: Final = "it has no authorizer"
-CLIENTS_CUT: Final = '--clients-cut "HOW"'
 BY_COMMAND: Final = "drkit fence pay"
 """What applies a pending fence without a return."""
 
@@ -96,9 +97,9 @@ class LateFence(FenceStep):
         self._replaced = sorted(sizes)
         return proof
 
-    def _command(self, context: Context) -> str:
+    def _command(self, context: Context) -> object:
         """What a person types to try again."""
-        return BY_COMMAND if self._step is StepName.FENCE else again(context)
+        return BY_COMMAND if self._step is StepName.FENCE else retry_command(context)
 
     def _silent(self, context: Context) -> StepResult:
         raise not_answering(context, self._command(context))
@@ -114,7 +115,7 @@ def fenced_sizes(context: Context) -> dict[str, str | None]:
     return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
 
 
-def not_answering(context: Context, command: str, evidence: str = "") -> ClusterUnreachable:
+def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
     """The error of an old primary that does not answer.
 
     :param command: what a person types when it answers
@@ -137,14 +138,14 @@ def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
     if seen != _NO_AUTHORIZER:
         cut = (
             "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
-            f" and canary in [failover.fence]), then: {again(context)}; or {cut}"
+            f" and canary in [failover.fence]), then: {retry_command(context)}; or {cut}"
         )
     return Refused(
         "late_fence_refuses_drkit",
         where=f"{context.flow.source}: {first_of(by_size)}",
         evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
         cut=cut,
-        command=again(context, CLIENTS_CUT),
+        command=retry_command(context, RunRequest(clients_cut=HOW)),
     )
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.again import again
 from drkit.failover.core.choices import Method, choice_for
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect, StepResult
@@ -112,7 +112,10 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     found = divergence(context, topics=context.scope.topics, depth=depth, commits=False, settled=settled)
     if found.unanswered:
         raise Failed(
-            "compare_interrupted", where=context.flow.source, evidence=found.unanswered, hint=again(context)
+            "compare_interrupted",
+            where=context.flow.source,
+            evidence=found.unanswered,
+            hint=retry_command(context),
         )
     _refuse_other_copies(context, found.tails)
     unclear = [
@@ -125,7 +128,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             where=context.flow.source,
             evidence=first_of(some),
             partitions=counted(len(unclear), "partition"),
-            command=again(context),
+            command=retry_command(context),
         )
     return {TopicPartition(t.topic, t.partition): t for t in found.tails}
 
@@ -155,7 +158,7 @@ def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
                 "new_topic_unknown",
                 where=f"{name} on {context.flow.target}",
                 evidence=codes.error_name(topic.error),
-                hint=again(context),
+                hint=retry_command(context),
             )
         if (fate := topic_fate(topic, known[name])) in ANOTHER_TOPIC:
             wrong.append(f"{name} {ANOTHER_TOPIC[fate]}")

@@ -16,9 +16,10 @@ from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, ExportAltered, Failed, Refused
 from drkit.export.manifest import ExportFormat, TailRange
 from drkit.export.run import Exported, ExportRequest, export_tails
-from drkit.failover.core.again import again
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.loss.tails import copied_back, terms_of
@@ -27,10 +28,10 @@ from drkit.failover.old_primary.lost_tail import note_saved
 from drkit.failover.returning.tails import Unsound, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
+from drkit.next_command import PLACE
 
 EXPORT: Final = "export"
 NOTED: Final = "note"
-_AGAIN: Final = f"{RETURN.command} --resume"
 _NAME_DIGITS: Final = 8
 
 
@@ -142,7 +143,7 @@ def _place(context: Context, found: Sequence[Unsound]) -> str:
         where=context.flow.source,
         evidence=first_of(f"{u.at}: {counted(u.tail.records, 'record')} from {u.span[0]}" for u in found),
         records=counted(records, "record", "is"),
-        command=again(context, "--export-to PLACE"),
+        command=retry_command(context, RunRequest(export_to=PLACE)),
     )
 
 
@@ -154,7 +155,8 @@ def _elsewhere() -> Iterator[None]:
     except (RunLocked, ExportAltered):
         raise
     except (ConfigError, Failed, Refused) as error:
-        error.hint = f"{error.hint}; then: {_AGAIN}, or in another place: {_AGAIN} --export-to PLACE"
+        elsewhere = RETURN.resume.plus("--export-to", PLACE)
+        error.hint = f"{error.hint}; then: {RETURN.resume}, or in another place: {elsewhere}"
         raise
 
 
@@ -169,7 +171,7 @@ def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
         if there.get((u.at.topic, u.at.partition), 0) < u.tail.records
     ]  # fmt: skip
     if lacking:
-        raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=_AGAIN)
+        raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=RETURN.resume)
 
 
 def _export_id(context: Context, tails: Sequence[TailRange]) -> str:

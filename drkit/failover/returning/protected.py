@@ -84,4 +84,4 @@ def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequen
         return [line]
     some, it = counted(len(left), "other topic", "has"), "it" if len(left) == 1 else "them"
     what = f"{some} not returned, and nothing copies {it} ({first_of(sorted(left))})"
-    return [line, f"{what}: {RETURN.command} --flow '{flow.name}'"]
+    return [line, f"{what}: {RETURN.typed('--flow', flow.name)}"]

@@ -13,7 +13,7 @@ from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FenceEvidence
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import FAILOVER, StepName
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.emptying.durable import planned_wait, settle_emptied
 from drkit.failover.emptying.standing import put_back_interrupted
@@ -34,8 +34,7 @@ _REMEMBERED_SECONDS: Final = 5.0
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
-_AGAIN: Final = "drkit failover --resume"
-_UNFENCED: Final = '; or continue unfenced: drkit failover --resume --accept-data-loss "REASON"'
+_UNFENCED: Final = f'{FAILOVER.resume}; or continue unfenced: {FAILOVER.resume} --accept-data-loss "REASON"'
 _LATER: Final = (
     "once it answers, drkit failover --resume fences it, or drkit fence pay when the failover is over; else"
     " close its listeners"
@@ -144,7 +143,7 @@ class FenceStep:
     def _wish(self, context: Context) -> Wish:
         """Only a switchover can wait until a person has granted what drkit lacks on the source."""
         how, planned = context.settings.failover.fence, context.request.planned
-        return Wish(how.means, how.canary, not planned, _AGAIN if planned else _AGAIN + _UNFENCED)
+        return Wish(how.means, how.canary, not planned, str(FAILOVER.resume) if planned else _UNFENCED)
 
     def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:  # noqa: ARG002
         return self._proof(context, seconds)
@@ -219,7 +218,7 @@ class FenceStep:
         :raises ClusterUnreachable: likewise, and whether it takes writes is unknown
         """
         if context.request.planned or not context.request.accept_data_loss:
-            raise unproven(proof, context.flow.source, _AGAIN + _UNFENCED)
+            raise unproven(proof, context.flow.source, _UNFENCED)
         why = f"it {proof.in_words}: {proof.places}"
         return self._owed(context, why, answered=True)
 

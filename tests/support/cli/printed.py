@@ -94,7 +94,6 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit fence show": (A,),
     "drkit replay --from MANIFEST": (D,),
     "drkit replay --from MANIFEST --to-quarantine": (D,),
-    "drkit replay --from {}{}{}": (D,),
     "drkit replicate --dry-run": (A,),
     "drkit replicate --flow '{}'": (N, R, D),
     "drkit replicate --flow '{}->{}'": (D,),
