@@ -24,11 +24,12 @@ from drkit.failover.fencing.source_record import overrule_abort
 from drkit.failover.interpreter import Interpreter, refuse_late_abort
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.journal.file import JournalFile, folder_of
-from drkit.failover.journal.journal import Journal, NoJournal, open_run
+from drkit.failover.journal.journal import Journal, NoJournal, open_run, refuse_open
 from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.failover.report import keep, report_of
 from drkit.failover.returning.table import return_steps
 from drkit.failover.steps.table import all_steps
+from drkit.failover.under_way import refuse_held
 from drkit.failover.unexpected import silent_target
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
@@ -116,6 +117,14 @@ class Runs:
         self._loop.close()
 
     # -- operations ---------------------------------------------------------------------------------
+
+    def refuse_under_way(self) -> None:
+        """Refuse what begins a run, or shows one that would begin, while another is under way.
+
+        :raises RunLocked: it is under way, or held
+        """
+        refuse_held(self.under_way)
+        refuse_open(self._topic)
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
         """Continue the run that is under way; return the report.

@@ -16,7 +16,7 @@ from drkit.failover.core.machine import FAILOVER, RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.fencing.methods import SIZE
-from drkit.failover.journal.journal import NoJournal, refuse_open
+from drkit.failover.journal.journal import NoJournal
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
 from drkit.failover.rehearsal import rehearse
 from drkit.failover.returning.deciding import still_undecided
@@ -53,7 +53,7 @@ class FailoverService(Runs):
         :raises Refused: by a gate or a step; `report` shows how far the run came
         :raises DrkitError: a step failed
         """
-        refuse_open(self._topic)
+        self.refuse_under_way()
         context = self._new_context(_NOTHING, request, NoJournal(), decision)
         with told(self._flow):
             chosen = choose(context, groups, topics)
@@ -85,7 +85,6 @@ class FailoverService(Runs):
         :raises Refused: a step refuses, or there is nothing to return
         :raises DrkitError: a step failed
         """
-        refuse_open(self._topic)
         proposal = self.rehearse_return(
             request, topics, until_export=until_export
         )  # a refusal leaves no run behind
@@ -106,6 +105,7 @@ class FailoverService(Runs):
         :param until_export: as for :meth:`begin_return`
         :raises DrkitError: a step would refuse, or a cluster does not answer
         """
+        self.refuse_under_way()
         with told(self._flow):
             context = self._return_of(request, topics, until_export=until_export)
             lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
@@ -152,8 +152,10 @@ class FailoverService(Runs):
     def rehearse(self, groups: Sequence[str], request: RunRequest, topics: Sequence[str] = ()) -> Rehearsal:
         """Return what each step would do and what would be refused. Changes nothing.
 
+        :raises Refused: a run is under way
         :raises DrkitError: a cluster does not answer
         """
+        self.refuse_under_way()
         journal = NoJournal()
         context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
         with told(self._flow):
