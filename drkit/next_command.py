@@ -74,14 +74,14 @@ PLACE: Final = Placeholder("PLACE")
 WHY: Final = Placeholder('"WHY"')
 
 
-class Command(NamedTuple):
+class NextCommand(NamedTuple):
     """A command to suggest. Its words are values; they are quoted only where it is printed."""
 
     argv: tuple[str, ...]
 
-    def plus(self, *words: str) -> Command:
+    def plus(self, *words: str) -> NextCommand:
         """Return the command with more words at its end."""
-        return Command((*self.argv, *words))
+        return NextCommand((*self.argv, *words))
 
     def __str__(self) -> str:
         """Return the command as a person types it."""

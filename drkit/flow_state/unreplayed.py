@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from drkit.counted import counted
 from drkit.flow_state.records import UnreplayedRecord
 from drkit.flow_state.state import FlowState
-from drkit.next_command import WHY, Command
+from drkit.next_command import WHY, NextCommand
 
 _QUARANTINE: Final = "quarantine"
 
@@ -67,11 +67,11 @@ def to_give_up(manifest: str, *topics: str) -> str:
     return str(replay_command(manifest, topics).plus("--give-up", WHY))
 
 
-def replay_command(manifest: str, topics: Iterable[str], disposition: str | None = None) -> Command:
+def replay_command(manifest: str, topics: Iterable[str], disposition: str | None = None) -> NextCommand:
     """Return the command that appends the records of some topics from an export."""
     named = (word for topic in sorted(topics) for word in ("--topic", topic))
     more = ("--to-quarantine",) if disposition == _QUARANTINE else ()
-    return Command(("drkit", "replay", "--from", manifest, *named, *more))
+    return NextCommand(("drkit", "replay", "--from", manifest, *named, *more))
 
 
 def unreplayed(state: FlowState, topics: Collection[str] | None = None) -> list[Unreplayed]:

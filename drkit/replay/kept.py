@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Self
 
+from drkit.catalogue import ERRORS, filled
 from drkit.errors import Refused
 from drkit.replay.compare import KeptBefore, Same, TailFlag
 from drkit.replay.progress import ReplayProgress
 from drkit.replay.tail import Tail
 
-_OTHERS: Final = "if they are others, drkit reprotect --resume --same none keeps both; if they are the same: "
-_TO_ITS_END: Final = "run that command to its end; then "
+_REBUILD: Final = (
+    "drkit reprotect --abort; then a return with --method TOPIC=rebuild --disposition TOPIC=replay"
+)
 
 
 class NotKept(Refused):
@@ -26,14 +28,9 @@ class NotKept(Refused):
     topic: str
     """Its name on the old primary."""
 
-    def of(self, tail: Tail, before: str = "", same: str = "") -> Self:
-        """Note the parts of the hint.
-
-        :param before: what comes before the command
-        :param same: the value of ``--same`` that the command needs
-        """
-        self.topic, self._before, self._same = tail.source.topic, before, same
-        self.hint = self.way_out(_rebuild)
+    def of(self, tail: Tail, same: str = "") -> Self:
+        """Note the topic, and the value of ``--same`` that the command needs."""
+        self.topic, self._same = tail.source.topic, same
         return self
 
     def way_out(self, command: Callable[[str, str], str]) -> str:
@@ -41,12 +38,7 @@ class NotKept(Refused):
 
         :param command: makes it of a topic, and of a value of ``--same``
         """
-        return f"{self._before}{command(self.topic, self._same)} appends what is missing"
-
-
-def _rebuild(_: str, same: str) -> str:
-    options = "--method TOPIC=rebuild --disposition TOPIC=replay" + (f" --same {same}" if same else "")
-    return f"drkit reprotect --abort; then a return with {options}"
+        return filled(ERRORS[self.code].hint, {"command": command(self.topic, self._same)})
 
 
 def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
@@ -76,13 +68,15 @@ def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> N
             "keep_replayed_before",
             where=where,
             evidence=f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted",
+            command=_REBUILD,
         ).of(tail)
     if alike:
         raise NotKept(
             "keep_content_known",
             where=where,
             evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
-        ).of(tail, _OTHERS, Same.CONTENT)
+            command=f"{_REBUILD} --same {Same.CONTENT}",
+        ).of(tail, Same.CONTENT)
 
 
 def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
@@ -110,11 +104,13 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
                 "keep_begun_otherwise",
                 where=where,
                 evidence=f"drkit replay has begun with export {found.run_id}",
-            ).of(tail, _TO_ITS_END)
+                command=_REBUILD,
+            ).of(tail)
         appended = overlaps and (found.appended or (is_same_run and found.rolled_back_ms is None))
         if appended and not (is_same_run and is_kept and found.rolled_back_ms is None):
             raise NotKept(
                 "keep_replayed_before",
                 where=where,
                 evidence=f"{found.appended:,} records with export {found.run_id}",
+                command=_REBUILD,
             ).of(tail)

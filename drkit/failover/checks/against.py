@@ -13,7 +13,6 @@ from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.risk import held_text
 
-_DESPITE: Final = '--despite-signs-of-life "REASON"'
 _ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
 
 
@@ -69,9 +68,13 @@ def _unprotected(q: PreconditionInput, row: ReasonRow) -> Refused:
 def _alive(q: PreconditionInput, row: ReasonRow) -> Refused:
     here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
     # A switchover is refused without the primary, whatever is accepted.
-    accept = "" if q.request.planned else f"; or, if no application reaches it: {_DESPITE}"
-    where = q.survey.source.alias
-    return Refused("source_alive", where=where, evidence=_seen(q, row) + here, accept=accept)
+    accept = '; or, if no application reaches it: --despite-signs-of-life "REASON"'
+    return Refused(
+        "source_alive",
+        where=q.survey.source.alias,
+        evidence=_seen(q, row) + here,
+        accept="" if q.request.planned else accept,
+    )
 
 
 def _no_quorum(q: PreconditionInput, row: ReasonRow) -> Refused:

@@ -9,7 +9,7 @@ from drkit.failover.core.choices import EVERY_TOPIC, Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.next_command import WHY, Command
+from drkit.next_command import WHY, NextCommand
 
 _CHOICES: Final = "|".join(Disposition)
 """Quoted where it is printed: typed as it is, the command is refused, and no shell takes it for a pipe."""
@@ -19,7 +19,7 @@ _APPENDED: Final = f"{Disposition.REPLAY}|{Disposition.QUARANTINE}"
 _SHOWN: Final = 10
 
 
-def retry_command(context: Context, added: RunRequest = NOTHING) -> Command:
+def retry_command(context: Context, added: RunRequest = NOTHING) -> NextCommand:
     """Return the command after a refusal: it continues the held run, or begins one with the same options.
 
     :param added: options that it needs in addition; a held run keeps those that it was given
@@ -29,7 +29,7 @@ def retry_command(context: Context, added: RunRequest = NOTHING) -> Command:
     return begin_command(context, context.request.plus(added))
 
 
-def begin_command(context: Context, request: RunRequest, topics: Sequence[str] = ()) -> Command:
+def begin_command(context: Context, request: RunRequest, topics: Sequence[str] = ()) -> NextCommand:
     """Return the command that begins a failback of the named topics.
 
     :param topics: other topics than those that were named
@@ -38,7 +38,7 @@ def begin_command(context: Context, request: RunRequest, topics: Sequence[str] =
     return command.plus(UNTIL_EXPORT) if context.until_export and not request.dispositions else command
 
 
-def return_command(flow: str, topics: Sequence[str], request: RunRequest = NOTHING) -> Command:
+def return_command(flow: str, topics: Sequence[str], request: RunRequest = NOTHING) -> NextCommand:
     """Return the command that begins a failback.
 
     :param topics: only these; empty: all

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from drkit.next_command import Command
+from drkit.next_command import NextCommand
 
 
 class StepName(StrEnum):
@@ -142,17 +142,17 @@ class Table:
     """The command that resumes or aborts such a run."""
     rows: tuple[StepRow, ...]
 
-    def typed(self, *options: str) -> Command:
+    def typed(self, *options: str) -> NextCommand:
         """Return the command with options, to be printed."""
-        return Command((*self.command.split(), *options))
+        return NextCommand((*self.command.split(), *options))
 
     @property
-    def resume(self) -> Command:
+    def resume(self) -> NextCommand:
         """The command that continues such a run."""
         return self.typed("--resume")
 
     @property
-    def abort(self) -> Command:
+    def abort(self) -> NextCommand:
         """The command that rolls such a run back."""
         return self.typed("--abort")
 

@@ -93,8 +93,9 @@ class RunRequest(NamedTuple):
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
         """Return the request from the journal's data."""
-        known: dict[str, Any] = {name: value for name, value in raw.items() if name in cls._fields}
-        return cls(**{n: tuple(v) if isinstance(v, list) else v for n, v in known.items()})
+        known = ((name, value) for name, value in raw.items() if name in cls._fields)
+        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in known}
+        return cls(**fields)
 
 
 _DECISIONS: Final = ("dispositions", "methods", "give_up_history", "same", "copy_limit", "reason")

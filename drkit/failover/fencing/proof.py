@@ -183,7 +183,7 @@ def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str], refusa
     return Proof(refused, alone, rest, unknown)
 
 
-def unproven(proof: Proof, where: str, then: object) -> DrkitError:
+def unproven(proof: Proof, where: str, then: str) -> DrkitError:
     """The error of a fence that is up and not proven.
 
     :param then: what a person types once that is mended

@@ -96,7 +96,7 @@ def only_copy(state: FlowState, flow: FlowSettings, manifest: str) -> str:
     if left:
         given_up = to_give_up(manifest, *(each.topic for each in left))
     else:
-        given_up = return_command(flow.name, (), _discarded(emptied))
+        given_up = str(return_command(flow.name, (), _discarded(emptied)))
     names = first_of(sorted({*(each.topic for each in left), *emptied}))
     return (
         f"{flow.source} has these records no more ({names}), so the export is the only copy:"

@@ -97,9 +97,9 @@ class LateFence(FenceStep):
         self._replaced = sorted(sizes)
         return proof
 
-    def _command(self, context: Context) -> object:
+    def _command(self, context: Context) -> str:
         """What a person types to try again."""
-        return BY_COMMAND if self._step is StepName.FENCE else retry_command(context)
+        return BY_COMMAND if self._step is StepName.FENCE else str(retry_command(context))
 
     def _silent(self, context: Context) -> StepResult:
         raise not_answering(context, self._command(context))

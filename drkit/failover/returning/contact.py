@@ -180,18 +180,13 @@ def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
     wrong = sorted(set(topics) & tails if compared else topics)
     if not wrong:
         return []
-    alias, request = context.flow.source, context.request
-    tried = context.effects(StepName.EXPORT).values()
-    failed = {e.get("intent", {}).get("to") for e in tried if e.get("result") is None}
-    place = PLACE if request.export_to in failed else request.export_to or PLACE
+    request, tried = context.request, context.effects(StepName.EXPORT).values()
+    failed = {"", *(e.get("intent", {}).get("to") for e in tried if e.get("result") is None)}
+    place = PLACE if request.export_to in failed else request.export_to
     undecided = request._replace(export_to=place, dispositions={})
     command = return_command(context.flow.name, context.named_topics, undecided).plus(UNTIL_EXPORT)
-    note = (
-        f"the retention and the cleaner of {alias} work again, and may remove what only it has of"
-        f" {first_of(wrong)}: "
-        f"{command} keeps it again, and saves it"
-    )
-    return [note]
+    risk = f"and may remove what only it has of {first_of(wrong)}: {command} keeps it again, and saves it"
+    return [f"the retention and the cleaner of {context.flow.source} work again, {risk}"]
 
 
 def _answering(context: Context) -> RawCluster:

@@ -22,7 +22,7 @@ from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
-from drkit.next_command import Command
+from drkit.next_command import NextCommand
 from drkit.offsets.translation import PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
@@ -112,7 +112,7 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
         )
 
 
-def _rebuild_instead(context: Context, topic: str) -> Command:
+def _rebuild_instead(context: Context, topic: str) -> NextCommand:
     return retry_command(context, RunRequest(methods={topic: Method.REBUILD}))
 
 

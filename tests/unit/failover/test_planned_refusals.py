@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,7 +18,7 @@ FLAGS = [flag.value for flag in Flag]
 def refused(reason: Reason, request: RunRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The hints of a refusal for one reason, with its evidence."""
     row = ROW[reason]._replace(evidence=lambda _: ("seen",))
-    monkeypatch.setitem(against.ROW, reason, row)
+    monkeypatch.setitem(cast("Any", ROW), reason, row)
     risk = SimpleNamespace(
         records=None, held_back=None, acknowledged=None, basis="", above=1.0, in_words="", seconds=None
     )

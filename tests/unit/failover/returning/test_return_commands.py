@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from hypothesis import given
@@ -235,14 +235,14 @@ REQUESTS = st.fixed_dictionaries({
     "evict_readers": st.booleans(),
     "give_up_history": st.lists(TOPICS, unique=True).map(tuple),
     "copy_limit": st.integers(0, 1 << 50),
-}).map(lambda fields: RunRequest(**fields))  # fmt: skip
+}).map(lambda fields: RunRequest(**cast("Any", fields)))  # fmt: skip
 
 
 @given(REQUESTS)
 def test_the_options_of_a_request_are_read_as_that_request(request: RunRequest) -> None:
     """By click, for every option that a failback has."""
     _, options = parsed([*return_command("p->s", ["a"], request).argv][1:])
-    assert request_of(options, "drkit reprotect") == request
+    assert request_of(cast("Any", options), "drkit reprotect") == request
     assert options["topics"] == ("a",)
 
 
