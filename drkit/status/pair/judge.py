@@ -231,4 +231,4 @@ def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> 
     state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
     then = f"; when that is cleared: {command}" if (command := run.leads_on(side.flow.name)) else ""
     why = f"run {run.run_id} at {run.in_words}{then}"
-    return replace(found, state=state, direction=moving.flow.name, why=why)
+    return replace(found, state=state, direction=moving.flow.name, why=why, is_held=bool(run.held))

@@ -117,6 +117,8 @@ class PairTopic:
     """Of `partitions`: those without a record that is older than the budget and not copied."""
     bytes: int | None = None
     """What the protecting flow has still to copy; None: unknown, or not asked for."""
+    is_held: bool = False
+    """Whether the failover or failback that is under way waits for a person."""
 
     @property
     def alarm(self) -> PairAlarm | None:
