@@ -32,13 +32,8 @@ class LateFence(FenceStep):
     """
 
     def __init__(self, step: StepName = StepName.FENCE) -> None:
-        self._step = step
+        self.name = step
         self._replaced: list[str] = []
-
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return self._step
 
     def run(self, context: Context) -> StepResult:
         """See :class:`FenceStep`."""
@@ -73,7 +68,7 @@ class LateFence(FenceStep):
     def _wish(self, context: Context) -> Wish:
         """A return copies through the fence and can wait; what is paid outside one is needed now."""
         how = context.settings.failover.fence
-        return Wish(how.means, how.canary, self._step is StepName.FENCE, self._command(context))
+        return Wish(how.means, how.canary, self.name is StepName.FENCE, self._command(context))
 
     def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:
         """The proof; a size that drkit has put up earlier goes where the ACLs alone are seen to refuse.
@@ -99,7 +94,7 @@ class LateFence(FenceStep):
 
     def _command(self, context: Context) -> str:
         """What a person types to try again."""
-        return BY_COMMAND if self._step is StepName.FENCE else str(retry_command(context))
+        return BY_COMMAND if self.name is StepName.FENCE else str(retry_command(context))
 
     def _silent(self, context: Context) -> StepResult:
         raise not_answering(context, self._command(context))

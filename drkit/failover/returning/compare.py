@@ -11,7 +11,7 @@ from drkit.failover.core.choices import Method, choice_for
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.loss.content import DEPTH
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import ANOTHER_TOPIC, DivergenceState, PartitionDivergence
@@ -31,13 +31,10 @@ _DEPTH: Final = 100
 a proven fence, so every later loss or write shows in the last ones."""
 
 
-class CompareStep:
+class CompareStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.COMPARE
+    name = StepName.COMPARE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -61,14 +58,6 @@ class CompareStep:
         ends = {str(at): t.end for at, t in sorted(seen.items()) if t.end is not None}
         evidence = {"ends": ends, "ids": self._ids(context), "unsound": to_json(wrong)}
         return StepResult(evidence, tuple(_notes(context, seen, wrong)))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
 
     def _ids(self, context: Context) -> dict[str, str]:
         """The ids of the old primary's topics."""

@@ -17,7 +17,7 @@ from drkit.failover.core.commands import UNTIL_EXPORT, begin_command, is_held, r
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove
 from drkit.failover.old_primary.hold import hold, release
@@ -43,13 +43,10 @@ _BETWEEN_SECONDS: Final = 0.2
 """Between two looks at the ends."""
 
 
-class ContactStep:
+class ContactStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.CONTACT
+    name = StepName.CONTACT
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`.
@@ -102,10 +99,6 @@ class ContactStep:
         some = counted(refusing, "partition", "refuses")
         notes.append(f"{context.flow.source} answers and is fenced: {some} a record")
         return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
 
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: retention and cleaner work again; the fence stays."""

@@ -16,7 +16,7 @@ from drkit.failover.core.choices import Disposition, Method, choice_for, choices
 from drkit.failover.core.commands import begin_command, decision_commands, is_held
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.old_primary.gone import Gone
 from drkit.failover.old_primary.lost_tail import (
     forget_covered,
@@ -63,13 +63,10 @@ class TopicDecision(NamedTuple):
         return {"disposition": self.disposition, "methods": {str(p): m for p, m in self.methods.items()}}
 
 
-class DecideStep:
+class DecideStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.DECIDE
+    name = StepName.DECIDE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`: what is not decided yet is named, not refused."""
@@ -118,10 +115,6 @@ class DecideStep:
             kinds = sorted({str(m) for m in decision["methods"].values()})
             notes.append(f"{topic}: {what}; {', '.join(kinds)}")
         return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left, *expiring))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
 
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: the decision stays on record, with its run.

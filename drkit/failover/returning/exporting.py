@@ -20,7 +20,7 @@ from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.loss.tails import copied_back, terms_of
 from drkit.failover.old_primary.altered import of_new, way_out
@@ -35,13 +35,10 @@ NOTED: Final = "note"
 _NAME_DIGITS: Final = 8
 
 
-class ExportStep:
+class ExportStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.EXPORT
+    name = StepName.EXPORT
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -83,10 +80,6 @@ class ExportStep:
         note = f"{counted(records, 'record')} that only {context.flow.source} has: {done.path}"
         evidence = {"manifest": done.path, "sha256": done.sha256, "records": records, "spans": spans}
         return StepResult(evidence, (note,))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: the files were read back."""
-        return StepResult()
 
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: the files stay."""
