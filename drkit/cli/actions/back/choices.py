@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final, TypedDict
+from typing import TypedDict
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
@@ -14,8 +14,6 @@ from drkit.errors import Usage
 from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.request import RunRequest, option_of
 from drkit.failover.returning.deciding import Undecided
-
-_CONTENT: Final = "content"
 
 
 class Decisions(TypedDict):
