@@ -71,6 +71,7 @@ class Placeholder(str):
 
 HOW: Final = Placeholder('"HOW"')
 PLACE: Final = Placeholder("PLACE")
+REASON: Final = Placeholder('"REASON"')
 WHY: Final = Placeholder('"WHY"')
 
 

@@ -86,7 +86,7 @@ GROUNDS: Final[tuple[Ground, ...]] = (
         " at the source: when the run is resumed, and before OPEN"),
     Ground(_B.SOURCE, "a primary that recovers, a network path that recovers",
         "within a second before FREEZE, COMMIT_OFFSETS and OPEN: if it answers, the run returns to FENCE"),
-    Ground(_B.FENCE, "a person who lifts it, a broker that has not applied it yet",
+    Ground(_B.FENCE, "a person who lifts it, a broker that applies it late",
         "by a canary on every partition before OPEN and when the run is resumed: else back to FENCE"),
     Ground(_B.READY, "brokers of the standby, group members and commits there",
         "all reasons to refuse are checked again when the run is resumed, until OPEN has begun"),
@@ -232,7 +232,6 @@ FAILOVER: Final = Table("failover", "drkit failover", TABLE)
 ROW: Final = FAILOVER.row
 ORDER: Final = FAILOVER.order
 POINT_OF_NO_RETURN: Final = FAILOVER.point_of_no_return
-FIRST_CHANGE: Final = FAILOVER.first_change
 
 RETURN: Final = Table("return", "drkit reprotect", (
     StepRow(_S.LOCK, "lock the journal, increment the term", "the run id is the same",

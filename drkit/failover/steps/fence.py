@@ -14,7 +14,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FenceEvidence
 from drkit.failover.core.machine import FAILOVER, StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.durable import planned_wait, settle_emptied
 from drkit.failover.emptying.standing import put_back_interrupted
 from drkit.failover.fencing.choosing import Wish, choose
@@ -28,26 +28,26 @@ from drkit.failover.steps.reverse_hold import reverse_hold
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.next_command import REASON
 
 _REMEMBERED_SECONDS: Final = 5.0
 """A silent primary is asked again after this time, so that one that is back is fenced at once."""
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
-_UNFENCED: Final = f'{FAILOVER.resume}; or continue unfenced: {FAILOVER.resume} --accept-data-loss "REASON"'
+_UNFENCED: Final = (
+    f"{FAILOVER.resume}; or continue unfenced: {FAILOVER.resume.plus('--accept-data-loss', REASON)}"
+)
 _LATER: Final = (
     "once it answers, drkit failover --resume fences it, or drkit fence pay when the failover is over; else"
     " close its listeners"
 )
 
 
-class FenceStep:
+class FenceStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.FENCE
+    name: StepName = StepName.FENCE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""

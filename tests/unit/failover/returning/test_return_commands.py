@@ -26,7 +26,7 @@ from drkit.failover.core.commands import (
     retry_command,
     return_command,
 )
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
 from drkit.failover.core.request import RunRequest, option_of
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
@@ -244,6 +244,26 @@ def test_the_options_of_a_request_are_read_as_that_request(request: RunRequest) 
     _, options = parsed([*return_command("p->s", ["a"], request).argv][1:])
     assert request_of(cast("Any", options), "drkit reprotect") == request
     assert options["topics"] == ("a",)
+
+
+@pytest.mark.parametrize("table", [FAILOVER, RETURN], ids=lambda table: table.name)
+def test_what_ends_a_run_can_be_typed(table: Table) -> None:
+    for command, verb in ((table.resume, "resume"), (table.abort, "abort")):
+        said, options = parsed(command.plus("--flow", "it's->s").argv[1:])
+        assert (options[verb], options["flow"]) == (True, "it's->s")
+        assert not said.as_json
+    assert table.next_commands(abortable=False) == str(table.resume)
+    assert shlex.split(str(table.resume.plus("--reason", WHY)))[-1] == "WHY"
+
+
+def test_the_options_of_a_failover_are_read_as_its_request() -> None:
+    texts = dict.fromkeys(
+        ("accept_data_loss", "despite_signs_of_life", "without_quorum", "clients_cut"), "it's"
+    )
+    flags = dict.fromkeys(("planned", "evict_members", "keep_positions", "repoint_others"), True)
+    request = RunRequest(**texts, **flags, leave_behind=("a", "b"), acls_only_home="keep")  # type: ignore[arg-type]
+    _, options = parsed(FAILOVER.typed("--all", *request.options()).argv[1:])
+    assert {name: options[name] for name in request.given()} == request.given()
 
 
 def test_every_field_of_a_request_is_an_option_of_a_command() -> None:
