@@ -62,7 +62,7 @@ def replicate(
         if rows or session().as_json:
             emit(rows)
         if not session().as_json:
-            emit(nothing_to_copy(flows, {row["flow"] for row in rows}))
+            emit(empty_flow_lines(flows, {row["flow"] for row in rows}))
         return
     config = ConfigFile(loaded.path, lambda: configuration().settings)
     terminal = sys.stderr.isatty()
@@ -91,7 +91,7 @@ def replicate(
 _plan = dry_run
 
 
-def nothing_to_copy(flows: Sequence[FlowSettings], with_topics: Collection[str]) -> list[str]:
+def empty_flow_lines(flows: Sequence[FlowSettings], with_topics: Collection[str]) -> list[str]:
     """Return a line for each flow without a topic.
 
     :param with_topics: the flows with one

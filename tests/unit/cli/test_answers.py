@@ -56,9 +56,9 @@ def test_a_dry_run_of_an_empty_cluster_says_that_nothing_can_be_copied_yet(
     assert capsys.readouterr().out == "[]\n"
 
 
-def test_only_flows_without_a_topic_have_nothing_to_copy() -> None:
+def test_only_flows_without_a_topic_have_empty_flow_lines() -> None:
     flows = [FlowSettings(source=a, target=b, topics=(".*",)) for a, b in (("p", "s"), ("s", "p"))]
-    [line] = replicate.nothing_to_copy(flows, {"p->s"})
+    [line] = replicate.empty_flow_lines(flows, {"p->s"})
     assert line.startswith("s->p: nothing to copy yet: s has no topic")
 
 
