@@ -34,9 +34,14 @@ def test_the_verdict_is_printed_once_on_a_terminal(tmp_path: Path) -> None:
     reader.start()
     done = subprocess.run(
         [sys.executable, "-m", "drkit", "watch", "--once", "0.5"],
-        cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, check=False, timeout=120,
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        check=False,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "COLUMNS": "200"},
-    )  # fmt: skip
+    )
     os.close(theirs)
     reader.join(10)
     os.close(ours)

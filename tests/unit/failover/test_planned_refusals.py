@@ -25,8 +25,11 @@ def refused(reason: Reason, request: RunRequest, monkeypatch: pytest.MonkeyPatch
     alias = SimpleNamespace(alias="p")
     survey: Any = SimpleNamespace(
         facts=SimpleNamespace(risk=risk, rpo_seconds=1.0),
-        source=alias, target=alias, source_error="no answer", risk=risk,
-    )  # fmt: skip
+        source=alias,
+        target=alias,
+        source_error="no answer",
+        risk=risk,
+    )
     asked = PreconditionInput(survey, SimpleNamespace(), request, "p->s")  # type: ignore[arg-type]
     return [error.hint for error in by_the_table(reason)(asked)]
 

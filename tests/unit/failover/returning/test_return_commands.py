@@ -226,8 +226,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 )
 
 
-REQUESTS = st.fixed_dictionaries({
-    "clients_cut": TEXTS, "reason": TEXTS, "export_to": TEXTS, "new_primary": TEXTS,
+FIELDS: dict[str, Any] = dict.fromkeys(("clients_cut", "reason", "export_to", "new_primary"), TEXTS) | {
     "dispositions": st.dictionaries(TOPICS, st.sampled_from([*Disposition])),
     "methods": st.dictionaries(TOPICS, st.sampled_from([*Method])),
     "same": st.sampled_from(["", "content", "none"]),
@@ -235,10 +234,10 @@ REQUESTS = st.fixed_dictionaries({
     "evict_readers": st.booleans(),
     "give_up_history": st.lists(TOPICS, unique=True).map(tuple),
     "copy_limit": st.integers(0, 1 << 50),
-}).map(lambda fields: RunRequest(**cast("Any", fields)))  # fmt: skip
+}
 
 
-@given(REQUESTS)
+@given(st.fixed_dictionaries(FIELDS).map(lambda fields: RunRequest(**fields)))
 def test_the_options_of_a_request_are_read_as_that_request(request: RunRequest) -> None:
     """By click, for every option that a failback has."""
     _, options = parsed([*return_command("p->s", ["a"], request).argv][1:])
