@@ -11,7 +11,10 @@ DOCS := $(VENV)/docs
 # Any Python from 3.11 on will do; name another with `make PYTHON=...`.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
-PIP_INSTALL := PIP_USER=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --root-user-action=ignore
+# Each package has its hash in a lock. Only pyspark is built here, by what requirements-build.lock has.
+WHEELS := --require-hashes --only-binary :all:
+PYSPARK := --no-binary pyspark --no-build-isolation --check-build-dependencies
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # Each has brokers of its own. Two of them keep two processors busy: with three, what has to happen within seconds does not.
@@ -22,6 +25,7 @@ WORKERS := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 TOOLS := $(VENV)/tools
+INSTALL_TOOLS := "$(PYTHON)" -m venv $(TOOLS) && PIP_USER=0 $(TOOLS)/bin/python $(PIP_INSTALL) $(WHEELS) --requirement requirements-tools.lock
 UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 AUDIT := $(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes
 
@@ -77,19 +81,22 @@ soak: $(JARS) ## the long runs: kills at random moments under load, many example
 	@$(BIN)/pytest -m "soak or beside_soak or wide or beside_wide or hypothesis" --hypothesis-profile soak --timeout 3600 $(PYTEST_ARGS)
 
 lock: $(INSTALLED) ## renew the locks of packages and the list of jars
-	@"$(PYTHON)" -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+	@$(INSTALL_TOOLS)
 	@$(UV) pyproject.toml --extra chaos --extra keystores --extra kubernetes --output-file requirements.lock >/dev/null
 	@$(UV) pyproject.toml --extra dev --constraint requirements.lock --output-file requirements-dev.lock >/dev/null
+	@$(UV) --group build --constraint requirements-dev.lock --output-file requirements-build.lock >/dev/null
 	@$(UV) --group docs --output-file requirements-docs.lock >/dev/null
+	@$(UV) --group tools --output-file requirements-tools.lock >/dev/null
 	@$(BIN)/python -m drkit.local.jars --pin
 
 sbom: $(INSTALLED) ## drkit.cdx.json: every locked package and jar with its hashes (CycloneDX)
 	@$(BIN)/python -m tests.support.release.sbom drkit.cdx.json
 
 audit: $(INSTALLED) ## known weaknesses of the locked packages: asks the network
-	@"$(PYTHON)" -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check 'pip-audit>=2.9,<3' || { \
+	@$(INSTALL_TOOLS) || { \
 	echo "make audit needs a package index, to install pip-audit" >&2; exit 1; }
-	@$(AUDIT) --requirement requirements.lock && $(AUDIT) --requirement requirements-dev.lock || { \
+	@$(AUDIT) --requirement requirements.lock && $(AUDIT) --requirement requirements-build.lock && \
+	$(AUDIT) --requirement requirements-dev.lock || { \
 	echo "see above: a known weakness, or no answer from the vulnerability database (it needs the network)" >&2; exit 1; }
 
 clean: ## remove the virtual environment and caches of this folder
@@ -103,18 +110,19 @@ java:
 	echo "drkit needs Java 17 or newer (found: $${major:-none}): install openjdk-17-jre-headless or newer, or set JAVA_HOME" >&2; \
 	exit 1; }
 
-$(INSTALLED): pyproject.toml requirements-dev.lock drkit/__init__.py | java
+$(INSTALLED): pyproject.toml requirements-build.lock requirements-dev.lock drkit/__init__.py | java
 	@[ -n "$(PYTHON)" ] || { echo "drkit needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "setting up $(VENV) (once; a minute or two)" >&2
 	@"$(PYTHON)" -m venv $(VENV) || { \
 	echo "cannot create a virtual environment: install your system's python3-venv package" >&2; rm -rf $(VENV); exit 1; }
-	@$(PIP_INSTALL) --require-hashes --requirement requirements-dev.lock
-	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@PIP_USER=0 $(BIN)/python $(PIP_INSTALL) $(WHEELS) --requirement requirements-build.lock
+	@PIP_USER=0 $(BIN)/python $(PIP_INSTALL) $(WHEELS) $(PYSPARK) --requirement requirements-dev.lock
+	@PIP_USER=0 $(BIN)/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DOCS)/.installed: requirements-docs.lock
 	@"$(PYTHON)" -m venv $(DOCS)
-	@PIP_USER=0 $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-docs.lock
+	@PIP_USER=0 $(DOCS)/bin/python $(PIP_INSTALL) $(WHEELS) --requirement requirements-docs.lock
 	@touch $@
 
 $(JARS): $(INSTALLED) drkit/local/jars.py | java

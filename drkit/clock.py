@@ -24,6 +24,11 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def busy() -> float:
+    """Seconds that a processor has worked for the calling thread: waiting for an answer is not counted."""
+    return time.thread_time()
+
+
 def boottime() -> float:
     """Seconds for deadlines that others rely on; advances while the machine is suspended."""
     return time.clock_gettime(_BOOT)

@@ -60,9 +60,12 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def masked(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with every secret hidden."""
-    return {name: MASK if is_secret(name) else scrubbed(value) for name, value in properties.items()}
+def is_secret_argument(name: str) -> bool:
+    """Return whether no argument of a process may give this setting a value: every user can read it.
+
+    The name of a file with a secret is no secret.
+    """
+    return is_secret(name) and not name.lower().endswith("file")
 
 
 def shown(name: str, value: Any) -> Any:

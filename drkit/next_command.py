@@ -6,7 +6,9 @@ import re
 import shlex
 from typing import Final, NamedTuple
 
-_OPTION: Final = r" --[a-z][a-z-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
+from drkit.visible import visible
+
+_OPTION: Final = r" --[a-z][a-z0-9-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
 _COMMAND: Final = re.compile(
     r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)"
     r"|divergence(?: (?:export|verify))?|control (?:adopt|check)|status|verify"
@@ -98,7 +100,7 @@ def quoted(word: str) -> str:
     """Return one word of a shell, on one line whatever is in it."""
     if isinstance(word, Placeholder):
         return word
-    if word.isprintable():
+    if visible(word) == word:
         return shlex.quote(word)
     return "$'" + "".join(_escaped(letter) for letter in word) + "'"  # of bash, zsh and POSIX 2024
 
@@ -106,7 +108,8 @@ def quoted(word: str) -> str:
 def _escaped(letter: str) -> str:
     if letter in _ESCAPES:
         return _ESCAPES[letter]
-    return letter if letter.isprintable() else "".join(f"\\x{byte:02x}" for byte in letter.encode())
+    plain = letter.isascii() and letter.isprintable()
+    return letter if plain else "".join(f"\\x{byte:02x}" for byte in letter.encode())
 
 
 def translate_group(group: str) -> str:

@@ -1,37 +1,66 @@
-"""Texts for terminals: foreign names cannot move the cursor, set a title or hide text."""
+"""Texts for terminals: foreign names cannot move the cursor, set a title or hide text.
+
+Every character that Python does not print becomes an escape, and so does every one that a terminal draws as
+nothing. Letters of two alphabets that look alike stay as they are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 import re
 from typing import Final
+import unicodedata
 
-_UNSEEN: Final = (
-    r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, of one byte and of two
-    r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # no width, or another direction
-    r"\ud800-\udfff"  # what no encoding can write
+_OTHER: Final = re.compile(r"[^ -~]+")
+"""All but what every terminal prints."""
+_DRAWN_AS_NOTHING: Final = re.compile(
+    # Default_Ignorable_Code_Point of Unicode, without those that are not printable for Python anyway
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
+    "\u2800]"  # the blank pattern of Braille
 )
-_IN_LINES: Final = re.compile(f"[{_UNSEEN}]")
-_IN_ONE: Final = re.compile(rf"[{_UNSEEN}\t\n]")
-_IN_JSON: Final = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_MARKS: Final = ("Mn", "Me")
+_MOST_MARKS: Final = 4
+"""Combining marks on one letter; more of them cover the lines above and below."""
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_BYTE: Final = 0xFF
+_PLANE: Final = 0xFFFF
 
 
 def visible(text: str) -> str:
-    r"""A text as one line: invisible and control characters become escapes such as ``\x1b``."""
-    return _IN_ONE.sub(_escape, text)
+    r"""Return a text as one line: invisible and control characters become escapes such as ``\x1b``."""
+    return _replaced(text, "", _escape)
 
 
 def visible_lines(text: str) -> str:
-    """The same for a text of several lines; line breaks stay."""
-    return _IN_LINES.sub(_escape, text)
+    """Return the same for a text of several lines; line breaks and tabs stay."""
+    return _replaced(text, "\t\n", _escape)
 
 
 def visible_json(text: str) -> str:
-    """An equivalent JSON document without these characters."""
-    return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Return an equivalent JSON document without these characters."""
+    # Between values these are white space; within strings JSON has escaped them already.
+    return _replaced(text, "\t\n\r", _escape_json)
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
+def _replaced(text: str, kept: str, escape: Callable[[str], str]) -> str:
+    return _OTHER.sub(lambda match: "".join(_characters(match[0], kept, escape)), text)
+
+
+def _characters(text: str, kept: str, escape: Callable[[str], str]) -> Iterator[str]:
+    marks = 0
+    for character in text:
+        marks = marks + 1 if unicodedata.category(character) in _MARKS else 0
+        drawn = character.isprintable() and marks <= _MOST_MARKS and not _DRAWN_AS_NOTHING.match(character)
+        yield character if drawn or character in kept else escape(character)
+
+
+def _escape(character: str) -> str:
     number = ord(character)
-    return _SHORT.get(character) or (f"\\x{number:02x}" if number <= 0xFF else f"\\u{number:04x}")  # noqa: PLR2004  one byte
+    if number > _PLANE:
+        return f"\\U{number:08x}"
+    return _SHORT.get(character) or (f"\\x{number:02x}" if number <= _BYTE else f"\\u{number:04x}")
+
+
+def _escape_json(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

@@ -48,6 +48,13 @@ ERRORS: Final[dict[str, Entry]] = {
     "no_flow_configured": wrong(
         "there is no flow", hint="add a [[flows]] table (in MirrorMaker 2's file: A->B.enabled = true)"
     ),
+    "secret_argument": wrong(
+        "'{key}' is a secret, and process arguments are visible to all users",
+        hint=(
+            "write it into a file that only drkit reads: the configuration takes it with ${{file:PATH}}, "
+            "Spark with --spark-properties FILE"
+        ),
+    ),
     "settings_disagree": wrong("{problem}"),
     "several_flows": wrong("there are {count} flows: choose one with --flow"),
 }

@@ -116,6 +116,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="clear the reason, then: {commands}",
         page="failover-another-orchestrator",
     ),
+    "run_interrupted": failed("it was stopped by a signal before its point of no return"),
     "run_locked": refused("another process runs this {table}", page="failover-another-orchestrator"),
     "signing_failed": failed(
         "drkit's records could not be signed",

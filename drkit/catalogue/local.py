@@ -12,6 +12,10 @@ ERRORS: Final[dict[str, Entry]] = {
     "broker_not_launched": failed("a broker could not be launched"),
     "broker_not_ready": failed("a broker did not become ready in time", hint="its logs: {folder}"),
     "broker_running": failed("this broker is already running"),
+    "cache_shared": failed(
+        "other users may write to drkit's cache, so no code is kept in it",
+        hint="chmod go-w that folder and those above it, or set DRKIT_CACHE to a folder of this user alone",
+    ),
     "certificate_not_made": failed("a certificate could not be created"),
     "config_not_ours": wrong(
         "the configuration file was not written by `drkit local up`",
@@ -87,6 +91,9 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="end its brokers by hand (java ... kafka.Kafka), then remove the file",
     ),
     "no_certificates": failed("a cluster without TLS has no certificates"),
+    "lock_unusable": failed(
+        "a lock file cannot be opened", hint="remove it if it is a link; this user must be able to write it"
+    ),
     "no_class_archive": failed("no class archive was written"),
     "no_java": wrong(
         "local clusters need Java, and none was found",

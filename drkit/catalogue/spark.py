@@ -58,10 +58,6 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "spark_setting_owned": wrong("'{key}' is set by drkit: {owned}", hint="leave it out"),
-    "spark_setting_secret": wrong(
-        "'{key}' is a secret, and process arguments are visible to all users",
-        hint="write it into a file that only drkit reads, and name that with --spark-properties",
-    ),
     "spark_setting_unknown": wrong("'{key}' is not a setting of Spark"),
     "spark_settings_unreadable": wrong(
         "Spark's settings cannot be read",

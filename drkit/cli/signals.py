@@ -9,6 +9,8 @@ import threading
 from types import FrameType
 from typing import Final
 
+from drkit.cli.talk import say
+
 Handler = Callable[[int, FrameType | None], None]
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 """The signals that end a command in good order."""
@@ -18,17 +20,34 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def until_signalled() -> threading.Event:
-    """An event that SIGINT or SIGTERM sets; a second one interrupts."""
+def until_signalled(first: Callable[[], None] = lambda: None) -> threading.Event:
+    """An event that SIGINT or SIGTERM sets; a second one interrupts.
+
+    :param first: called once, by another thread, when the event is set
+    """
     stop = threading.Event()
-    setting(stop, _interrupt)
+    setting(stop, _interrupt, first)
     return stop
 
 
-def setting(stop: threading.Event, twice: Callable[[], None]) -> Handler:
+def stopping_run() -> threading.Event:
+    """The same for a failover or failback, which ends at its next step; a lost terminal counts, too."""
+
+    def told() -> None:
+        say("stopping: the run is held before its next step; once it has opened the standby, it ends")
+
+    stop = threading.Event()
+    signal.signal(signal.SIGHUP, setting(stop, _interrupt, told))
+    return stop
+
+
+def setting(
+    stop: threading.Event, twice: Callable[[], None], first: Callable[[], None] = lambda: None
+) -> Handler:
     """Let SIGINT and SIGTERM set an event; returns their handler.
 
     :param twice: called for a signal that comes when the event is set, or is about to be
+    :param first: called once, by another thread, when the event is set
 
     Setting an event takes its lock. A handler runs in the main thread, between any two steps of what that
     does: where it waits for the same event, it may hold this lock, and the handler would wait for ever. So a
@@ -47,6 +66,7 @@ def setting(stop: threading.Event, twice: Callable[[], None]) -> Handler:
     def set_when_told() -> None:
         told.get()
         stop.set()
+        first()
 
     threading.Thread(target=set_when_told, name="signals", daemon=True).start()
     for number in ENDING:

@@ -74,9 +74,9 @@ The strongest first:
 
 1. a flag of the command: `--set 'flows.primary->standby.tasks=4'`, `--set
    clusters.standby.client.client.id=me`, `--set failover.rpo_seconds=60`; a flow also by its number in the
-   file (`flows.0.tasks`), lists with commas. May be repeated. Others see command lines: give secrets by the
-   environment or a file. `--flow`, `--master`, `--once` and their like say what a command does and are no
-   settings;
+   file (`flows.0.tasks`), lists with commas. May be repeated. A secret is refused, as others see command
+   lines: give it by the environment or a file. `--flow`, `--master`, `--once` and their like say what a
+   command does and are no settings;
 2. a variable of the environment for one setting: `DRKIT_FLOWS__SOURCE__TARGET__SETTING`,
    `DRKIT_CLUSTERS__ALIAS__BOOTSTRAP_SERVERS`, `DRKIT_CLUSTERS__ALIAS__CLIENT__SASL_PASSWORD` (the property
    `sasl.password`), `DRKIT_FLOWS__SOURCE__TARGET__TARGET_PRODUCER__SASL_PASSWORD`,

@@ -14,6 +14,7 @@ from drkit.export.record import ExportedRecord, TimestampType
 from drkit.export.storage import NewFile
 from drkit.flow_state.codec.fields import (
     LONG,
+    MOST_BYTES,
     Fields,
     Malformed,
     member,
@@ -23,8 +24,13 @@ from drkit.flow_state.codec.fields import (
     tuple_of,
     whole,
 )
+from drkit.wire.codecs import MAX_DECOMPRESSED
 
 _ANY: Final = whole(-LONG - 1)
+_LONGEST_LINE: Final = MAX_DECOMPRESSED * 4 // 3 + (1 << 20)
+"""Of the largest record, in Base64."""
+_MOST_COMMAS: Final = 3 << 20
+"""Two for each header: a megabyte has at most half a million headers."""
 
 
 class RecordsWriter(Protocol):
@@ -52,7 +58,7 @@ def read_records(how: ExportFormat, file: BinaryIO) -> Iterator[tuple[int, Expor
     :raises ValueError: the file holds something else
     """
     if how is ExportFormat.JSONL:
-        return (_record(line) for line in file)
+        return (_record(line) for line in _limited(file, _LONGEST_LINE))
     from drkit.export.parquet import read_parquet  # noqa: PLC0415  loads pyarrow
 
     return read_parquet(file)
@@ -96,10 +102,21 @@ class HolesWriter:
 
 def read_holes(file: BinaryIO) -> Iterator[Hole]:
     """The holes in a file. Raises ValueError for something else."""
-    for line in file:
+    for line in _limited(file, MOST_BYTES):
         found = Fields.parse(line)
         first = found.get("first", whole())
         yield Hole(first, found.get("end", whole(first + 1)), found.get("kind", member(HoleKind)))
+
+
+def _limited(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """The lines of a file. Raises Malformed for one that drkit would not have written."""
+    while line := file.readline(most + 1):
+        if len(line) > most:
+            raise Malformed(f"a line has more than {most:,} bytes")
+        # Each of them is an object in memory, fifty times as large.
+        if line.count(b",") > _MOST_COMMAS:
+            raise Malformed(f"a line has more than {_MOST_COMMAS:,} values")
+        yield line
 
 
 class _Lines:

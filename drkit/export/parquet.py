@@ -13,11 +13,18 @@ from pyarrow import parquet
 
 from drkit.export.record import ExportedRecord, TimestampType
 from drkit.export.storage import NewFile
+from drkit.wire.codecs import MAX_DECOMPRESSED
 
 _GROUP_BYTES: Final = 8 << 20
 _GROUP_ROWS: Final = 1 << 16
+_MOST_OF_GROUP: Final = _GROUP_BYTES + MAX_DECOMPRESSED
+"""The last row of a group may be the largest record."""
+_AT_ONCE_BYTES: Final = 512 << 20
+"""Of rows in memory: each may be one value of a dictionary, so as large as its group."""
+_MOST_ENTRIES: Final = 100_000
+"""Of one list in a footer."""
 _ROW_BYTES: Final = 200
-"""Of Python's objects of one row."""
+"""Of Python's objects of one row, or of one header."""
 _HEADER: Final = pa.struct([pa.field("name", pa.binary(), nullable=False), pa.field("value", pa.binary())])
 SCHEMA: Final = pa.schema(
     [
@@ -45,7 +52,7 @@ class ParquetWriter:
     def add(self, record: ExportedRecord) -> None:
         """Add one record."""
         self._rows.append(record)
-        self._bytes += record.size + _ROW_BYTES
+        self._bytes += record.size + _ROW_BYTES * (1 + len(record.headers))
         if self._bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
             self._flush()
 
@@ -78,17 +85,23 @@ def read_parquet(file: BinaryIO) -> Iterator[tuple[int, ExportedRecord]]:
     :raises ValueError: the file holds something else
     """
     try:
-        found = parquet.ParquetFile(file, pre_buffer=False)
+        found = parquet.ParquetFile(file, pre_buffer=False, thrift_container_size_limit=_MOST_ENTRIES)
         if not found.schema_arrow.equals(SCHEMA):
             raise ValueError("its columns are not those of an export")
         for group in range(found.num_row_groups):
-            yield from _rows(found.read_row_group(group, use_threads=False))
+            footer = found.metadata.row_group(group)
+            rows, size = footer.num_rows, footer.total_byte_size
+            if rows > _GROUP_ROWS or size > _MOST_OF_GROUP:
+                raise ValueError(f"a row group of {rows:,} rows and {size:,} bytes is larger than drkit's")
+            batch_rows = max(1, min(rows, _AT_ONCE_BYTES // max(1, size)))
+            for batch in found.iter_batches(batch_rows, [group], use_threads=False):
+                yield from _rows(batch)
     except pa.ArrowException as error:
         raise ValueError(str(error).splitlines()[0]) from error
 
 
-def _rows(table: Any) -> Iterator[tuple[int, ExportedRecord]]:
-    columns = [column.to_pylist() for column in table.columns]
+def _rows(batch: Any) -> Iterator[tuple[int, ExportedRecord]]:
+    columns = [column.to_pylist() for column in batch.columns]
     for partition, offset, timestamp, kind, key, value, headers, producer_id in zip(*columns, strict=True):
         yield (
             partition,

@@ -131,6 +131,9 @@ class Failback:
         while now is not None:
             if now.stage is until:
                 return
+            if self._stop.is_set():
+                done, hint = f"before stage {now.stage}", f"continue: {COMMAND}"
+                raise Failed("run_interrupted", where=self._ways.back.name, evidence=done, hint=hint)
             self._refuse_unreplayed(now)
             flow = self._flow_of(now.stage)
             self._operator.begin_stage(flow)
@@ -140,6 +143,7 @@ class Failback:
                 self._refuse_uncut()  # which fence it gets may have been unknown
             try:
                 with FailoverService(self._settings, flow, self._operator.progress()) as service:
+                    service.stopping = lambda: self._stop
                     self._run_stage(service, now)
             except (RunLocked, NoRun, Refused) as error:
                 if not self._is_run_by_replicator(now, error):

@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any, Final
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
-from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.context import Context, StepProgress, StopAsked
 from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow
 from drkit.failover.core.stall import Stall, StoodStill
 from drkit.failover.core.step import Announced, Step, StepResult
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
-from drkit.failover.unexpected import UNEXPECTED, unexpected
+from drkit.failover.unexpected import UNEXPECTED, interrupted, unexpected
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawError
 
@@ -59,6 +59,7 @@ class Interpreter:
         at = 0
         while at < len(self._table.rows):
             row, wanted = self._table.rows[at], None
+            self._guarded(row, self._stop_if_asked)
             if row.looks_again and not self._opened and self._is_unfenced():
                 wanted = StepName.FENCE
             elif row.step in ended and row.must_hold and not self._still_holds(row):
@@ -154,6 +155,10 @@ class Interpreter:
                 f" {self._context.flow.source} coming and going?",
             )
 
+    def _stop_if_asked(self, _row: StepRow) -> None:
+        if self._context.is_stopped():
+            raise StopAsked
+
     def _refuse_aborted_elsewhere(self) -> None:
         """Hold a run that was aborted at its source while this target was away."""
         run = self._journal.run
@@ -181,6 +186,8 @@ class Interpreter:
                     evidence=repr(error),
                     hint=f"see drkit status, then: {self._table.resume}",
                 ) from error
+            except StopAsked as asked:
+                raise interrupted(self._context, self._journal.run, row, changed=self._has_changed) from asked
         except RunLocked:
             raise
         except DrkitError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from threading import Event
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 import uuid
@@ -64,6 +65,8 @@ class Runs:
         self._steps = {FAILOVER.name: steps or all_steps(), RETURN.name: return_steps()}
         self._folder = folder_of(settings.failover.journal_folder)
         self._run_id = ""
+        self.stopping: Callable[[], Event] = Event
+        """Called when a run begins to work: the event stops it before its point of no return."""
 
     # -- the connections ----------------------------------------------------------------------------
 
@@ -228,6 +231,8 @@ class Runs:
         return self._walked(context, journal, abort=abort)
 
     def _walked(self, context: Context, journal: Journal, *, abort: str) -> dict[str, Any]:
+        stop = self.stopping()
+        context.is_stopped = lambda: stop.is_set() and not journal.run.is_final
         try:
             with Stall() as stall:
                 steps = self._steps[journal.run.table.name]

@@ -10,7 +10,9 @@ from typing import Final
 
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, Failed
-from drkit.failover.core.machine import FAILOVER
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow
+from drkit.failover.journal.entries import RunLog
 from drkit.kafka.clients import KafkaException
 from drkit.kafka.raw import RawError
 
@@ -32,6 +34,24 @@ def unexpected(error: BaseException, where: str, command: str = FAILOVER.command
     return Failed(
         "step_unexpected", where=where, evidence=f"{type(error).__name__}: {error}{at}", command=command
     )
+
+
+def interrupted(context: Context, run: RunLog, row: StepRow, *, changed: bool) -> Failed:
+    """Return the error that holds a run which a person has stopped.
+
+    :param row: the step before which, or in which, it stopped
+    :param changed: whether the run has changed more than its journal
+    """
+    where, command = f"{row.step} of {context.flow.name}, run {run.run_id}", run.table.command
+    if not changed:
+        begin = f"begin it again: {command}"
+        return Failed("run_interrupted", where=where, evidence="nothing was changed", hint=begin)
+    fenced = StepName.FENCE in run.begun and StepName.FENCE not in run.undone
+    evidence, undo = "the run is held", f"{command} --abort"
+    if fenced and run.table is FAILOVER:
+        evidence = f"{context.flow.source} refuses producers, and {context.flow.target} is not open"
+    hint = undo if run.state is RunState.ABORTING else f"continue: {command} --resume; roll back: {undo}"
+    return Failed("run_interrupted", where=where, evidence=evidence, hint=hint)
 
 
 def _module(path: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 import os
 from pathlib import Path
 import socket
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.records import Process
 
 _PROC: Final = Path("/proc")
@@ -36,6 +38,14 @@ def lives_here(holder: Process) -> bool | None:
     if born is None and (not Path("/proc/self/stat").exists() or _is_hidden(holder.pid)):
         return None
     return born is not None and born == holder.born
+
+
+def holder_of(raw: Mapping[str, Any]) -> Process:
+    """The process in JSON data; one without a machine where it is malformed."""
+    try:
+        return Process.of(dict(raw))
+    except Malformed:
+        return Process("", 0, "", None)
 
 
 def boot_id() -> str:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from drkit.counted import counted
-from drkit.flow_state.records import UnreplayedRecord
+from drkit.flow_state.records import SavedTailRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.state import FlowState
 from drkit.next_command import WHY, NextCommand
 
@@ -44,7 +44,8 @@ class Unreplayed(NamedTuple):
     @property
     def command(self) -> str:
         """What appends the records, as was decided."""
-        return str(replay_command(self.record.manifest, [self.topic], self.record.disposition))
+        record = self.record
+        return str(replay_command(record.manifest, [self.topic], record.disposition, record.sha256))
 
     @property
     def to_give_up(self) -> str:
@@ -67,11 +68,30 @@ def to_give_up(manifest: str, *topics: str) -> str:
     return str(replay_command(manifest, topics).plus("--give-up", WHY))
 
 
-def replay_command(manifest: str, topics: Iterable[str], disposition: str | None = None) -> NextCommand:
-    """Return the command that appends the records of some topics from an export."""
+def replay_command(
+    manifest: str, topics: Iterable[str], disposition: str | None = None, sha256: str = ""
+) -> NextCommand:
+    """Return the command that appends the records of some topics from an export.
+
+    :param sha256: of the manifest, as it is on record
+    """
     named = (word for topic in sorted(topics) for word in ("--topic", topic))
-    more = ("--to-quarantine",) if disposition == _QUARANTINE else ()
+    more = ("--sha256", sha256) if sha256 else ()
+    more += ("--to-quarantine",) if disposition == _QUARANTINE else ()
     return NextCommand(("drkit", "replay", "--from", manifest, *named, *more))
+
+
+def recorded_hashes(state: FlowState, paths: Collection[str], run: str) -> frozenset[str]:
+    """Return the recorded SHA-256 of an export's manifest: at most one for each record, or an empty set.
+
+    :param state: of the flow from the old primary, which the new one has
+    :param paths: of the manifest, or its URL
+    :param run: the run in the export's manifest
+    """
+    hashes: set[str | None] = {r.sha256 for r in state.all(TailRecord).values() if r.manifest in paths}
+    for records in (state.all(SavedTailRecord), state.all(UnreplayedRecord)):
+        hashes |= {r.sha256 for name, r in records.items() if r.manifest in paths or name.endswith(f"/{run}")}
+    return frozenset(filter(None, hashes))
 
 
 def unreplayed(state: FlowState, topics: Collection[str] | None = None) -> list[Unreplayed]:

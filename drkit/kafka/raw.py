@@ -19,13 +19,13 @@ from kafka.future import Future as Future
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
+from drkit.control_key import Signatures
 from drkit.kafka.client_config import raw_config
 from drkit.kafka.connect import refused_credentials, why_not
 from drkit.kafka.permit import may_send
 from drkit.kafka.transport import SendGate, WideManager
 
 T = TypeVar("T")
-_RESPONSE_LIMIT = 256 * 1024 * 1024
 _PAUSE_SECONDS = 0.001
 _LAST_WORD_MS = 2000
 _SERVER_SECONDS = 1.0
@@ -108,7 +108,6 @@ class RawCluster:
                 "reconnect_backoff_max_ms": 1000,
                 **config,
                 "client_id": f"{config['client_id']}-{purpose}",
-                "receive_message_max_bytes": _RESPONSE_LIMIT,
                 "max_in_flight_requests_per_connection": 1000,
             },
         )
@@ -148,6 +147,10 @@ class RawCluster:
             raise refused_credentials(self._settings, str(error.args[0])) from error
         except KafkaError:
             return  # the probe of the port finds the cause
+
+    def signatures(self, topic: str) -> Signatures:
+        """Verifies and signs the records of one partition of a topic of drkit's own there."""
+        return Signatures(self.control, topic, lambda: self.cluster_id or "")
 
     @property
     def cluster_id(self) -> str | None:

@@ -6,26 +6,50 @@ and from there to the record batches with one copy.
 
 What the library was handed for sending waits in a buffer of this process until the socket takes it: a
 process that is suspended meanwhile would send it after its deadline, however carefully that was checked
-before. Everything else of its transport stays as it is.
+before.
+
+An answer has the size of what was asked for, and a margin: a hostile broker makes fifty times as much memory
+of the smallest entries. Everything else of the library stays as it is.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 import math
 import ssl
-from typing import Any
+import struct
+from typing import Any, Final
 
-from kafka.errors import KafkaConnectionError
+from kafka.errors import InvalidReceiveError, KafkaConnectionError
+from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.frame import KafkaBytes
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.producer.produce import ProduceRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
 from drkit.clock import boottime
 
 _READ_BYTES = 512 * 1024
 _READS = 4
 """Reads in a row; then other connections have their turn, and the selector returns at once for the rest."""
+_MARGIN: Final = 1 << 20
+_MOST_BYTES: Final = 64 << 20
+"""Of lists whose length no request names, such as all topics or all groups."""
+_MOST_OF_BATCH: Final = 256 << 20
+"""Of a record batch that is larger than what was asked for: it is sent whole (KIP-74)."""
+_ABORTED: Final = 4
+"""At most this part of the records in a fetch is the size of its list of aborted transactions."""
+_GROWS: Final = 16
+"""An entry of such an answer is at most this much larger than that of its request."""
+_READS_OF_BATCH: Final = 100_000
+_READS_OF_PARTITION: Final = 100
 
 
 @dataclass(slots=True)
@@ -144,10 +168,100 @@ class WideTransport(_GatedSend, KafkaTCPTransport):  # type: ignore[misc]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces), None
 
 
+def most_bytes(request: Any, size: int) -> int:
+    """Return how large the answer to a request may be.
+
+    :param size: of the request
+    """
+    match request:
+        case FetchRequest():
+            return int(request.max_bytes + request.max_bytes // _ABORTED + _MARGIN)
+        case MetadataRequest():
+            named = request.topics
+            return _MOST_BYTES if named is None else min(_MOST_BYTES, _MARGIN * (1 + len(named)))
+        case ProduceRequest():
+            return _MARGIN + size
+        case ListOffsetsRequest() | FindCoordinatorRequest():
+            return _MARGIN + _GROWS * size
+        case ApiVersionsRequest() | SaslHandshakeRequest() | SaslAuthenticateRequest() | SaslBytesRequest():
+            return _MARGIN
+    return _MOST_BYTES
+
+
+class SizedProtocol(KafkaProtocol):  # type: ignore[misc]
+    """The library's protocol, which refuses an answer by what its request asked for."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self._asked: deque[tuple[Any, int]] = deque()
+        """Requests without an answer, and the limit of each."""
+
+    def send_request(self, request: Any, correlation_id: int | None = None) -> int:
+        """Encode a request."""
+        number: int = super().send_request(request, correlation_id)
+        if request.expect_response():
+            self._asked.append((request, most_bytes(request, len(self.bytes_to_send[-1]))))
+        return number
+
+    def _validate_frame_size(self, nbytes: int) -> None:
+        request, limit = self._asked[0] if self._asked else (None, -1)
+        most = max(limit, _MOST_OF_BATCH) if isinstance(request, FetchRequest) else limit
+        if not 0 <= nbytes <= most:
+            raise InvalidReceiveError(f"an answer of {nbytes:,} bytes, at most {most:,} were asked for")
+
+    def _process_response(self, read_buffer: KafkaBytes) -> Any:
+        request, limit = self._asked.popleft()
+        if len(read_buffer) > limit:
+            self._refuse_many_entries(request, read_buffer)
+        return super()._process_response(read_buffer)
+
+    def _refuse_many_entries(self, request: Any, answer: KafkaBytes) -> None:
+        """Refuse a large answer to a fetch that is large by anything else than a batch."""
+        header = self.in_flight_requests[0]
+        kind, version = header.get_response_class(), header.request_api_version
+        partitions = sum(len(topic.partitions) for topic in request.topics)
+        reader = _FewReads(answer, _READS_OF_BATCH + _READS_OF_PARTITION * partitions)
+        kind.parse_header(reader)
+        is_flexible = kind.flexible_version_q(version)
+        with suppress(ValueError, struct.error):  # the library's faster decoder names what is malformed
+            kind._struct.decode(  # noqa: SLF001  it alone reads field by field
+                reader, version=version, compact=is_flexible, tagged=is_flexible, data_class=kind[None]
+            )
+
+
+class _FewReads:
+    """Reader of an answer that gives up after a number of fields."""
+
+    def __init__(self, answer: KafkaBytes, most: int) -> None:
+        self._answer, self._at, self._left = answer, 0, most
+
+    def read(self, nbytes: int) -> bytes:
+        """The next bytes."""
+        self._left -= 1
+        start, self._at = self._at, self._at + nbytes
+        if not self._left or not start <= self._at <= len(self._answer):
+            raise InvalidReceiveError(f"an answer of {len(self._answer):,} bytes is not one large batch")
+        with memoryview(self._answer) as view:
+            return bytes(view[start : self._at])
+
+
+class SizedConnection(KafkaConnection):  # type: ignore[misc]
+    """A connection whose answers have a limit each."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Called when the connection is made."""
+        super().connection_made(transport)
+        self.parser = SizedProtocol(client_id=self.config["client_id"])
+
+
 class WideManager(KafkaConnectionManager):  # type: ignore[misc]
-    """Connections with one gate, whose plain transports read in large pieces."""
+    """Connections with one gate and limited answers, whose plain transports read in large pieces."""
 
     gate: SendGate
+
+    async def _connect(self, node: Any, conn: KafkaConnection, **more: Any) -> None:
+        conn.__class__ = SizedConnection
+        await super()._connect(node, conn, **more)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at=timeout_at)

@@ -20,6 +20,7 @@ from drkit.local.node import PROPERTIES_FILE, Runtime, prepare_broker
 from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec, reserve_addresses
 from drkit.local.storage import format_storage, random_kafka_uuid
+from drkit.private_file import is_private
 
 _TRAINING_SECONDS = 120.0
 
@@ -36,7 +37,7 @@ def find_runtime(cache: Path, progress: Progress) -> Runtime:
     with locked(
         cache / "locks" / "classes.lock", lambda: progress("waiting for another process that prepares Kafka")
     ):
-        if not archive.exists():
+        if not is_private(archive):
             progress("preparing Kafka to start faster (once; about ten seconds)")
             try:
                 _train(plain, archive)
@@ -48,7 +49,9 @@ def find_runtime(cache: Path, progress: Progress) -> Runtime:
 
 
 def _train(runtime: Runtime, archive: Path) -> None:
-    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not is_private(archive.parent):
+        raise Failed("cache_shared", where=str(archive.parent))
     fresh = archive.with_suffix(".new")
     spec = ClusterSpec("class-archive")
     with tempfile.TemporaryDirectory(prefix="drkit-class-archive-") as scratch, PortReservation() as ports:

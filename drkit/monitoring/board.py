@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from prometheus_client import CollectorRegistry, generate_latest
 
 from drkit import observe
-from drkit.clock import Seconds, monotonic
+from drkit.clock import Seconds, busy, monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.model import FlowAliases
@@ -138,17 +138,17 @@ class FlowWatch:
                 if flow is not self._job.flow:  # the configuration changed
                     collector.close()
                     collector, flow = self._collector(), self._job.flow
-                began = monotonic()
+                began, worked = monotonic(), busy()
                 status = collector.look()
                 self.newest = status, began
                 self._take(status, monotonic())
                 self._remember(collector)
-                self._pause(monotonic() - began, collector)
+                self._pause(busy() - worked, collector)
         finally:
             collector.close()
 
     def _pause(self, took: float, collector: PairedCollector) -> None:
-        """Wait for the look after one of `took` seconds; it is sooner if the flow begins meanwhile."""
+        """Wait for the next look; `took` are the seconds of a processor that the last one cost."""
         copies, share = self._job.progress is not None, self._share
         if copies:
             share = share_of_looks(share, due=collector.is_note_due, whole=collector.is_note_whole)

@@ -2,7 +2,8 @@
 
 Half of the cost of a start of drkit is a JVM that reads, checks and interprets twenty thousand classes (8.6
 of 17 CPU seconds; 4.4 with the archive). Class data sharing (JEP 350) maps them instead.
-:mod:`drkit.spark.class_training` makes the archive; without one that fits, Spark starts as usual.
+:mod:`drkit.spark.class_training` makes the archive; without one that fits, Spark starts as usual. Classes and
+arguments of a JVM are code: files that another user could have written are not used.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from drkit.errors import Failed
 from drkit.local.jars import default_cache
 from drkit.local.java import archive_identity
+from drkit.private_file import is_private
 
 
 def archive_place(java: Path) -> Path:
@@ -44,5 +46,5 @@ def archive_option(java: Path) -> str:
     """The JVM option that uses the archive; empty without an archive."""
     archive = archive_place(java)
     # Spark splits the options at spaces. "auto", the JVM's default: what does not fit is ignored.
-    usable = archive.exists() and not any(c.isspace() for c in str(archive))
+    usable = is_private(archive) and not any(c.isspace() for c in str(archive))
     return f"-XX:SharedArchiveFile={archive}" if usable else ""

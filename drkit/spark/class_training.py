@@ -15,9 +15,11 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from drkit.atomic_file import replace_file
 from drkit.errors import DrkitError, Failed
 from drkit.local.file_lock import locked
 from drkit.local.java import find_java
+from drkit.private_file import is_private
 from drkit.spark.class_archive import archive_place, command_place
 from drkit.spark.jobs import SparkJobs
 from drkit.spark.jvm import QUICK_JVM
@@ -35,11 +37,14 @@ def make_archive() -> Path:
     """Make it unless it is there; half a minute.
 
     :raises ConfigError: no usable Java
-    :raises Failed: Spark ended without writing it
+    :raises Failed: Spark ended without writing it, or other users may write there
     """
     archive = archive_place(find_java())
+    archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not is_private(archive.parent):
+        raise Failed("cache_shared", where=str(archive.parent))
     with locked(archive.parent / "spark.lock"):
-        if not (archive.exists() and command_place(archive).exists()):
+        if not (is_private(archive) and is_private(command_place(archive))):
             _train(archive)
     return archive
 
@@ -61,7 +66,8 @@ def _train(archive: Path) -> None:
         raise Failed("no_class_archive", where=str(archive))
     fresh.rename(archive)
     if command is not None:
-        command_place(archive).write_text(json.dumps(command), encoding="utf-8")
+        command_place(archive).unlink(missing_ok=True)  # others may write to it, by an earlier umask
+        replace_file(command_place(archive), json.dumps(command).encode(), new_mode=0o644)
     for old in sorted(archive.parent.glob("spark-*.jsa"), key=lambda f: f.stat().st_mtime)[:-_KEPT]:
         old.unlink()
         command_place(old).unlink(missing_ok=True)

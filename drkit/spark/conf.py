@@ -11,7 +11,7 @@ from typing import Final
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.errors import ConfigError, Refused
-from drkit.masking import is_secret
+from drkit.masking import is_secret, is_secret_argument
 from drkit.spark.jvm import IMPORTS_WITHOUT_THREADS, NO_CURRENT_FOLDER, QUICK_JVM
 from drkit.spark.master import Master, MasterRoute
 
@@ -80,8 +80,8 @@ def given_conf(pairs: Iterable[str], file: Path | None) -> dict[str, str]:
         if not equals or not key.startswith("spark."):
             hint = "write --conf KEY=VALUE with a KEY of Spark's, such as spark.cores.max=4"
             raise ConfigError("spark_setting_unknown", where="--conf", hint=hint, key=key)
-        if _holds_secret(key):
-            raise ConfigError("spark_setting_secret", where="--conf", key=key)
+        if is_secret_argument(key):
+            raise ConfigError("secret_argument", where="--conf", key=key)
         found[key.strip()] = value.strip()
     for key in found:
         if key in OWNED:
@@ -185,12 +185,7 @@ def refuse_unfit(master: Master, given: Mapping[str, str]) -> None:
 
 def may_be_seen(conf: Mapping[str, str]) -> dict[str, str]:
     """The settings that may appear in the arguments of Spark's process: those without secrets."""
-    return {key: value for key, value in conf.items() if not _holds_secret(key)}
-
-
-def _holds_secret(key: str) -> bool:
-    """Whether the value is a secret, and not the name of a file with one."""
-    return is_secret(key) and not key.lower().endswith("file")
+    return {key: value for key, value in conf.items() if not is_secret_argument(key)}
 
 
 def _of_file(file: Path) -> dict[str, str]:

@@ -27,6 +27,7 @@ from typing import IO, Final, Self
 import drkit
 from drkit.errors import Failed
 from drkit.local.java import java_on_path
+from drkit.private_file import is_private
 from drkit.spark.class_archive import archive_place, command_place, spark_home
 
 MEMORY: Final = "512m"
@@ -47,6 +48,8 @@ _NO_LOOK_AROUND: Final = "none"
 every start. Workers run the one of PYSPARK_PYTHON."""
 _START_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.005
+_LONGEST_FOLDER: Final = 60
+"""A socket's path has at most 107 bytes; Spark adds a name of 42."""
 _LOG4J: Final = "log4j2.properties"
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
@@ -128,7 +131,7 @@ def _composed(java: Path | None, options: str | None) -> SparkJvm | None:
         return None
     archive = archive_place(java)
     noted = command_place(archive)
-    if not (archive.exists() and noted.exists()) or any(c.isspace() for c in str(archive)):
+    if not (is_private(archive) and is_private(noted)) or any(c.isspace() for c in str(archive)):
         return None
     prepare_environment(sys.executable)
     used = f"-XX:SharedArchiveFile={archive}" if options is None else options
@@ -169,6 +172,19 @@ def make_folder() -> Path:
 def jvm_options(folder: Path, options: str) -> str:
     """Java's options for Spark's JVM, without the heap size."""
     return f"-Dlog4j2.configurationFile={(folder / _LOG4J).as_uri()} {QUICK_JVM} {options}".strip()
+
+
+def socket_settings(folder: Path) -> dict[str, str]:
+    """Return Spark's settings that let Python's workers listen in this user's folder, not on a port.
+
+    Spark's daemon forks a process for each connection to its port, before it asks for a secret.
+    """
+    if len(os.fsencode(folder)) > _LONGEST_FOLDER:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(folder),
+    }
 
 
 def open_log(folder: Path) -> IO[bytes]:

@@ -41,6 +41,7 @@ from drkit.spark.jvm import (
     make_folder,
     open_log,
     prepare_environment,
+    socket_settings,
     take_early,
 )
 from drkit.spark.master import Master, MasterRoute, choose_master, find_route
@@ -147,6 +148,8 @@ def _start(
         "spark.local.dir": str(folder / "local"),
         "spark.driver.extraJavaOptions": jvm_options(folder, java_options),
     }
+    if plan.master.is_local:
+        defaults |= socket_settings(folder)
     settings = defaults | spark_settings(plan.master, plan.route, plan.tasks, plan.conf, shipped)
     settings |= {"spark.master": plan.master.url, "spark.app.name": name}
     silence_py4j()

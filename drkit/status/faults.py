@@ -20,6 +20,7 @@ from drkit.status.pair.text import delta_text, part_text
 BEATS_SECONDS: Final = 10.0
 BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
+RUN_HELD: Final = "run_held"
 ABORTED_AT_SOURCE: Final = "aborted_at_source"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
@@ -144,7 +145,14 @@ def with_pair(status: FlowStatus, pair: PairStatus) -> FlowStatus:
     held = all(t.state is PairState.PROTECTED and t.active == status.target for t in pair.topics)
     if status.role == "promoted" and pair.topics and held:
         faults = tuple(f for f in faults if f.code not in _OF_A_STOPPED_FLOW)
-    return replace(status, pair=pair, faults=(*_alarms(pair), *faults, *_unprotected(pair)))
+    return replace(status, pair=pair, faults=(*_alarms(pair), *_held(pair), *faults, *_unprotected(pair)))
+
+
+def _held(pair: PairStatus) -> Iterator[Fault]:
+    """One fault for the run that waits for a person: producers may be refused on both sides until then."""
+    topics = [t for t in pair.topics if t.is_held]
+    if topics:
+        yield Fault(RUN_HELD, f"{counted(len(topics), 'topic', 'waits')} for a person: {topics[0].why}")
 
 
 def with_source_record(status: FlowStatus, log: FenceLog | None, run: RunUnderWay | None) -> FlowStatus:

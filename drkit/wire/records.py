@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from drkit.wire.codecs import CodecError, TooLargeError, compress, crc32c, decompress
+from drkit.wire.codecs import MAX_DECOMPRESSED, CodecError, TooLargeError, compress, crc32c, decompress
 from drkit.wire.header import (
     CRC_AT,
     CRC_START,
@@ -68,13 +68,17 @@ A bare tuple: naming its fields would cost a third of the time of the whole merg
 """
 
 
-def pieces(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[Piece]:
+def pieces(
+    header: BatchHeader, batch: bytes | bytearray | memoryview, limit: int = MAX_DECOMPRESSED
+) -> list[Piece]:
     """The records of a batch, unpacked but not taken apart, with the times a consumer sees.
+
+    :param limit: maximum size in bytes of the unpacked records
 
     Raises CorruptBatch when the header lies (another number of records, offsets that do not rise or lie
     outside the batch) or the bytes are no records.
     """
-    data = unpack(header.codec, bytes(batch[HEADER_SIZE:]), header.base_offset)
+    data = unpack(header.codec, bytes(batch[HEADER_SIZE:]), header.base_offset, limit)
     base, _, _, _, _, _, last, base_time, *_, count = header
     if header.is_log_append_time:
         # KIP-32: every record has the time at which the broker took the batch, whatever the producer wrote.
@@ -82,10 +86,10 @@ def pieces(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[P
     return scan(data, base, base_time, last, count)
 
 
-def unpack(codec: int, packed: bytes, base_offset: int) -> bytes:
+def unpack(codec: int, packed: bytes, base_offset: int, limit: int = MAX_DECOMPRESSED) -> bytes:
     """The bytes after a batch header, decompressed. Raises CorruptBatch."""
     try:
-        return decompress(codec, packed)
+        return decompress(codec, packed, limit)
     except CodecError as error:
         raise _not_packed(base_offset, error) from error
 
@@ -176,10 +180,17 @@ def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
     return delta, offset, at
 
 
-def decode(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[Record]:
-    """The records of a batch as a consumer sees them. Raises CorruptBatch."""
+def decode(
+    header: BatchHeader, batch: bytes | bytearray | memoryview, limit: int = MAX_DECOMPRESSED
+) -> list[Record]:
+    """The records of a batch as a consumer sees them.
+
+    :param limit: maximum size in bytes of the unpacked records
+    :raises CorruptBatch: they cannot be read, or unpack to more
+    """
     try:
-        return [Record(offset, time, *_take_apart(body)) for offset, time, body in pieces(header, batch)]
+        found = pieces(header, batch, limit)
+        return [Record(offset, time, *_take_apart(body)) for offset, time, body in found]
     except (IndexError, ValueError) as error:
         raise CorruptBatch(header.base_offset, f"a record cannot be read: {error}") from error
 

@@ -98,7 +98,7 @@ def kafka_image(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
 def drkit_context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What docker/Dockerfile may copy."""
     context = tmp_path_factory.mktemp("drkit-image")
-    for name in ("pyproject.toml", "requirements.lock", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "requirements.lock", "requirements-build.lock", "README.md", "LICENSE"):
         shutil.copy2(REPOSITORY / name, context)
     for name in ("drkit", "docs", "runbooks", "chaos", "docker"):
         ignored = shutil.ignore_patterns("__pycache__", "jars")

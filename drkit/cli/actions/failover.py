@@ -12,6 +12,7 @@ from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import notes_of, rows_of, show_proposal, shown, verdict_of
 from drkit.cli.session import session, to_type
+from drkit.cli.signals import stopping_run
 from drkit.config import Settings
 from drkit.errors import DrkitError, Usage
 from drkit.failover.core.request import RunRequest
@@ -105,6 +106,7 @@ def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, An
 
 def reported(service: FailoverService, work: Callable[[], dict[str, Any]], *, verbose: bool) -> None:
     """Print the report, also of a run that was held."""
+    service.stopping = stopping_run
     try:
         report = work()
     except DrkitError:

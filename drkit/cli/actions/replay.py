@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from drkit.cli.configuration import configuration
@@ -13,19 +14,21 @@ from drkit.cli.screens.replay import ReplayTicker, answer, show_plan
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.counted import first_of
 from drkit.errors import DrkitError, ExportAltered, Failed, Refused, Usage
+from drkit.export.check import altered
 from drkit.failover.checks.decision import person
 from drkit.failover.core.reverse import state_of
 from drkit.failover.old_primary.altered import only_copy
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
-from drkit.flow_state.unreplayed import UnreplayedEnd, unreplayed
+from drkit.flow_state.unreplayed import UnreplayedEnd, recorded_hashes, unreplayed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
 from drkit.replay.compare import Same
 from drkit.replay.run import Replayer, ReplayRequest, total
-from drkit.replay.tail import export_at
+from drkit.replay.tail import Export, export_at
 from drkit.replay.unreplayed import give_up as given_up
 from drkit.replay.unreplayed import note_replayed
 
@@ -77,10 +80,11 @@ def _replay(
     target = settings.cluster(chosen.target).with_client(chosen.target_admin)
     request = ReplayRequest(export, same, to_quarantine=to_quarantine)
     state = _state(target, chosen)
+    is_known = sha256 is not None or _on_record(state, export, manifest)
     with Replayer(target, chosen, request) as replayer:
         plan = replayer.plan(state)
         if not (dry_run and session().as_json):
-            show_plan(plan, target.alias)
+            show_plan(plan, target.alias, is_known=is_known)
         if dry_run:
             emit(answer(plan, None, whole=session().as_json))
             plan.decided()
@@ -97,6 +101,19 @@ def _replay(
             note_replayed(topic, export, results, how, person())
     emit(answer(plan, results, whole=session().as_json))
     return 0 if total(results).is_done else Failed.exit_code
+
+
+def _on_record(state: FlowState, export: Export, manifest: str) -> bool:
+    """Return whether the manifest's SHA-256 is on record. Who may change the files can correct their hashes.
+
+    :raises Refused: another one is
+    """
+    paths = {manifest, str(Path(manifest).absolute()), str(Path(manifest).resolve())}
+    known = recorded_hashes(state, paths, export.run_id)
+    if known and export.sha256 not in known:
+        evidence = f"the manifest's SHA-256 is {export.sha256}, {first_of(sorted(known))} is on record"
+        raise altered(manifest, evidence)
+    return bool(known)
 
 
 @contextmanager

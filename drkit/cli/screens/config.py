@@ -13,6 +13,8 @@ from pydantic import BaseModel
 
 from drkit.config import Loaded
 from drkit.config.files.interpolate import place
+from drkit.config.tables.client_properties import masked
+from drkit.config.tables.cluster import CLIENT_TABLES
 from drkit.counted import counted
 from drkit.masking import shown
 from drkit.visible import visible
@@ -109,6 +111,8 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, Any, bool]]:
     if isinstance(value, BaseModel):
         for key, field in type(value).model_fields.items():
             child = getattr(value, key)
+            if key in CLIENT_TABLES and isinstance(child, dict):
+                child = masked(child)
             if at.startswith("clusters.") and key == "alias":
                 continue  # the name of its table
             for path, leaf, is_default in _leaves(child, place(at, key)):

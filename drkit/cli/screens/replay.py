@@ -19,14 +19,19 @@ from drkit.replay.writer import Results
 
 _EVERY_SECONDS: Final = 5.0
 _SHOWN: Final = 5
+_UNKNOWN: Final = "no SHA-256 of this export is on record: compare with the one that its export printed:"
 
 
-def show_plan(plan: ReplayPlan, alias: str) -> None:
-    """Print what a person must confirm, on stderr."""
+def show_plan(plan: ReplayPlan, alias: str, *, is_known: bool) -> None:
+    """Print what a person must confirm, on stderr.
+
+    :param is_known: the hash of the export is on record, or was given
+    """
     where = "in quarantine" if plan.to_quarantine else "for clients to read"
     lines = [f"replay    export {plan.export.run_id} of {plan.export.flow} to {alias}, {where}"]
     lines += [f"{'topics' if not n else '':<10}{line}" for n, line in enumerate(_topics(plan))]
-    lines += [f"{'note' if not n else '':<10}{line}" for n, line in enumerate(_notes(plan))]
+    notes = [*_notes(plan), *([] if is_known else [f"{_UNKNOWN} {plan.export.sha256}"])]
+    lines += [f"{'note' if not n else '':<10}{line}" for n, line in enumerate(notes)]
     say(to_type("\n".join(lines)))
 
 

@@ -15,6 +15,8 @@ from drkit.config.files.document import Document
 from drkit.config.files.interpolate import Problem, place
 from drkit.config.tables.client_properties import ROLES
 from drkit.config.tables.closest import suggestion
+from drkit.errors import ConfigError
+from drkit.masking import is_secret_argument
 
 _PREFIX: Final = "DRKIT_"
 _SCHEME: Final = {
@@ -61,7 +63,10 @@ class _Said(NamedTuple):
 
 
 def override(document: Document, env: Mapping[str, str], flags: Iterable[str] = ()) -> None:
-    """Put the environment's settings into the document, then those of the flags, with their origins."""
+    """Put the environment's settings into the document, then those of the flags, with their origins.
+
+    :raises ConfigError: a flag has a secret
+    """
     for said in (*_of_environment(document, env), *_of_flags(document, flags)):
         document.beside.add(said.told_as)
         scheme = (_SCHEME if said.told_as.startswith(_PREFIX) else _FLAGS)[said.table]
@@ -101,6 +106,8 @@ def _of_flags(document: Document, flags: Iterable[str]) -> Iterator[_Said]:
             document.beside.add(f"--set {key}")
             document.problems.append(Problem(f"--set {key}", "not the name of a single setting", hint))
             continue
+        if is_secret_argument(key.strip(' "')):
+            raise ConfigError("secret_argument", where="--set", key=key.strip())
         table = match["flows"] or match["clusters"] or match["once"]
         aliases = [a.strip() for a in (match["flow"] or "").split("->") if a]
         found = tuple(aliases) or tuple(k for k in (match["number"], match["alias"]) if k)

@@ -6,6 +6,7 @@ asks the real classes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator
@@ -14,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from drkit.config.tables.closest import closest
 from drkit.config.tables.fields import KafkaText, host_and_port
 from drkit.config.tables.security_properties import SECURITY
+from drkit.masking import MASK, is_secret, scrubbed
 
 Role = Literal["consumer", "producer", "admin"]
 
@@ -117,6 +119,14 @@ def exists(role: Role, name: str) -> bool:
 def is_kafkas(name: str) -> bool:
     """Whether some client of Kafka's has such a property."""
     return any(exists(role, name) for role in _OF_ROLE)
+
+
+def masked(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return client properties without secrets: a name that Kafka does not know may be a misspelt one."""
+    return {
+        name: scrubbed(value) if is_kafkas(name) and not is_secret(name) else MASK
+        for name, value in properties.items()
+    }
 
 
 def meant(role: Role, name: str) -> str:

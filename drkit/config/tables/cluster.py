@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
-from drkit.config.tables.client_properties import acts
+from drkit.config.tables.client_properties import acts, masked
 from drkit.config.tables.fields import Alias, KafkaText, Servers, Strict, host_and_port
 from drkit.control_key import ControlKeys
 from drkit.endpoint import CONNECTION
-from drkit.masking import is_secret, masked, scrubbed
+from drkit.masking import is_secret, scrubbed
 
 _SERVERS: Final = "bootstrap.servers"
 _JAAS: Final = "sasl.jaas.config"
@@ -43,6 +43,8 @@ def merged_client(client: Mapping[str, str], overrides: Mapping[str, str]) -> di
 
 ClientText = Annotated[dict[str, str], KafkaText]
 """Kafka's own client properties as texts, also for TOML's ``true`` and ``5000``."""
+CLIENT_TABLES: Final = ("client", "canary")
+"""Settings of this type."""
 
 
 class ClusterSettings(Strict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+import resource
 import stat
 from typing import Annotated, Any, Final, Self
 
@@ -78,6 +79,8 @@ def read_key(path: Path) -> ControlKey:
         what = f"is open to other users (mode {stat.S_IMODE(mode):04o})"
         hint = f"{typed('chmod', '600', str(path))}; make a new key if another user may have read this one"
         raise _refused(path, what, hint)
+    # A core dump would hold it, such as that of a client library that aborts.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     try:
         return ControlKey.of(material)
     except WeakKey as error:

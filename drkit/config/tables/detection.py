@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, PositiveFloat
 
+from drkit.config.tables.client_properties import masked
 from drkit.config.tables.cluster import ClientText, ClusterSettings
 from drkit.config.tables.fields import Alias, Servers, Strict
 
@@ -25,6 +26,9 @@ class ListenerSettings(Strict):
     def reached(self, cluster: ClusterSettings) -> ClusterSettings:
         """The cluster through this listener."""
         return cluster.with_client({**self.client, "bootstrap.servers": self.bootstrap_servers})
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        return [(n, masked(self.client) if n == "client" else v) for n, v in super().__repr_args__()]
 
 
 class DetectionSettings(Strict):

@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_validator
 from pydantic_core import PydanticCustomError
 
+from drkit.config.tables.client_properties import masked
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.cluster import ClientText
 from drkit.config.tables.fields import TO_DO, Strict
 from drkit.config.tables.flow import FlowSettings
 from drkit.cron import Cron, InvalidCron, time_zone
-from drkit.masking import masked
 
 DrillKind = Literal["readiness", "translation", "bubble", "switchover"]
 _KIND_OF: Final = {

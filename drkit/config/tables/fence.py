@@ -6,9 +6,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat
 
+from drkit.config.tables.client_properties import masked
 from drkit.config.tables.cluster import ClientText
 from drkit.config.tables.fields import Strict, http_address, no_nul
-from drkit.masking import MASK, masked
+from drkit.masking import MASK
 
 _HIDDEN: Final = frozenset({"stop_webhook", "stop_secret"})
 

@@ -20,10 +20,10 @@ from drkit.config.tables.client_properties import (
     AdminProperties,
     ConsumerProperties,
     ProducerProperties,
+    masked,
 )
 from drkit.config.tables.fields import TO_DO, Alias, Listed, Patterns, Strict
 from drkit.config.tables.naming_class import checked, is_own_class, own_naming
-from drkit.masking import masked
 from drkit.model import FlowAliases
 from drkit.topology import (
     DEFAULT_CONFIG_EXCLUDE,

@@ -64,6 +64,10 @@ class StepProgress(NamedTuple):
     fields: Mapping[str, Any] = {}
 
 
+class StopAsked(Exception):
+    """A person stops the run. Not a :class:`DrkitError`, so that no step takes it for a refusal."""
+
+
 class JournalView(Protocol):
     """What steps may read from the journal and write to it."""
 
@@ -116,6 +120,8 @@ class Context:
     """The topics that the command which began the run has named; empty: all return."""
     until_export: bool = False
     """Whether that command decides after the export."""
+    is_stopped: Callable[[], bool] = lambda: False
+    """Whether a person stops this run now; never after its point of no return."""
     clock: Seconds = monotonic
     wall: Millis = field(default_factory=steady)
     source_error: str = ""
@@ -138,8 +144,11 @@ class Context:
     def pause(self, seconds: float) -> None:
         """Wait for some seconds, and keep the lock on the run.
 
+        :raises StopAsked: a person stops the run
         :raises Refused: another orchestrator took over
         """
+        if self.is_stopped():
+            raise StopAsked
         self.loop.run(self.loop.sleep, seconds)
         self.journal.renew()
 

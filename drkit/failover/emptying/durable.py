@@ -23,6 +23,8 @@ _DEFAULT_SECONDS: Final = 60.0
 _WRITES_SHARE: Final = 0.1
 """Of the interval, for the writing itself: brokers count the next one from its end."""
 _WRITES_SECONDS: Final = 1.0
+_CLOCKS_APART_SECONDS: Final = 600.0
+"""By how much the clocks of two hosts may differ."""
 _TELL_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.5
 
@@ -50,9 +52,10 @@ def wait_now(context: Context) -> Wait:
         return Wait(0, 0.0)
     records = (context.state.get(ReturnRecord, topic) for topic in {at.topic for at in context.known.emptied})
     at_ms = max((r.at_ms for r in records if r is not None), default=0)
-    # A host whose clock is ahead has written it: how long ago is unknown.
-    age = max(0.0, (context.wall() - at_ms) / 1_000)
-    return Wait(len(emptied), max(0.0, _seconds(context) - age))
+    # Another host may have written the time. Unless it was long ago by any clock, how long is unknown.
+    seconds = _seconds(context)
+    is_long_ago = (context.wall() - at_ms) / 1_000 > seconds + _CLOCKS_APART_SECONDS
+    return Wait(len(emptied), 0.0 if is_long_ago else seconds)
 
 
 def planned_wait(context: Context) -> list[StepEffect]:

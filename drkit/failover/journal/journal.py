@@ -14,9 +14,7 @@ from drkit.failover.core.stall import LONGEST_SECONDS
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.file import JournalFile
 from drkit.failover.journal.topic import JournalFenced, JournalTopic
-from drkit.flow_state.codec.fields import Fields, Malformed
-from drkit.flow_state.processes import lives_here, this_process
-from drkit.flow_state.records import Process
+from drkit.flow_state.processes import holder_of, lives_here, this_process
 from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop
 
@@ -110,7 +108,7 @@ class Journal:
         """
         self.term = self.run.term
         # A process that lives but has left the run, as `drkit watch` does, does not block others.
-        lives = not self._is_left and lives_here(_process(self.run.holder))
+        lives = not self._is_left and lives_here(holder_of(self.run.holder))
         if lives:
             raise taken(self.run, "the process that works at it lives")
         if lives is None and not at_once:
@@ -253,8 +251,10 @@ def refuse_open(topic: JournalTopic) -> None:
 
     :raises RunLocked: a run is under way
     """
-    if topic.history.open is not None:
-        raise taken(topic.history.open, "it is under way")
+    run = topic.history.open
+    if run is not None:
+        gone = lives_here(holder_of(run.holder)) is False
+        raise taken(run, "its process is gone" if gone else "it is under way")
 
 
 def taken(run: RunLog, why: str) -> RunLocked:
@@ -271,14 +271,6 @@ def taken(run: RunLog, why: str) -> RunLocked:
         + " (--take-over does not look whether it still writes)",
         table=run.table.name,
     )
-
-
-def _process(holder: Mapping[str, Any]) -> Process:
-    """Return the process in a holder's entry; one without a machine if the entry is malformed."""
-    try:
-        return Process.read(Fields(dict(holder)))
-    except Malformed:
-        return Process("", 0, "", None)
 
 
 def open_run(topic: JournalTopic, verb: str) -> RunLog:

@@ -145,7 +145,9 @@ def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[s
     for topic in sorted((asked.keys() & context.scope.topics.keys()) - others):
         if not (ended := given_up_of(context, topic)):
             continue
-        commands = "; ".join(str(replay_command(e.record.manifest, [topic], asked[topic])) for e in ended)
+        commands = "; ".join(
+            str(replay_command(e.record.manifest, [topic], asked[topic], e.record.sha256)) for e in ended
+        )
         if is_held(context):  # it keeps its request
             discarded = RunRequest(dispositions={topic: Disposition.DISCARD})
             left_out = f"give them up in this return, too: {retry_command(context, discarded)}"
@@ -210,14 +212,14 @@ def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
         ended = given_up_of(context, topic)
         notes += [
             f"given up ({each.record.reason}), no disposition of this return appends it:"
-            f" {to_replay(each.record.manifest, [topic])}"
+            f" {to_replay(each.record.manifest, each.record.sha256, [topic])}"
             for each in ended
         ]
         known = context.state.get(TailRecord, topic)
         if known is None or not is_left(context, topic, known):
             continue
         if known.manifest not in {own, *(each.record.manifest for each in ended)}:
-            notes.append(to_replay(str(known.manifest), [topic]))
+            notes.append(to_replay(str(known.manifest), str(known.sha256), [topic]))
     return notes
 
 
@@ -243,7 +245,8 @@ def note_unreplayed(context: Context) -> list[str]:
         for topic in names:
             _note(context, topic, disposition)
         if names:
-            found.append(to_replay(context.result(StepName.EXPORT)["manifest"], names, disposition))
+            exported = context.result(StepName.EXPORT)
+            found.append(to_replay(exported["manifest"], exported["sha256"], names, disposition))
     return found
 
 
@@ -262,12 +265,13 @@ def _note(context: Context, topic: str, disposition: Disposition) -> None:
         context.state.put(record, name)
 
 
-def to_replay(manifest: str, topics: Collection[str], disposition: str = "") -> str:
+def to_replay(manifest: str, sha256: str, topics: Collection[str], disposition: str = "") -> str:
     """What is left to do for records of some topics of the old primary that only an export has.
 
+    :param sha256: of the manifest
     :param disposition: how they are appended; empty: to their own topics
     """
     return (
         f"what only the old primary had of {first_of(sorted(topics))} is in the export alone, not replayed:"
-        f" {replay_command(manifest, topics, disposition)}"
+        f" {replay_command(manifest, topics, disposition, sha256)}"
     )

@@ -157,7 +157,7 @@ class DirectionFacts:
             by_size=frozenset(sizes_of(state)),
             written={at.topic: f"{at} at offset {r.offset}" for at, r in written_of(state).items()},
             lags=lags,
-            run=None if isinstance(runs, str) else runs.under_way,
+            run=None if isinstance(runs, str) else runs.current,
             runs_unknown=runs if isinstance(runs, str) else "",
             fenced_by={} if isinstance(runs, str) else dict(runs.fences),
             incomplete=state.all(IncompleteRecord),

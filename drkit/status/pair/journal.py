@@ -19,6 +19,10 @@ RETURN: Final = "return"
 _OVER: Final = frozenset({"aborted", "refused", "done"})
 _OPEN: Final = "OPEN"
 _HOLDS: Final = frozenset({"run", "hold"})
+_SILENT_SECONDS: Final = 15.0
+"""A process that waits in a step writes an entry every 4 s."""
+_SILENT_ELSEWHERE_SECONDS: Final = 60.0
+"""For a process on another machine, whose clock may differ."""
 _COMMANDS: Final = {FAILOVER: "failover", RETURN: "reprotect"}
 
 
@@ -67,9 +71,15 @@ class JournalRuns:
 
     def __init__(self) -> None:
         self.under_way: RunUnderWay | None = None
+        """As the journal has it."""
+        self.current: RunUnderWay | None = None
+        """As seen last, see :meth:`see`."""
         self.fences: dict[str, str] = {}
         """Run → how its step FENCE ended."""
-        self._token: object = None
+        self.holder: Mapping[str, Any] = {}
+        """Host, process and token of the process that works at the run, or has."""
+        self.written_ms = 0
+        """When its newest entry was written, by the clock of its host."""
         self._seen: set[str] = set()
         self._parts = Parts()
 
@@ -79,6 +89,7 @@ class JournalRuns:
             entry = self._whole(json.loads(value))
             if entry is not None:
                 self._entry(entry)
+                self.current = self.under_way
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return
 
@@ -101,9 +112,26 @@ class JournalRuns:
         if run is None or run.run_id != run_id:
             return
         if kind in _HOLDS:
-            self._token, self.under_way = body["holder"].get("token"), run._replace(held="")
-        elif entry["by"] == self._token:  # an overtaken process does not count
+            self.holder, self.under_way = dict(body["holder"]), run._replace(held="")
+        elif entry["by"] != self.holder.get("token"):
+            return  # an overtaken process does not count
+        else:
             self._step(run, kind, entry)
+        self.written_ms = int(entry["at_ms"])
+
+    def see(self, now_ms: int, *, alive: bool | None) -> None:
+        """Judge the run that is under way: it is held when its process is gone, or has been silent too long.
+
+        :param alive: whether its process lives; None: it is on another machine
+        """
+        run, silent = self.under_way, (now_ms - self.written_ms) / 1000
+        if run is not None and not run.held:
+            host = self.holder.get("host", "")
+            if alive is False:
+                run = run._replace(held=f"its process {self.holder.get('pid')} on {host} is gone")
+            elif silent > (_SILENT_SECONDS if alive else _SILENT_ELSEWHERE_SECONDS):
+                run = run._replace(held=f"its process on {host} has written nothing for {silent:.0f} s")
+        self.current = run
 
     def _step(self, run: RunUnderWay, kind: str, entry: Mapping[str, Any]) -> None:
         step, body = str(entry["step"] or ""), entry["body"]

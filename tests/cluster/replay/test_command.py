@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, NamedTuple
 
 import pytest
 
+from drkit.flow_state.records import UnreplayedRecord
 from drkit.model import TopicPartition
 from drkit.replay import batches
+from drkit.replay.tail import export_at
 from tests.support.replay.world import ReplayWorld, as_replayed, own, run_of, tail
 from tests.support.spark.here import drkit_here
 
@@ -87,6 +90,24 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setattr(batches, "_PIECE_RECORDS", 10)
     monkeypatch.setattr("drkit.cli.screens.replay._EVERY_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("no_wait")
+def test_another_export_than_the_one_on_record(world: ReplayWorld, topic_name: str, config: Path):
+    world.promoted(topic_name)
+    at, run = TopicPartition(topic_name, 0), "r1-5a"
+    replay = Typed(config, world.export({at: tail(3)}, run))
+    code, _, said = replay("--yes", "--dry-run")
+    assert code == 0, said
+    written = export_at(replay.manifest).sha256
+    with world.state() as state:
+        state.put(UnreplayedRecord("r1", 1, 3, replay.manifest, written, "replay"), f"{topic_name}/{run}")
+    rmtree(Path(replay.manifest).parent)
+    assert replay.manifest == world.export({at: tail(2)}, run)
+    for words in (("--dry-run",), ("--yes",), ("--to-quarantine", "--yes")):
+        assert replay.refused(*words)[:2] == (3, "export_altered")
+    code, _, said = replay("--dry-run", "--sha256", export_at(replay.manifest).sha256)
+    assert code == 0, said
 
 
 def test_into_quarantine(world: ReplayWorld, topic_name: str, config: Path):

@@ -11,6 +11,8 @@ from drkit.copy_task import copier, worker_links
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.requests import DescribeClusterRequest
+from drkit.kafka.transport import SizedProtocol
 from drkit.status.look import StatusCollector
 from drkit.topic_sync.preview import check
 from drkit.translate.positions import PositionQuestion, translate
@@ -84,6 +86,19 @@ def test_a_process_that_only_looks_connects_as_admin_says(flow: Flow, topic_name
     finally:
         collector.close()
     assert (found.source_answers, found.target_answers) == (True, True)
+
+
+def test_the_raw_plane_takes_only_what_it_asked_for(flow: Flow):
+    loop = EventLoop()
+    cluster = RawCluster(loop, flow.source, "fetch")
+    try:
+        loop.run(cluster.connected)
+        node = cluster.nodes()[0]
+        loop.run(lambda: cluster.send(DescribeClusterRequest(), node))
+        assert isinstance(cluster._manager.get_connection(node).parser, SizedProtocol)
+    finally:
+        cluster.close()
+        loop.close()
 
 
 def test_the_raw_plane_takes_buffers_and_names(flow: Flow):

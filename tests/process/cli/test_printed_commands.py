@@ -15,6 +15,7 @@ from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import taken
 from drkit.flow_state.pending_fence import paid_with
 from drkit.next_command import Given, completed, quoted, translate_group, typed
+from drkit.visible import visible
 from tests.support.cli.parsed import parsed
 from tests.support.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed, printed_in, texts
 from tests.support.cli.shell import shell
@@ -81,9 +82,18 @@ def test_an_option_to_be_added_is_printed_with_the_whole_command(option: str, na
     assert one_thing(given)
 
 
-@pytest.mark.parametrize("name", ODD)
+HIDDEN = (
+    "a\N{HANGUL FILLER}",
+    "a\N{BRAILLE PATTERN BLANK}b",
+    "a\N{VARIATION SELECTOR-16}",
+    "a" + "\u0300" * 40,
+)
+
+
+@pytest.mark.parametrize("name", [*ODD, *HIDDEN])
 def test_names_are_quoted_for_a_shell(name: str) -> None:
     assert shell(quoted(name)) == [name]
+    assert shell(visible(quoted(name))) == [name], "as it stands on a terminal"
     _, given = parsed(shell(completed(translate_group(name), GIVEN))[1:])
     assert given["group"] == name
     _, given = parsed(

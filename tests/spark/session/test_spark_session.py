@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import os
 from pathlib import Path
 import signal
+import stat
 import threading
 
 import pytest
@@ -62,6 +63,38 @@ def test_no_secret_of_a_task_is_written_to_disk_however_large_its_code_is(
     assert jobs.run(["lease"], task) == [SECRET[:4]]
     files = [f for f in workshop.folder.rglob("*") if f.is_file()]
     assert not [f for f in files if SECRET.encode() in f.read_bytes()]
+
+
+def test_no_port_leads_to_pythons_workers(jobs: SparkJobs, workshop: SharedSpark):
+    """A connection to the port of Spark's daemon is a process more, also without the secret."""
+    jobs.run(["lease"], str)
+    gateway = workshop.context._gateway
+    assert gateway is not None
+    jvm = gateway.proc.pid
+    ours = {os.getpid(), *tree(jvm)} - {jvm}
+    assert len(ours) > 1, "Spark's daemon"
+    assert not listening(ours)
+    assert len([*workshop.folder.glob(".*.sock")]) == 2
+    assert stat.S_IMODE(workshop.folder.stat().st_mode) == 0o700
+
+
+def listening(pids: Iterable[int]) -> set[str]:
+    """The addresses on which some processes accept connections by TCP."""
+    links = [link for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir()]
+    opened = {found[8:-1] for link in links if (found := target(link)).startswith("socket:[")}
+    rows = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path("/proc/net", name).read_text().split("\n")[1:-1]
+    ]
+    return {row[1] for row in rows if row[3] == "0A" and row[9] in opened}
+
+
+def target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""  # closed meanwhile
 
 
 def test_a_killed_worker_is_reported_as_killed(jobs: SparkJobs):

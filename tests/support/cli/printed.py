@@ -22,7 +22,7 @@ _VALUE: Final = re.compile(r"\{\w+(?:![a-z])?(?::[^}]*)?\}")
 PRINTED: Final = re.compile(
     rf"\bdrkit (?:{_VERBS})\b"
     r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt|export|verify)\b)?"
-    r"(?: --[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|none\b|\d+))?)*"
+    r"(?: --[a-z][a-z0-9-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|none\b|\d+))?)*"
 )
 ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]+\b|\{[^}]*\}))?")
 NAMES: Final = {

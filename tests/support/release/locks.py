@@ -12,7 +12,9 @@ from packaging.requirements import Requirement
 ROOT: Final = Path(__file__).parents[3]
 RUNTIME: Final = ROOT / "requirements.lock"
 DEVELOPMENT: Final = ROOT / "requirements-dev.lock"
+BUILD: Final = ROOT / "requirements-build.lock"
 DOCUMENTATION: Final = ROOT / "requirements-docs.lock"
+TOOLS: Final = ROOT / "requirements-tools.lock"
 _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 

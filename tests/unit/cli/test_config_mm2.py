@@ -55,17 +55,19 @@ def test_flags_and_variables_win_and_are_named(
     monkeypatch.setenv("DRKIT_FLOWS__WEST__EAST__TASKS", "5")
     monkeypatch.setenv("DRKIT_FLOWS__WEST__EAST__TARGET_PRODUCER__SASL_PASSWORD", "hunter-2")
     flags = ["--set", "flows.west->east.topics=a, b", "--set", "flows.0.buckets=4"]
-    arguments = ["--set", "clusters.west.client.sasl.password=hunter-3", "config", "show", "--json"]
+    monkeypatch.setenv("DRKIT_CLUSTERS__WEST__CLIENT__SASL_PASSWORD", "hunter-3")
+    arguments = ["--set", "failover.rpo_seconds=9", "config", "show", "--json"]
     assert cli.run([*arguments, "--config", config, *flags]) == 0
     out = capsys.readouterr().out
     assert "hunter" not in out
     rows = {row["setting"]: (row["value"], row["from"]) for row in json.loads(out)}
     assert rows["flows[0].topics"] == ("a, b", "--set flows.west->east.topics")
     assert rows["flows[0].buckets"] == ("4", "--set flows.0.buckets")
+    assert rows["failover.rpo_seconds"] == ("9.0", "--set failover.rpo_seconds")
     assert rows["flows[0].tasks"] == ("5", "DRKIT_FLOWS__WEST__EAST__TASKS")
     masked = "********"
     at = 'clusters.west.client."sasl.password"'
-    assert rows[at] == (masked, "--set clusters.west.client.sasl.password")
+    assert rows[at] == (masked, "DRKIT_CLUSTERS__WEST__CLIENT__SASL_PASSWORD")
     variable = "DRKIT_FLOWS__WEST__EAST__TARGET_PRODUCER__SASL_PASSWORD"
     assert rows['flows[0].target_producer."sasl.password"'] == (masked, variable)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 import re
+from typing import Any, get_args
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 import pytest
 
 from drkit.cli import main as cli
 from drkit.cli.screens.config import SettingRow, settings_rows, settings_text
-from drkit.config import read
+from drkit.config import Settings, read
+from drkit.config.tables.cluster import CLIENT_TABLES
 
 TEXT = """\
 [clusters.primary]
@@ -88,6 +91,42 @@ def test_no_secret_is_shown(config: str, capsys: pytest.CaptureFixture[str], wor
     assert out.count("********") >= 7
 
 
+MISSPELT = """
+[clusters.standby.client]
+passwrd = "hunter-9"
+"client.id" = "me"
+[[detection.listeners]]
+cluster = "standby"
+name = "clients"
+bootstrap_servers = "s:2"
+client = { "sslkey" = "hunter-10", "keytab" = "hunter-11" }
+"""
+
+
+def test_a_property_that_kafka_does_not_know_may_be_a_misspelt_secret(config: str):
+    Path(config).write_text(TEXT + MISSPELT)
+    found = read(config, {})
+    rows = {row.path: row.value for row in settings_rows(found)}
+    assert "hunter" not in repr(found.settings) + str(rows)
+    assert rows["clusters.standby.client.passwrd"] == "********"
+    assert rows['clusters.standby.client."client.id"'] == "me"
+
+
+def test_all_tables_of_client_properties_are_known():
+    def fields(model: type[BaseModel]) -> set[str]:
+        here = {name for name, field in model.model_fields.items() if field.annotation == dict[str, str]}
+        below = [each for field in model.model_fields.values() for each in models(field.annotation)]
+        return here.union(*map(fields, below))
+
+    def models(kind: Any) -> list[type[BaseModel]]:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return [kind]
+        return [each for part in get_args(kind) for each in models(part)]
+
+    # The last three are not client properties, or have names that are checked.
+    assert fields(Settings) - {"applications", "headers", "labels"} == {*CLIENT_TABLES}
+
+
 def test_json_has_every_setting_and_its_old_fields(config: str, capsys: pytest.CaptureFixture[str]):
     rows = {row["setting"]: row for row in json.loads(shown(capsys, "--json", "--config", config))}
     assert rows["flows[0].buckets"] == {
@@ -130,7 +169,7 @@ def test_a_name_can_be_typed_after_set(config: str, capsys: pytest.CaptureFixtur
 
 
 def test_every_property_can_be_typed_after_set(tmp_path: Path):
-    (tmp_path / "drkit.toml").write_text(TEXT)
+    (tmp_path / "drkit.toml").write_text(re.sub(r"[a-z.]+secret|sasl.password", "sasl.username", TEXT))
     rows = settings_rows(read(tmp_path / "drkit.toml", {}))
     properties = [
         row.name for row in rows if row.name.startswith(("clusters.", "flows.")) and '"' in row.name

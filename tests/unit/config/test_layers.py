@@ -18,6 +18,7 @@ import pytest
 from drkit.config import Loaded, read
 from drkit.config.files.toml_lines import lines_of
 from drkit.errors import ConfigError
+from tests.support.errors import coded
 
 TEXT = """\
 [clusters.primary]
@@ -173,7 +174,7 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path):
         "flows.primary->stand-by.tasks=4",
         "flows[1].topics=x, y",
         'clusters.stand-by.client."client.id" = me',
-        "clusters.primary.client.sasl.password=other=secret",
+        "clusters.primary.client.sasl.username=other=name",
         "flows.0.source_consumer.request_timeout_ms=7",
         "failover.rpo_seconds=7",
         **env,
@@ -182,11 +183,28 @@ def test_flags_win_over_variables_over_the_file(tmp_path: Path):
     assert (there.tasks, there.buckets, back.topics) == (4, 8, ("x", "y"))
     assert there.source_consumer == {"request.timeout.ms": "7"}
     assert found.settings.cluster("stand-by").client == {"client.id": "me"}
-    assert found.settings.cluster("primary").client["sasl.password"] == "other=secret"
+    assert found.settings.cluster("primary").client["sasl.username"] == "other=name"
     assert found.settings.failover.rpo_seconds == 7
     assert found.origins["flows[0].tasks"] == "--set flows.primary->stand-by.tasks"
     assert found.origins["flows[0].buckets"] == "DRKIT_FLOWS__PRIMARY__STAND_BY__BUCKETS"
     assert not [n for n in found.notes if n.at.startswith("failover")]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "clusters.primary.client.sasl.password", 'clusters.stand-by.client."sasl.jaas.config"',
+        "flows.0.target_producer.ssl.key.pem", "watch.webhook_secret", "watch.webhook",
+    ],
+)  # fmt: skip
+def test_a_secret_is_no_flag(tmp_path: Path, key: str):
+    with pytest.raises(ConfigError, check=coded("secret_argument")) as caught:
+        loaded(tmp_path, f"{key}=t0p")
+    assert "t0p" not in str(caught.value.as_dict())
+    file = tmp_path / "t0p.key"
+    file.write_bytes(bytes(range(40)))
+    file.chmod(0o600)
+    assert loaded(tmp_path, f"control.key_file={file}").settings.control.keys
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,14 @@ class Pair:
         return {"state": "done"}
 
 
+class StopsWhileItWaits(Event):
+    """A signal comes during the wait."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.set()
+        return super().wait(timeout)
+
+
 def failing_back(stop: Event | None = None, wait_seconds: float = 0.0) -> tuple[Failback, Operator]:
     operator = Operator()
     options = FailbackOptions(REQUEST, wait_seconds)
@@ -167,8 +175,7 @@ def test_clients_stay_while_the_copy_is_incomplete(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(failback, "_POLL_SECONDS", 0.0)
     pair = Pair(monkeypatch, HomeStage.SWITCH)
     pair.topics[0].state, pair.topics[0].records = PairState.UNPROTECTED, 12
-    stop = Event()
-    stop.set()
+    stop = StopsWhileItWaits()
     for found, operator in (failing_back(), failing_back(stop, wait_seconds=1e9)):
         with pytest.raises(Failed, match=sentence("not_in_step", target="a", source="b")) as caught:
             found.run()

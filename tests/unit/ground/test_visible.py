@@ -35,8 +35,33 @@ def test_programs_read_the_name_as_it_is(value: object):
     assert not HARMFUL.search(text)
 
 
+# Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties.txt), and blanks that are not a space
+_IGNORABLE = (
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
+    (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+)  # fmt: skip
+_BLANK = (0xA0, 0x1680, 0x2003, 0x202F, 0x2800, 0x3000, 0xFFF9)
+
+
+def test_no_two_names_differ_by_what_is_not_drawn():
+    for first, last in (*_IGNORABLE, *((b, b) for b in _BLANK)):
+        for number in range(first, last + 1):
+            name = f"orders{chr(number)}"
+            assert visible(name).isascii(), hex(number)
+            assert visible_lines(name).isascii(), hex(number)
+            assert visible_json(json.dumps(name, ensure_ascii=False)).isascii(), hex(number)
+
+
+def test_marks_do_not_cover_other_lines():
+    grave = "\N{COMBINING GRAVE ACCENT}"
+    assert visible(f"a{grave * 40}").count(grave) == 4
+    assert visible(f"a{grave}b{grave}") == f"a{grave}b{grave}"
+
+
 def test_what_is_readable_stays():
-    for text in ("orders", "日本", "é", "a b", "[bold]x[/bold]", "\N{GRINNING FACE}"):
+    for text in ("orders", "日本", "é", "हिन्दी", "ที่", "a b", "[bold]x[/bold]", "\N{GRINNING FACE}"):
         assert visible(text) == text
 
 

@@ -93,7 +93,7 @@ def test_a_secret_is_no_argument_of_a_process():
     for key in ("spark.authenticate.secret", "spark.ssl.rpc.keyPassword", "spark.hadoop.fs.s3a.secret.key",
                 "spark.hadoop.fs.azure.account.key.a.example", "spark.hadoop.fs.s3a.access.key"):  # fmt: skip
         assert not may_be_seen({key: "s3"})
-        with pytest.raises(ConfigError, check=coded("spark_setting_secret")):
+        with pytest.raises(ConfigError, check=coded("secret_argument")):
             given_conf([f"{key}=s3"], None)
     files = ["spark.authenticate.secret.file=/run/s", "spark.kubernetes.authenticate.oauthTokenFile=/run/t"]
     assert given_conf(files, None) == may_be_seen(given_conf(files, None))

@@ -117,3 +117,20 @@ def test_a_run_whose_open_has_begun_says_so_also_while_an_earlier_step_is_repeat
         found = runs(*values).under_way
         assert found is not None
         assert found.has_opened is has_opened
+
+
+def test_a_run_whose_process_is_gone_or_silent_is_held():
+    found = runs(entry(0, "run", body=OPENING), entry(1, "intent", "FENCE"))
+    assert found.under_way is not None
+    wrote = found.written_ms
+    for now_ms, alive, held in (
+        (wrote + 14_000, True, ""),
+        (wrote + 16_000, True, "written nothing for 16 s"),
+        (wrote + 59_000, None, ""),
+        (wrote + 61_000, None, "written nothing for 61 s"),
+        (wrote, False, "is gone"),
+    ):
+        found.see(now_ms, alive=alive)
+        assert found.current is not None
+        assert held in found.current.held
+        assert bool(found.current.held) is bool(held)

@@ -119,7 +119,7 @@ def test_a_replay_that_was_decided_and_not_carried_out_is_an_alarm_though_the_pa
     command = "drkit replay --from /saved/manifest.json --topic orders"
     assert found.why_of(PairAlarm.UNREPLAYED) == (
         "24 records of orders: quarantine was decided in r7, not carried out, and s lacks them: "
-        f'{command} --to-quarantine; or give them up by name: {command} --give-up "WHY"'
+        f'{command} --sha256 5a --to-quarantine; or give them up by name: {command} --give-up "WHY"'
     )
     assert codes(with_pair(status("promoted"), judge(left, back(**RETURNED), RPO))) == ["unreplayed"]
     assert only(left, back()).why == (

@@ -16,7 +16,7 @@ from drkit.cli.render import emit
 from drkit.cli.screens.failback import home_line, show_wait, shown_stage
 from drkit.cli.screens.failover import Progressing
 from drkit.cli.session import session
-from drkit.cli.signals import until_signalled
+from drkit.cli.signals import stopping_run
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.context import StepProgress
@@ -51,7 +51,7 @@ def failback(**given: Unpack[_Given]) -> None:
     ways = ways_of(settings, there, given["topics"])
     refuse_unknown(settings, ways)
     operator = _Terminal(settings, yes=given["yes"])
-    found = Failback(settings, ways, _options(given), operator, until_signalled())
+    found = Failback(settings, ways, _options(given), operator, stopping_run())
     if given["dry_run"]:
         rehearsed = found.rehearse()
         if isinstance(rehearsed, Rehearsal):

@@ -120,6 +120,9 @@ class Paper:
     def clock(self) -> float:
         return float(len(self.journal.run.entries))
 
+    def is_stopped(self) -> bool:
+        return False
+
     def result(self, step: StepName) -> dict[str, Any]:
         return self.journal.result(step) or {}
 

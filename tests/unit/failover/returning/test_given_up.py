@@ -63,7 +63,7 @@ def test_a_disposition_of_records_that_were_given_up_is_refused_with_who_when_an
     )
     assert caught.value.hint == (
         "leave out --disposition t: drkit reprotect --flow 'a->b'; to append the records all the same, from"
-        f" their export: drkit replay --from {MANIFEST} --topic t{option}"
+        f" their export: drkit replay --from {MANIFEST} --topic t --sha256 ab{option}"
     )
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from drkit.failover.core.machine import StepName
 from drkit.failover.emptying import durable
-from drkit.failover.emptying.durable import Wait, settle_emptied
+from drkit.failover.emptying.durable import Wait, settle_emptied, wait_now
 from drkit.failover.emptying.standing import EMPTIED
+from drkit.model import TopicPartition
 
 INTERVAL = 66.0
 FENCE = StepName.FENCE
@@ -66,3 +67,21 @@ def test_a_process_that_ended_in_its_wait(monkeypatch: pytest.MonkeyPatch):
     assert scene.waited() == pytest.approx(INTERVAL)
     scene.begun["canary"] = {"intent": {}, "result": None}
     assert scene.waited() == 0.0, "clients are kept off: it goes on"
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "left"), [(5, INTERVAL), (-120, INTERVAL), (120, INTERVAL), (599, INTERVAL), (700, 0.0)]
+)
+def test_the_clocks_of_two_hosts_are_not_subtracted(
+    monkeypatch: pytest.MonkeyPatch, age_seconds: float, left: float
+):
+    """A switchover from a host whose clock is two minutes ahead waited for nothing."""
+    partition = TopicPartition("t", 0)
+    monkeypatch.setattr(durable, "emptied_in", lambda _: {partition: 10})
+    monkeypatch.setattr(durable, "_seconds", lambda _: INTERVAL)
+    emptied = SimpleNamespace(at_ms=1_000_000)
+    context: Any = SimpleNamespace(
+        request=SimpleNamespace(planned=True), known=SimpleNamespace(emptied={partition: 10}),
+        state=SimpleNamespace(get=lambda *_: emptied), wall=lambda: 1_000_000 + 1000 * age_seconds,
+    )  # fmt: skip
+    assert wait_now(context) == Wait(1, left)
