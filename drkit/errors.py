@@ -17,7 +17,7 @@ class DrkitError(Exception):
     :param code: of :mod:`drkit.catalogue`, which has the sentence and the hint
     :param where: the file, cluster, topic or partition concerned
     :param evidence: what was seen (an error code, a number, an answer)
-    :param hint: the next thing to do, best a command; None: the hint of the catalogue
+    :param hint: the next thing to do, best a ``NextCommand``; None: the hint of the catalogue
     :param values: for the placeholders of the sentence and of the hint
     """
 
@@ -26,14 +26,14 @@ class DrkitError(Exception):
     """The word before the sentence of the error."""
 
     def __init__(
-        self, code: str, /, *, where: str = "", evidence: str = "", hint: str | None = None, **values: object
+        self, code: str, /, *, where: str = "", evidence: str = "", hint: object = None, **values: object
     ) -> None:
         known = ERRORS[code]
         self.code = code
         self.what = filled(known.sentence, values)
         self.where = where
         self.evidence = evidence
-        self.hint = filled(known.hint, values) if hint is None else hint
+        self.hint = filled(known.hint, values) if hint is None else str(hint)
         super().__init__(self.what)
 
     def __reduce__(self) -> tuple[object, ...]:

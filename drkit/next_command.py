@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 import re
 import shlex
 from typing import Final, NamedTuple
@@ -66,13 +65,41 @@ def _with_options(found: re.Match[str], given: Given) -> str:
     return f"drkit {verb}{more}{has}"
 
 
+class Placeholder(str):
+    """A word that the reader replaces, such as ``PLACE``; it is printed as it is."""
+
+    __slots__ = ()
+
+
+HOW: Final = Placeholder('"HOW"')
+PLACE: Final = Placeholder("PLACE")
+REASON: Final = Placeholder('"REASON"')
+WHY: Final = Placeholder('"WHY"')
+
+
+class NextCommand(NamedTuple):
+    """A command to suggest. Its words are values; they are quoted only where it is printed."""
+
+    argv: tuple[str, ...]
+
+    def plus(self, *words: str) -> NextCommand:
+        """Return the command with more words at its end."""
+        return NextCommand((*self.argv, *words))
+
+    def __str__(self) -> str:
+        """Return the command as a person types it."""
+        return typed(*self.argv)
+
+
 def typed(*words: str) -> str:
-    """Words as a person types them."""
+    """Return words as a person types them."""
     return " ".join(quoted(word) for word in words)
 
 
 def quoted(word: str) -> str:
-    """One word of a shell, on one line whatever is in it."""
+    """Return one word of a shell, on one line whatever is in it."""
+    if isinstance(word, Placeholder):
+        return word
     if visible(word) == word:
         return shlex.quote(word)
     return "$'" + "".join(_escaped(letter) for letter in word) + "'"  # of bash, zsh and POSIX 2024
@@ -88,8 +115,3 @@ def _escaped(letter: str) -> str:
 def translate_group(group: str) -> str:
     """The command that shows where a group continues."""
     return typed("drkit", "translate", "--group", group)
-
-
-def leave_behind(topics: Iterable[str]) -> str:
-    """The options that leave topics on the primary by name."""
-    return typed(*(word for topic in topics for word in ("--leave-behind", topic)))

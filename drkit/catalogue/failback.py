@@ -138,7 +138,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "not_in_step": failed(
         "{target} has not caught up yet: clients stay on {source}",
-        hint="drkit status --flow '{flow_back}'; run it again: drkit failback --flow '{flow}'{only}",
+        hint="drkit status --flow '{flow_back}'; run it again: {command}",
     ),
     "nothing_to_fail_back": refused(
         "there is nothing to fail back",

@@ -225,10 +225,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "source_alive": refused(
         "the old primary is alive, but this machine cannot reach it",
-        hint=(
-            "run it where the primary answers: then it is fenced, and nothing is lost; or, if no "
-            'application reaches it: --despite-signs-of-life "REASON"'
-        ),
+        hint="run it where the primary answers: then it is fenced, and nothing is lost{accept}",
         page="failover-signs-of-life",
     ),
     "source_unreachable": refused(

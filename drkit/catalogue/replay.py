@@ -23,15 +23,21 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "keep_begun_otherwise": refused(
         "this tail is being replayed with another method",
-        hint="run that command to its end; then {format}",
+        hint="run that command to its end; then {command} appends what is missing",
         page="replay-taken",
     ),
     "keep_content_known": refused(
         "the new primary already has some records with the same content, and keep skips none",
+        hint=(
+            "if they are others, drkit reprotect --resume --same none keeps both; if they are the same: "
+            "{command} appends what is missing"
+        ),
         page="replay-same-or-other",
     ),
     "keep_replayed_before": refused(
-        "records of this tail were already replayed: keep would duplicate them", page="replay-same-or-other"
+        "records of this tail were already replayed: keep would duplicate them",
+        hint="{command} appends what is missing",
+        page="replay-same-or-other",
     ),
     "keep_under_way": refused(
         "a failback is appending this tail",

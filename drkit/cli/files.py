@@ -20,6 +20,7 @@ FILES: Final = {
     "systemd/drkit-watch.service": "systemd unit of an observer",
     "kubernetes/drkit.yaml": "Kubernetes: two replicators, an observer, the permissions to repoint clients",
     "prometheus/drkit.rules.yaml": "Prometheus: alert rules, explained by: drkit explain alerts",
+    "prometheus/drkit.inhibit.yaml": "Alertmanager: which alerts a lost primary makes silent",
     "grafana/drkit.json": "Grafana: a dashboard to import",
     "compose.yaml": "compose: two Kafka clusters, Spark, drkit, Prometheus, Grafana: drkit explain docker",
     ".env": "compose: its project name, base image and subnet",

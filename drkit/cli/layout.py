@@ -1,6 +1,7 @@
 """Layout of data for people: side by side where that fits, else one below the other.
 
-Nothing is cut: a text that is longer than its column wraps to the next line.
+Nothing is cut, and no word is broken that fits a line: a table whose columns would break one is printed row
+by row.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
@@ -17,19 +19,51 @@ from rich.text import Text
 from drkit.visible import visible
 
 _INDENT: Final = 2
+_GAP: Final = 2
+"""Between two columns."""
 _UNBOUNDED: Final = 10_000
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows with a column for each key."""
+def table(rows: Sequence[Mapping[str, Any]], width: int = _UNBOUNDED) -> RenderableType:
+    """Return rows with a column for each key; one below the other where a column would break a word."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = {column: [cell(row.get(column)) for row in rows] for column in columns}
+    words = [_longest_word(_name(column), *cells[column]) for column in columns]
+    room = width - _GAP * (len(columns) - 1)
+    if len(columns) > 1 and sum(words) > room:
+        return Group(*(_stacked(row) for row in rows))
+    lines = [max(t.cell_len for t in (_name(column), *cells[column])) for column in columns]
     made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
+    for column, wide in zip(columns, _widths(words, lines, room), strict=True):
         numbers = all(type(row.get(column)) in {int, float, type(None)} for row in rows)
-        made.add_column(_name(column), justify="right" if numbers else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(cell(row.get(column)) for column in columns))
+        justify: JustifyMethod = "right" if numbers else "left"
+        made.add_column(_name(column), justify=justify, overflow="fold", width=wide)
+    for row in zip(*cells.values(), strict=True):
+        made.add_row(*row)
     return made
+
+
+def _widths(words: Sequence[int], lines: Sequence[int], room: int) -> list[int]:
+    """Return the width of each column: its longest word, and a share of the rest, up to its longest line."""
+    widths, left = [*words], room - sum(words)
+    by_need = sorted(range(len(words)), key=lambda n: lines[n] - words[n])
+    for done, n in enumerate(by_need):
+        more = max(0, min(lines[n] - words[n], left // (len(words) - done)))
+        widths[n], left = widths[n] + more, left - more
+    return widths
+
+
+def _stacked(row: Mapping[str, Any]) -> RenderableType:
+    """Return a row as its first value, and below it the others, each after its name."""
+    (_, first), *rest = row.items()
+    parts = [
+        Text.assemble(_name(f"{key} " if key else ""), cell(value)) for key, value in rest if value != ""
+    ]
+    return Group(cell(first), Padding(Text(", ").join(parts), (0, 0, 0, _INDENT)))
+
+
+def _longest_word(*texts: Text) -> int:
+    return max((cell_len(word) for text in texts for word in text.plain.split()), default=0)
 
 
 def pairs(values: Mapping[str, Any], console: Console, width: int) -> RenderableType:
@@ -37,20 +71,26 @@ def pairs(values: Mapping[str, Any], console: Console, width: int) -> Renderable
     side_by_side = _side_by_side(values)
     if Measurement.get(console, console.options.update(width=_UNBOUNDED), side_by_side).maximum <= width:
         return side_by_side
+    names = max((_name(key).cell_len for key, value in values.items() if not _has_parts(value)), default=0)
     parts: list[RenderableType] = []
     short: dict[str, Any] = {}
     for key, value in values.items():
-        if not _has_parts(value):
+        if not _has_parts(value) and _longest_word(cell(value)) <= width - names - _GAP:
             short[key] = value
             continue
         if short:
             parts.append(_side_by_side(short))
             short = {}
-        inner = pairs(value, console, width - _INDENT) if isinstance(value, dict) else table(value)
-        parts += [_name(key, "bold"), Padding(inner, (0, 0, 0, _INDENT))]
+        parts += [_name(key, "bold"), Padding(_inner(value, console, width - _INDENT), (0, 0, 0, _INDENT))]
     if short:
         parts.append(_side_by_side(short))
     return Group(*parts)
+
+
+def _inner(value: Any, console: Console, width: int) -> RenderableType:
+    if not _has_parts(value):
+        return cell(value)
+    return pairs(value, console, width) if isinstance(value, dict) else table(value, width)
 
 
 def cell(value: object) -> Text:
@@ -77,7 +117,7 @@ def _side_by_side(values: Mapping[str, Any]) -> Table:
     return made
 
 
-def _nested(value: Any) -> Table | Text:
+def _nested(value: Any) -> RenderableType:
     if not _has_parts(value):
         return cell(value)
     return _side_by_side(value) if isinstance(value, dict) else table(value)

@@ -40,7 +40,7 @@ def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  
         return
     rows = _plain(data)
     if isinstance(rows, list) and rows and all(isinstance(r, dict) for r in rows):
-        _print(table(rows))
+        _print(table(rows, _console(sys.stdout).width))
     elif isinstance(rows, list):
         _print(*(Text(visible_lines(row)) if isinstance(row, str) else cell(row) for row in rows))
     elif isinstance(rows, dict):

@@ -32,6 +32,7 @@ from drkit.failover.way_home import (
     refuse_unreplayed,
     situation,
 )
+from drkit.next_command import typed
 from drkit.status.pair.model import PairStatus, PairTopic
 from drkit.status.paired import PairedCollector
 
@@ -270,7 +271,7 @@ class Failback:
 
     def _timed_out(self, state: str) -> Failed:
         back = self._ways.back
-        only = "".join(f" --topic {topic}" for topic in self._topics)
+        only = (word for topic in self._topics for word in ("--topic", topic))
         return Failed(
             "not_in_step",
             where=back.name,
@@ -278,8 +279,7 @@ class Failback:
             target=back.target,
             source=back.source,
             flow_back=back.name,
-            flow=self._ways.there.name,
-            only=only,
+            command=typed(*COMMAND.split(), "--flow", self._ways.there.name, *only),
         )
 
 

@@ -79,7 +79,7 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     _refuse_run(service)
     source = context.source()
     if source is None:
-        raise not_answering(context, f"{RETURN.command} --forget")
+        raise not_answering(context, RETURN.typed("--forget"))
     is_another(context)  # of another cluster nothing can be said
     names = roles if every else sorted(set(topics))
     # Only an earlier process of this command deletes what a copy is, and leaves the role.
@@ -209,7 +209,7 @@ def _refuse_run(service: FailoverService) -> None:
             "forget_run_under_way",
             where=f"run {run.run_id}",
             evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
-            hint=f"{run.table.command} --resume" + f", or {run.table.command} --abort" * run.abortable,
+            hint=run.table.next_commands(abortable=run.abortable),
         )
 
 

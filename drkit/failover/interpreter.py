@@ -184,7 +184,7 @@ class Interpreter:
                     "cluster_stopped_answering",
                     where=f"{row.step} of {self._context.flow.name}",
                     evidence=repr(error),
-                    hint=f"see drkit status, then: {self._table.command} --resume",
+                    hint=f"see drkit status, then: {self._table.resume}",
                 ) from error
             except StopAsked as asked:
                 raise interrupted(self._context, self._journal.run, row, changed=self._has_changed) from asked
@@ -291,6 +291,6 @@ def refuse_late_abort(run: RunLog) -> None:
             evidence=f"{run.last_step} has begun: clients may have written to the new primary"
             if run.table is FAILOVER
             else f"{run.last_step} has begun: every topic is copied by the other direction",
-            hint=f"finish it: {run.table.command} --resume; to move back, protect the new primary first",
+            hint=f"finish it: {run.table.resume}; to move back, protect the new primary first",
             last_abort=run.table.last_abort,
         )

@@ -18,7 +18,6 @@ from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.due_fences import DueFences
-from drkit.failover.fence_owner import refuse_owned
 from drkit.failover.fences import TAKEN_AWAY, Fences, TopicFence
 from drkit.failover.fencing.canary_answers import canary_answers
 from drkit.failover.fencing.choosing import hidden_acls
@@ -29,6 +28,7 @@ from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.old_primary.late_fence import BY_COMMAND, LateFence, not_answering
 from drkit.failover.old_primary.left_open import left_open
 from drkit.failover.service import FailoverService
+from drkit.failover.under_way import refuse_owned
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingFence, PendingLift

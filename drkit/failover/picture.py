@@ -37,7 +37,7 @@ def _after_failure(table: Table, step: StepName) -> list[str]:
     if table.is_before(step, table.first_change):
         return [f"{RunState.REFUSED}: nothing was changed"]
     again = next(row.step for row in table.rows if row.is_finding)
-    resume, abort = f"{table.command} --resume", f"{table.command} --abort"
+    resume, abort = table.resume, table.abort
     if table.is_before(step, table.point_of_no_return):
         return [f"{RunState.HELD}; to continue: {resume} (checks again from {again})",
                 f"      to roll back: {abort} (undoes the last step first)"]  # fmt: skip

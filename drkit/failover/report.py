@@ -185,6 +185,7 @@ def _pending(run: RunLog) -> list[str]:
 def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
         return _pending(run) or [_NOTHING_LEFT[run.table.name]]
-    command = run.table.command
-    verbs = f"{command} --resume" + (f", or {command} --abort" if run.abortable else "")
-    return [f"clear the reason, then: {verbs}", f"how to decide: {_PAGES[run.table.name]}"]
+    return [
+        f"clear the reason, then: {run.table.next_commands(abortable=run.abortable)}",
+        f"how to decide: {_PAGES[run.table.name]}",
+    ]

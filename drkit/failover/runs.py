@@ -14,22 +14,23 @@ from drkit.counted import first_of
 from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.decision import decided
 from drkit.failover.checks.terms import least_term
-from drkit.failover.core.choices import choice_for, refuse_unknown
+from drkit.failover.core.choices import choice_for, choices_among, refuse_unknown
+from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
 from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.said import begin_words, chosen_among, decision_words
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort
 from drkit.failover.interpreter import Interpreter, refuse_late_abort
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.journal.file import JournalFile, folder_of
-from drkit.failover.journal.journal import Journal, NoJournal, open_run
+from drkit.failover.journal.journal import Journal, NoJournal, open_run, refuse_open
 from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.failover.report import keep, report_of
 from drkit.failover.returning.table import return_steps
 from drkit.failover.steps.table import all_steps
+from drkit.failover.under_way import refuse_held
 from drkit.failover.unexpected import silent_target
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
@@ -38,6 +39,8 @@ from drkit.kafka.requests import metadata
 
 _NOTHING: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
+NAMED: Final = "--topic "
+"""Before the name of a topic in the journal's words of a failback."""
 _NO_DECISION: Final[Mapping[str, Any]] = {}
 
 
@@ -117,6 +120,14 @@ class Runs:
         self._loop.close()
 
     # -- operations ---------------------------------------------------------------------------------
+
+    def refuse_under_way(self) -> None:
+        """Refuse what begins a run, or shows one that would begin, while another is under way.
+
+        :raises RunLocked: it is under way, or held
+        """
+        refuse_held(self.under_way)
+        refuse_open(self._topic)
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
         """Continue the run that is under way; return the report.
@@ -209,8 +220,10 @@ class Runs:
         request = RunRequest.from_json(run.request)
         decision = run.opening.get("decision", {})
         context = self._new_context(Scope.from_json(run.opening["scope"]), request, journal, decision)
-        words = tuple(run.opening.get("words", ()))
-        context = self._context = replace(context, run_id=run.run_id, term=run.term, words=words)
+        words = run.opening.get("words", ())
+        named = tuple(word.removeprefix(NAMED) for word in words if word != UNTIL_EXPORT)
+        context = replace(context, named_topics=named, until_export=UNTIL_EXPORT in words)
+        context = self._context = replace(context, run_id=run.run_id, term=run.term)
         if run.state is RunState.ABORTING and not abort:
             abort = "the abort continues"
         if added.accept_data_loss and run.is_final:
@@ -265,8 +278,7 @@ def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
     if run.table is not RETURN:
         return
     topics = run.opening["scope"]["topics"]
-    known = chosen_among(added, topics)
-    command = " ".join((f"{RETURN.command} --resume", *begin_words(known), *decision_words(known)))
+    command = RETURN.resume.plus(*choices_among(added, topics).options())
     refuse_unknown(added, topics, f"run {run.run_id}", command)
     if not run.is_final:
         return

@@ -10,24 +10,23 @@ from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.scope import choose
 from drkit.failover.checks.survey import survey
 from drkit.failover.checks.terms import least_term
+from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
-from drkit.failover.core.said import UNTIL_EXPORT
 from drkit.failover.fencing.methods import SIZE
-from drkit.failover.journal.journal import NoJournal, refuse_open
+from drkit.failover.journal.journal import NoJournal
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
 from drkit.failover.rehearsal import rehearse
 from drkit.failover.returning.deciding import still_undecided
 from drkit.failover.returning.outlook import Outlook, outlook
 from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.returning.scope import promoted
-from drkit.failover.runs import Runs
+from drkit.failover.runs import NAMED, Runs
 from drkit.failover.steps.fence import FenceStep
 from drkit.failover.steps.look import question_of
 from drkit.failover.unexpected import told
-from drkit.next_command import typed
 
 _NOTHING: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
@@ -54,7 +53,7 @@ class FailoverService(Runs):
         :raises Refused: by a gate or a step; `report` shows how far the run came
         :raises DrkitError: a step failed
         """
-        refuse_open(self._topic)
+        self.refuse_under_way()
         context = self._new_context(_NOTHING, request, NoJournal(), decision)
         with told(self._flow):
             chosen = choose(context, groups, topics)
@@ -86,29 +85,29 @@ class FailoverService(Runs):
         :raises Refused: a step refuses, or there is nothing to return
         :raises DrkitError: a step failed
         """
-        refuse_open(self._topic)
-        words = (UNTIL_EXPORT,) * until_export
-        proposal = self.rehearse_return(request, topics, words)  # a refusal leaves no run behind
+        proposal = self.rehearse_return(
+            request, topics, until_export=until_export
+        )  # a refusal leaves no run behind
         context = self._context
         assert context is not None  # noqa: S101  of the rehearsal
         if not (decides_later or until_export) and (error := still_undecided(context)) is not None:
             raise error
         confirm(proposal)
         # On record: a run that is resumed and ends without a change prints the command that begins it again.
-        opening = {"table": RETURN.name, "words": list(context.words)}
-        return self._begun(context, opening, _NO_DECISION)
+        words = [*(f"{NAMED}{topic}" for topic in topics), *(UNTIL_EXPORT,) * until_export]
+        return self._begun(context, {"table": RETURN.name, "words": words}, _NO_DECISION)
 
     def rehearse_return(
-        self, request: RunRequest, topics: Sequence[str] = (), words: Sequence[str] = ()
+        self, request: RunRequest, topics: Sequence[str] = (), *, until_export: bool = False
     ) -> ReturnProposal:
         """Return what each step of a return would do. Changes nothing.
 
-        :param words: options of the command that the request does not have, but for topics
-
+        :param until_export: as for :meth:`begin_return`
         :raises DrkitError: a step would refuse, or a cluster does not answer
         """
+        self.refuse_under_way()
         with told(self._flow):
-            context = self._return_of(request, topics, words)
+            context = self._return_of(request, topics, until_export=until_export)
             lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
             error = still_undecided(context)
         return ReturnProposal(
@@ -141,20 +140,22 @@ class FailoverService(Runs):
             return outlook(self._return_of(request, topics, while_away=True))
 
     def _return_of(
-        self, request: RunRequest, topics: Sequence[str], words: Sequence[str] = (), *,
+        self, request: RunRequest, topics: Sequence[str], *, until_export: bool = False,
         while_away: bool = False,
     ) -> Context:  # fmt: skip
         context = self._new_context(_NOTHING, request, NoJournal(), _NO_DECISION)
         chosen = choose_return(context, topics, while_away=while_away)
-        said = (*(typed("--topic", topic) for topic in topics), *words)
-        self._context = replace(context, scope=Scope(chosen, (), whole_flow=False), words=said)
+        scope = Scope(chosen, (), whole_flow=False)
+        self._context = replace(context, scope=scope, named_topics=tuple(topics), until_export=until_export)
         return self._context
 
     def rehearse(self, groups: Sequence[str], request: RunRequest, topics: Sequence[str] = ()) -> Rehearsal:
         """Return what each step would do and what would be refused. Changes nothing.
 
+        :raises Refused: a run is under way
         :raises DrkitError: a cluster does not answer
         """
+        self.refuse_under_way()
         journal = NoJournal()
         context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
         with told(self._flow):

@@ -7,7 +7,7 @@ target; after that mark a person must say how the target is known to be lost.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -22,8 +22,7 @@ from drkit.failover.journal.shape import RUN_ID
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.kafka.permit import permitted_by
-
-_STATEMENT: Final = 'drkit failover --abort --target-lost "HOW YOU KNOW"'
+from drkit.next_command import REASON
 
 
 class SourceAbortPlan(NamedTuple):
@@ -81,10 +80,10 @@ def abort_at_source(
     runs, topics = [r.run_id for r in found], sorted({t for r in found for t in r.topics})
     observe.event("aborted_at_source", level="warning", flow=flow.name, runs=runs, topics=topics,
                   reason=statement or target_error.in_short)  # fmt: skip
-    next_ = f"when {flow.target} is back: drkit failover --abort --flow '{flow.name}'"
+    next_ = f"when {flow.target} is back: {FAILOVER.abort.plus('--flow', flow.name)}"
     if any(r.may_be_open or r.mark is FenceMark.OPENING for r in found):
-        next_ += "; where OPEN had begun: drkit failover --resume"
-        next_ += f" --accept-data-loss \"REASON\" --flow '{flow.name}'"
+        resume = FAILOVER.resume.plus("--accept-data-loss", REASON, "--flow", flow.name)
+        next_ += f"; where OPEN had begun: {resume}"
     return {
         "state": "aborted at the source", "flow": flow.name, "runs": runs, "lifted": topics,
         "target": target_error.in_short, "target_lost": statement, "next": [next_],

@@ -218,5 +218,5 @@ def _failing_over(there: FlowSettings, run: RunLog) -> Refused:
         "failover_under_way",
         where=f"flow {there.name}",
         evidence=f"run {run.run_id}: {run.state}",
-        hint=f"{FAILOVER.command} --resume" + (f", or {FAILOVER.command} --abort" * run.abortable),
+        hint=run.table.next_commands(abortable=run.abortable),
     )

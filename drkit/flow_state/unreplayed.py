@@ -5,7 +5,7 @@ An aborted return notes them. They are appended by ``drkit replay``, or given up
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from drkit.counted import counted
 from drkit.flow_state.records import SavedTailRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.state import FlowState
-from drkit.next_command import typed
+from drkit.next_command import WHY, NextCommand
 
 _QUARANTINE: Final = "quarantine"
 
@@ -44,17 +44,13 @@ class Unreplayed(NamedTuple):
     @property
     def command(self) -> str:
         """What appends the records, as was decided."""
-        more = ("--to-quarantine",) if self.record.disposition == _QUARANTINE else ()
-        return typed("drkit", "replay", *self._words, "--sha256", self.record.sha256, *more)
+        record = self.record
+        return str(replay_command(record.manifest, [self.topic], record.disposition, record.sha256))
 
     @property
     def to_give_up(self) -> str:
         """What gives them up."""
         return to_give_up(self.record.manifest, self.topic)
-
-    @property
-    def _words(self) -> tuple[str, ...]:
-        return "--from", self.record.manifest, "--topic", self.topic
 
     @property
     def in_words(self) -> str:
@@ -68,9 +64,21 @@ class Unreplayed(NamedTuple):
 
 
 def to_give_up(manifest: str, *topics: str) -> str:
-    """What gives up the records that an export has of some topics."""
-    named = [word for topic in topics for word in ("--topic", topic)]
-    return f'{typed("drkit", "replay", "--from", manifest, *named)} --give-up "WHY"'
+    """Return the command that gives up the records that an export has of some topics."""
+    return str(replay_command(manifest, topics).plus("--give-up", WHY))
+
+
+def replay_command(
+    manifest: str, topics: Iterable[str], disposition: str | None = None, sha256: str = ""
+) -> NextCommand:
+    """Return the command that appends the records of some topics from an export.
+
+    :param sha256: of the manifest, as it is on record
+    """
+    named = (word for topic in sorted(topics) for word in ("--topic", topic))
+    more = ("--sha256", sha256) if sha256 else ()
+    more += ("--to-quarantine",) if disposition == _QUARANTINE else ()
+    return NextCommand(("drkit", "replay", "--from", manifest, *named, *more))
 
 
 def recorded_hashes(state: FlowState, paths: Collection[str], run: str) -> frozenset[str]:

@@ -15,6 +15,8 @@ PAIR_ROWS: Final = (
      "Topics of both directions, by state; the states are those of drkit status."),
     ("drkit_pair_alarm_topics", "gauge", (*_FLOW, "fault"),
      "Topics with an alarm: both_open, both_closed, incomplete, unreplayed (see drkit status)."),
+    ("drkit_held_run_topics", "gauge", _FLOW,
+     "Topics of a failover or failback that is held: it waits for a person."),
     ("drkit_returning_partitions", "gauge", (*_FLOW, "in_step"),
      "Partitions of topics that are copied to an old primary after an unplanned failover: in step, or not."),
     ("drkit_unprotected_seconds", "gauge", _FLOW,
@@ -36,6 +38,7 @@ def pair_samples(flow: tuple[str, str], status: FlowStatus) -> Iterator[Sample]:
         yield "drkit_pair_topics", (*flow, state.value), pair.count(state)
     for alarm in PairAlarm:
         yield "drkit_pair_alarm_topics", (*flow, alarm.value), len(pair.with_alarm(alarm))
+    yield "drkit_held_run_topics", flow, sum(t.is_held for t in pair.topics)
     returning = [t for t in pair.topics if t.state is PairState.RETURNING]
     in_step = sum(t.in_step or 0 for t in returning)
     yield "drkit_returning_partitions", (*flow, "true"), in_step

@@ -33,7 +33,6 @@ from drkit.offsets.crossing import Crossing
 from drkit.offsets.seed import Seed
 from drkit.offsets.takeup import Author
 
-_NEW_ID: Final = "give the flow a new live producer id, then begin the direction again"
 _TRIES: Final = 10
 _PAUSE_SECONDS: Final = 1.0
 _UNKNOWN: Final = -1

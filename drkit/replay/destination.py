@@ -23,7 +23,6 @@ from drkit.replay.tail import Export, Tail
 from drkit.status.pair.delta import DELETE_RETENTION_MS, RETENTION_MS, may_lack_tombstones
 
 _QUARANTINE: Final = "keep the records in quarantine: drkit replay --from MANIFEST --to-quarantine"
-_OTHER: Final = "name the flow whose old primary the export is of, with --flow"
 CLEANUP_POLICY: Final = "cleanup.policy"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _TIMESTAMP_TYPE: Final = "message.timestamp.type"

@@ -8,20 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Self
 
+from drkit.catalogue import ERRORS, filled
 from drkit.errors import Refused
 from drkit.replay.compare import KeptBefore, Same, TailFlag
 from drkit.replay.progress import ReplayProgress
 from drkit.replay.tail import Tail
 
 _REBUILD: Final = (
-    "drkit reprotect --abort; then a return with --method TOPIC=rebuild --disposition TOPIC=replay{more}"
-    " appends what is missing"
+    "drkit reprotect --abort; then a return with --method TOPIC=rebuild --disposition TOPIC=replay"
 )
-
-
-_SAME: Final = "--same content"
-_OTHERS: Final = "if they are others, drkit reprotect --resume --same none keeps both; if they are the same: "
-_TO_ITS_END: Final = "run that command to its end; then "
 
 
 class NotKept(Refused):
@@ -33,21 +28,17 @@ class NotKept(Refused):
     topic: str
     """Its name on the old primary."""
 
-    def of(self, tail: Tail, before: str = "", *more: str) -> Self:
-        """Note what the way out consists of.
-
-        :param before: what comes before the command
-        :param more: options that the command needs besides
-        """
-        self.topic, self._before, self._more = tail.source.topic, before, more
+    def of(self, tail: Tail, same: str = "") -> Self:
+        """Note the topic, and the value of ``--same`` that the command needs."""
+        self.topic, self._same = tail.source.topic, same
         return self
 
-    def way_out(self, command: Callable[..., str]) -> str:
-        """The hint with the command of the return.
+    def way_out(self, command: Callable[[str, str], str]) -> str:
+        """Return the hint with the command of the return.
 
-        :param command: makes it of a topic, and of the options that it needs besides
+        :param command: makes it of a topic, and of a value of ``--same``
         """
-        return f"{self._before}{command(self.topic, *self._more)} appends what is missing"
+        return filled(ERRORS[self.code].hint, {"command": command(self.topic, self._same)})
 
 
 def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
@@ -77,15 +68,15 @@ def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> N
             "keep_replayed_before",
             where=where,
             evidence=f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted",
-            hint=_REBUILD.format(more=""),
+            command=_REBUILD,
         ).of(tail)
     if alike:
         raise NotKept(
             "keep_content_known",
             where=where,
             evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
-            hint=_OTHERS + _REBUILD.format(more=f" {_SAME}"),
-        ).of(tail, _OTHERS, _SAME)
+            command=f"{_REBUILD} --same {Same.CONTENT}",
+        ).of(tail, Same.CONTENT)
 
 
 def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
@@ -113,13 +104,13 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
                 "keep_begun_otherwise",
                 where=where,
                 evidence=f"drkit replay has begun with export {found.run_id}",
-                format=_REBUILD.format(more=""),
-            ).of(tail, _TO_ITS_END)
+                command=_REBUILD,
+            ).of(tail)
         appended = overlaps and (found.appended or (is_same_run and found.rolled_back_ms is None))
         if appended and not (is_same_run and is_kept and found.rolled_back_ms is None):
             raise NotKept(
                 "keep_replayed_before",
                 where=where,
                 evidence=f"{found.appended:,} records with export {found.run_id}",
-                hint=_REBUILD.format(more=""),
+                command=_REBUILD,
             ).of(tail)

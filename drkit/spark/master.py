@@ -17,7 +17,6 @@ _PROBE_SECONDS: Final = 3.0
 _LOCAL: Final = re.compile(r"local(?:\[(?P<slots>\d+|\*)(?:,\s*(?P<retries>\d+))?\])?")
 _KUBERNETES: Final = re.compile(r"k8s://(?:(?P<scheme>https?)://)?(?P<address>[^/]+)/?")
 _PORTS: Final = {"http": 80, "https": 443}
-_MASTERS: Final = "local[N], spark://HOST:PORT[,HOST:PORT], k8s://https://HOST:PORT, yarn"
 
 
 class Master(NamedTuple):

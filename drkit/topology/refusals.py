@@ -15,7 +15,6 @@ from drkit.topology.filters import may_copy
 from drkit.topology.naming import MAX_TOPIC_NAME, Naming
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
-_EXCLUDE: Final = "add it to topics_exclude of the flow (in MirrorMaker 2's file: topics.exclude)"
 
 
 def metric_name(topic: str) -> str:

@@ -89,7 +89,7 @@ class _FlowWatcher:
         command = failover_command(moment.flow, verdict, given.options(flow=False))
         key = (verdict.kind, verdict.reason, verdict.obstacles)
         changed, self._key = key != self._key, key
-        if changed:
+        if changed and self._options.once is None:  # else the last verdict is the answer
             self._log(moment, command)
         if not self._options.identity.votes:
             return FlowMoment(moment, command, changed)

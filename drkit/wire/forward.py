@@ -9,7 +9,6 @@ from drkit.wire.chunk import Chunk, How, OffsetRun
 from drkit.wire.header import CODEC_BITS, CRC_START, MAGIC, BatchHeader
 
 _BEFORE_CRC: Final = Struct(">qiibIh")
-_ATTRIBUTES_END: Final = _BEFORE_CRC.size
 
 
 def forward(header: BatchHeader, covered: bytes) -> Chunk:

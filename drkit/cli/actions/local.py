@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from drkit.cli.render import emit
 from drkit.cli.talk import say
 from drkit.local.pair import LocalPair, default_folder
 from drkit.next_command import typed
 
+_USUAL: Final = Path("drkit.toml")
+
 
 def up(folder: Path | None, brokers: int, config: Path) -> None:
     """Run ``drkit local up``."""
     pair = LocalPair(folder or default_folder())
     answer = pair.up(config, brokers=brokers, progress=say)
-    given = [] if config == Path("drkit.toml") else ["--config", str(config)]
-    emit(answer | {"next": typed("drkit", "replicate", *given)})
+    given = [] if config == _USUAL else ["--config", str(config)]
+    next_ = typed("drkit", "replicate", *given)
+    own = (
+        ""
+        if config == _USUAL or _USUAL.exists()
+        else "; or write a configuration of your own: drkit config init"
+    )
+    emit(answer | {"next": next_ + own})
 
 
 def down(folder: Path | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 import os
 from pathlib import Path
 import signal
@@ -19,7 +19,7 @@ from drkit.cli.session import session
 from drkit.cli.signals import setting
 from drkit.cli.talk import say, say_over
 from drkit.config import FlowSettings, Settings
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.errors import Usage
 from drkit.monitoring.metrics_drills import DrillSamples
 from drkit.monitoring.page.server import Listen
@@ -58,7 +58,11 @@ def replicate(
     if takeover:
         flows = [f.model_copy(update={"takeover_from_mm2": True}) for f in flows]
     if dry_run:
-        emit(_plan(settings, flows))
+        rows = _plan(settings, flows)
+        if rows or session().as_json:
+            emit(rows)
+        if not session().as_json:
+            emit(empty_flow_lines(flows, {row["flow"] for row in rows}))
         return
     config = ConfigFile(loaded.path, lambda: configuration().settings)
     terminal = sys.stderr.isatty()
@@ -85,6 +89,19 @@ def replicate(
 
 
 _plan = dry_run
+
+
+def empty_flow_lines(flows: Sequence[FlowSettings], with_topics: Collection[str]) -> list[str]:
+    """Return a line for each flow without a topic.
+
+    :param with_topics: the flows with one
+    """
+    return [
+        f"{flow.name}: nothing to copy yet: {flow.source} has no topic that matches {first_of(flow.topics)};"
+        " drkit replicate copies one as soon as it is created"
+        for flow in flows
+        if flow.name not in with_topics
+    ]
 
 
 def _drills(settings: Settings, flows: Sequence[FlowSettings]) -> DrillSamples:

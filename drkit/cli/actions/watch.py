@@ -50,7 +50,7 @@ def watch(
         if settings.drills:
             monitor = work("drkit.drill.entries.monitor").DrillMonitor(settings, flows)
             options = options._replace(drills=monitor.samples)
-    with screen(once=once is not None) as show:
+    with screen(once=once) as show:
         last = run_watch(settings, flows, options, until_signalled(), show)
     if once is None:
         return 0

@@ -8,19 +8,9 @@ from typing import Any, Final
 from drkit.config import FlowSettings
 from drkit.failover.core.machine import RETURN, RunState
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.said import begin_words, decision_words
 from drkit.failover.journal.entries import EntryKind, RunLog
 
 _DEAD: Final = "it continues by itself while its process lives"
-
-
-def request_with(run: RunLog, added: RunRequest) -> RunRequest:
-    """What was said of a run, with what a person would add; a choice of one topic leaves those of others."""
-    said = dict(run.request)
-    for name, value in added.to_json().items():
-        if value:
-            said[name] = {**said.get(name, {}), **value} if isinstance(value, dict) else value
-    return RunRequest.from_json(said)
 
 
 def under_way(run: RunLog) -> dict[str, Any]:
@@ -52,18 +42,16 @@ def lines_of(run: RunLog) -> Iterator[str]:
         yield f"what its refusal names: {told['hint']}"
 
 
-def commands_of(run: RunLog, flow: FlowSettings, added: RunRequest, missing: list[str]) -> list[str]:
-    """What to type: the command that continues the run, with what was said now and is missing, and the abort.
+def commands_of(run: RunLog, flow: FlowSettings, added: RunRequest) -> list[str]:
+    """Return the commands that continue the run, and roll it back.
 
     :param flow: the flow that was failed over
-    :param added: what was said with the command that asks
-    :param missing: the options that are missing, as they are typed
+    :param added: options that the run needs in addition
     """
-    command = f"{RETURN.command} --flow '{flow.name}'"
+    command = RETURN.typed("--flow", flow.name)
     lines = []
     if run.state is not RunState.ABORTING:
-        said = [*begin_words(added), *decision_words(added)]
-        lines.append(" ".join((command, "--resume", *said, *missing)))
+        lines.append(str(command.plus("--resume", *added.options())))
     if run.abortable:
-        lines.append(f"to roll it back: {command} --abort")
+        lines.append(f"to roll it back: {command.plus('--abort')}")
     return lines

@@ -70,18 +70,18 @@ def notes_of(topics: Sequence[HeldTopic]) -> Iterator[str]:
 
 def next_of(topics: Sequence[HeldTopic], flow: FlowSettings, *, done: bool) -> list[str]:
     """What to type."""
-    command = f"{RETURN.command} --flow '{flow.name}'"
+    command = RETURN.typed("--flow", flow.name)
     if not done:
         changes = sum(bool(t.changes) for t in topics)
         return (
-            [f"to let {flow.target} keep everything of {counted(changes, 'topic')}: {command} --hold"]
+            [f"to let {flow.target} keep everything of {counted(changes, 'topic')}: {command.plus('--hold')}"]
             if changes
             else []
         )
     return [
-        f"when {flow.source} answers: {command} --plan",
+        f"when {flow.source} answers: {command.plus('--plan')}",
         f"this needs disk on {flow.target} until it is protected; then it is put back",
-        f"to end it before that: {command} --hold --abort",
+        f"to end it before that: {command.plus('--hold', '--abort')}",
     ]
 
 

@@ -10,14 +10,13 @@ from drkit.cli.screens.held_return import commands_of, lines_of, under_way
 from drkit.cli.session import session, to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text
-from drkit.failover.core.choices import Disposition, Method
-from drkit.failover.core.machine import RETURN
+from drkit.failover.core.choices import Method
+from drkit.failover.core.commands import NOTHING, UNTIL_EXPORT, open_choices, return_command
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.said import NOTHING_SAID, UNTIL_EXPORT, begin_words, decision_words
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
 from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
-from drkit.next_command import typed
+from drkit.next_command import HOW, PLACE, WHY
 from drkit.status.pair.model import DeltaBound
 from drkit.status.pair.text import utc
 
@@ -28,7 +27,7 @@ _HOUR: Final = 3600
 
 
 def show_outlook(
-    outlook: Outlook, flow: FlowSettings, request: RunRequest = NOTHING_SAID, topics: Sequence[str] = (),
+    outlook: Outlook, flow: FlowSettings, request: RunRequest = NOTHING, topics: Sequence[str] = (),
     run: RunLog | None = None,
 ) -> None:  # fmt: skip
     """Print the plan of a return.
@@ -42,7 +41,7 @@ def show_outlook(
     if run is None:
         next_ = [*when_cleared(outlook, next_of(outlook, flow, request, topics))]
     else:
-        next_ = commands_of(run, flow, request, [*missing_of(outlook.missing)])
+        next_ = commands_of(run, flow, request.plus(missing_of(outlook.missing)))
     next_ = [to_type(line) for line in next_]
     asked = [to_type(line) for line in asked_of(outlook, "begin" if run is None else "go on")]
     if session().as_json:
@@ -139,54 +138,38 @@ def rate_note(rate: CopyRate) -> str:
 
 
 def next_of(
-    outlook: Outlook, flow: FlowSettings, request: RunRequest = NOTHING_SAID, topics: Sequence[str] = ()
+    outlook: Outlook, flow: FlowSettings, request: RunRequest = NOTHING, topics: Sequence[str] = ()
 ) -> list[str]:
     """What to type: one way through, with what was said; the choices that are missing are named.
 
     :param request: what was said of the return
     :param topics: those that were named
     """
-    command = f"{RETURN.command} --flow '{flow.name}'"
     found, missing = outlook.topics, outlook.missing
-    of_topics = [typed("--topic", topic) for topic in topics]
-    keep = [
-        f"to keep the delta whole until {flow.source} has it: {' '.join((command, *of_topics, '--hold'))}"
-    ] * any(t.bound is not None and t.bound.until_ms is not None for t in found)
-    before, decided = begin_words(request), decision_words(request)
+    keep = []
+    if any(t.bound is not None and t.bound.until_ms is not None for t in found):
+        hold = return_command(flow.name, topics).plus("--hold")
+        keep = [f"to keep the delta whole until {flow.source} has it: {hold}"]
     if any(t.unknown for t in found):
-        line = " ".join((command, *of_topics, *before, *decided, "--plan"))
-        return [f"when {flow.source} answers, and can be read: {line}", *keep]
-    before += missing_places(missing)
-    begin = " ".join((command, *of_topics, *before))
-    lines = [" ".join((begin, *decided, *_missing_words(missing)))]
+        plan = return_command(flow.name, topics, request).plus("--plan")
+        return [f"when {flow.source} answers, and can be read: {plan}", *keep]
+    complete = request.plus(missing_of(missing))
+    lines = [str(return_command(flow.name, topics, complete))]
     if missing.dispositions and any(t.only_old for t in found):
-        lines.append(f"to keep and export them now, and decide later: {begin} --until-export")
+        later = return_command(flow.name, topics, complete.without_decisions()).plus(UNTIL_EXPORT)
+        lines.append(f"to keep and export them now, and decide later: {later}")
     return [*lines, *keep]
 
 
-def missing_of(missing: Missing) -> Iterator[str]:
-    """All options that are missing, with what can be chosen."""
-    yield from missing_places(missing)
-    yield from _missing_words(missing)
-
-
-def missing_places(missing: Missing) -> Iterator[str]:
-    """The options that a return needs before anything is decided."""
-    if missing.clients_cut:
-        yield '--clients-cut "HOW"'
-    if missing.export_to:
-        yield "--export-to PLACE"
-
-
-def _missing_words(missing: Missing) -> Iterator[str]:
-    """The choices that are missing, with what can be chosen."""
-    if len(missing.dispositions) > _SHOWN:
-        yield f"--disposition '*={'|'.join(Disposition)}'"
-    else:
-        yield from (f"--disposition {t}={'|'.join(Disposition)}" for t in missing.dispositions)
-    yield from (typed("--give-up-history", t) for t in missing.histories)
-    if missing.reason:
-        yield '--reason "WHY"'
+def missing_of(missing: Missing) -> RunRequest:
+    """Return the options that are missing, with placeholders for the choices."""
+    return RunRequest(
+        clients_cut=HOW if missing.clients_cut else "",
+        export_to=PLACE if missing.export_to else "",
+        dispositions=open_choices(missing.dispositions),
+        give_up_history=tuple(missing.histories),
+        reason=WHY if missing.reason else "",
+    )
 
 
 def _sent(offsets: int, cost: MethodCost | None) -> str:

@@ -1,4 +1,7 @@
-"""Display of `drkit watch`: a live view on a terminal, a line of JSON for each change, or only its log."""
+"""Display of `drkit watch`: a live view on a terminal, a line of JSON for each change, or only its log.
+
+With ``--once`` the last verdict is the answer, and nothing else is printed.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from rich.text import Text
 
 from drkit.cli.render import emit_line
 from drkit.cli.session import session
+from drkit.cli.talk import say_over
 from drkit.detect.verdict import VerdictKind
 from drkit.visible import visible
 from drkit.watch.announcer import in_words
@@ -28,18 +32,34 @@ _LINES: Final = 12
 
 
 @contextmanager
-def screen(*, once: bool) -> Iterator[Show]:
-    """The function that shows moments while something runs.
+def screen(*, once: float | None) -> Iterator[Show]:
+    """Yield the function that shows moments while something runs.
 
-    :param once: the watch ends by itself and prints only its last result
+    :param once: the watch ends after this many seconds, and prints only its last result
     """
-    if session().as_json:
-        yield _silent if once else _lines
+    if once is not None:
+        with _progress(f"watching for {once:g} s, or until the verdict is confirmed"):
+            yield _silent
+    elif session().as_json:
+        yield _lines
     elif sys.stdout.isatty():
         with Live(Text("looking…"), refresh_per_second=4, screen=False) as live:
             yield lambda said: live.update(Group(*(panel(s) for s in said)))
     else:
         yield _silent  # each change is an event in the log
+
+
+@contextmanager
+def _progress(line: str) -> Iterator[None]:
+    """Show a line on a terminal's stderr while something runs."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    say_over(line)
+    try:
+        yield
+    finally:
+        say_over("")
 
 
 def _silent(_said: Sequence[FlowMoment]) -> None:

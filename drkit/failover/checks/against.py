@@ -41,8 +41,8 @@ def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Ref
 
 def overruled(row: ReasonRow, request: RunRequest) -> bool:
     """Whether a person overrules a reason, on record."""
-    if row.flag is Flag.DATA_LOSS and request.planned:
-        return True  # a switchover waits until everything is copied
+    if request.planned and row.flag in {Flag.DATA_LOSS, Flag.QUORUM}:
+        return True  # a switchover waits until everything is copied, and is refused without the primary
     given = {
         Flag.SIGNS_OF_LIFE: request.despite_signs_of_life,
         Flag.QUORUM: request.without_quorum,
@@ -67,7 +67,14 @@ def _unprotected(q: PreconditionInput, row: ReasonRow) -> Refused:
 
 def _alive(q: PreconditionInput, row: ReasonRow) -> Refused:
     here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
-    return Refused("source_alive", where=q.survey.source.alias, evidence=_seen(q, row) + here)
+    # A switchover is refused without the primary, whatever is accepted.
+    accept = '; or, if no application reaches it: --despite-signs-of-life "REASON"'
+    return Refused(
+        "source_alive",
+        where=q.survey.source.alias,
+        evidence=_seen(q, row) + here,
+        accept="" if q.request.planned else accept,
+    )
 
 
 def _no_quorum(q: PreconditionInput, row: ReasonRow) -> Refused:

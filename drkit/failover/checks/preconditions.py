@@ -17,7 +17,8 @@ from drkit.failover.checks.home_acls import refused
 from drkit.failover.checks.survey import ClusterIdentity
 from drkit.failover.checks.unreplayed import not_replayed
 from drkit.failover.checks.written import refusal
-from drkit.next_command import leave_behind
+from drkit.failover.core.request import RunRequest
+from drkit.next_command import typed
 
 
 class Precondition(NamedTuple):
@@ -146,7 +147,7 @@ def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
             where=f"{q.flow}: {first_of(left)}",
             evidence=f"{left[0]}: {missing[left[0]]}",
             topics=counted(len(left), "topic"),
-            leave_behind=leave_behind(left),
+            leave_behind=typed(*RunRequest(leave_behind=tuple(left)).options()),
         )
 
 
@@ -200,21 +201,23 @@ GATES: Final = (
     Precondition(
         "failover-no-quorum",
         by_the_table(Reason.NO_QUORUM),
-        "the primary is silent here, but too few observers say that it is gone, or this machine cannot see",
+        "the primary is silent here, but too few observers report it as lost, or this machine is blind",
     ),
     Precondition("failover-paused", by_the_table(Reason.PAUSED), "failovers are paused"),
-    Precondition("failover-already-promoted", _promoted, "an earlier failover has opened these topics"),
+    Precondition("failover-already-promoted", _promoted, "an earlier failover has promoted these topics"),
     Precondition(
         "failover-target-not-ready",
         by_the_table(Reason.TARGET_UNREACHABLE, Reason.TARGET_NOT_READY),
         "the standby has no leaders, too few replicas in sync, or no copy",
     ),
     Precondition("failover-live-members", _members, "a group has members on the standby, live or static"),
-    Precondition("failover-own-positions", _own_positions, "a group has committed by itself on the standby"),
+    Precondition(
+        "failover-own-positions", _own_positions, "a group has committed its own offsets on the standby"
+    ),
     Precondition(
         "failover-positions-in-return",
         _positions_in_return,
-        "a group has committed on a standby that a turn has made passive; no flag overrules it",
+        "a group has committed on a standby that a switchover made passive; no option overrules it",
     ),
     Precondition(
         "failover-data-loss",
@@ -225,12 +228,12 @@ GATES: Final = (
             Reason.LAG_UNKNOWN,
             Reason.LAG_ABOVE_RPO,
         ),
-        "more would be lost than `rpo_seconds`, how much is not known, or topics are not wholly copied back",
+        "the loss would exceed `rpo_seconds` or is unknown, or failback is incomplete for some topics",
     ),
     Precondition(
         "failover-not-replayed",
         _unreplayed,
-        "`--planned`, and records that a return was to replay are in an export alone",
+        "`--planned`, and only an export has records that a failback was to replay",
     ),
     Precondition(
         "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
@@ -241,22 +244,22 @@ GATES: Final = (
     Precondition(
         "failover-hanging-transactions",
         _hanging,
-        "`--planned`, and transactions hang on the target since it was fenced by size",
+        "`--planned`, and transactions have hung on the target since it was fenced by size",
     ),
     Precondition(
         "failover-written-standby",
         _written,
-        "`--planned`, and another client wrote to the standby since a turn; no flag overrules it",
+        "`--planned`, and another client wrote to the standby since a switchover; no option overrules it",
     ),
     Precondition(
         "failover-acls-only-home",
         _acls_only_home,
-        "`--planned`, and ACLs allow clients at home what they may not do where they are now",
+        "`--planned`, and the target has ACLs that allow clients more than the source does",
     ),
     Precondition(
         "failover-repoint-others",
         _repoint_others,
-        "a repoint way would also send clients to the standby that do not move",
+        "a repoint method would also move clients that stay on the primary",
     ),
 )
 """The table: all gates are checked, in this order."""

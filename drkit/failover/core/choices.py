@@ -45,7 +45,7 @@ class Method(StrEnum):
         return self in {Method.REBUILD, Method.TRIM}
 
 
-def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str, command: str) -> None:
+def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str, command: object) -> None:
     """Refuse a choice for a topic that does not return: it would decide nothing.
 
     :param topics: those that return
@@ -61,6 +61,16 @@ def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str, comm
             topics=first_of(sorted(topics), _SHOWN),
             command=command,
         )
+
+
+def choices_among(request: RunRequest, topics: Collection[str]) -> RunRequest:
+    """Return the request without choices for topics that are not among these: they would be refused."""
+    known = {*topics, EVERY_TOPIC}
+    return request._replace(
+        dispositions={t: choice for t, choice in request.dispositions.items() if t in known},
+        methods={t: choice for t, choice in request.methods.items() if t in known},
+        give_up_history=tuple(t for t in request.give_up_history if t in known),
+    )
 
 
 def choice_for(choices: Mapping[str, str], topic: str) -> str | None:

@@ -116,8 +116,10 @@ class Context:
     """Live progress; never needed for the outcome."""
     decision: Mapping[str, Any] = field(default_factory=dict)
     """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
-    words: tuple[str, ...] = ()
-    """Options of the command that began the run and that its request does not have, as they are typed."""
+    named_topics: tuple[str, ...] = ()
+    """The topics that the command which began the run has named; empty: all return."""
+    until_export: bool = False
+    """Whether that command decides after the export."""
     is_stopped: Callable[[], bool] = lambda: False
     """Whether a person stops this run now; never after its point of no return."""
     clock: Seconds = monotonic

@@ -42,16 +42,3 @@ class LossEvidence(TypedDict):
     """Age of the oldest lost record."""
     partitions: list[dict[str, Any]]
     statement: str
-
-
-class TranslateEvidence(TypedDict):
-    """Evidence of TRANSLATE."""
-
-    frontiers: dict[str, int | None]
-    """By source partition: its first offset that is not on the target; None: nothing was ever copied."""
-    ends: dict[str, int]
-    """By target partition: its end offset, at which clients' records begin."""
-    positions: dict[str, dict[str, list[int]]]
-    """Group → target partition → [offset on the source, offset on the target]."""
-    unavailable: dict[str, dict[str, str]]
-    """Group → target partition → why its position is unknown."""

@@ -12,6 +12,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from drkit.next_command import NextCommand
+
 
 class StepName(StrEnum):
     """The steps of a failover in their order, then those that only a return has."""
@@ -58,13 +60,13 @@ class RunState(StrEnum):
 class Belief(StrEnum):
     """What a step assumes about the clusters, and others can make false while the run continues."""
 
-    MINE = "the run is mine"
+    MINE = "this process owns the run"
     SOURCE = "the old primary is silent"
     FENCE = "the fence holds"
-    READY = "the standby may take over"
-    LOSS = "what is not copied"
+    READY = "the standby is ready"
+    LOSS = "the loss is known"
     FROZEN = "drkit's writers are fenced"
-    POSITIONS = "where groups are"
+    POSITIONS = "group offsets are current"
 
 
 class Ground(NamedTuple):
@@ -80,20 +82,20 @@ class Ground(NamedTuple):
 _B: Final = Belief
 GROUNDS: Final[tuple[Ground, ...]] = (
     Ground(_B.MINE, "another orchestrator that resumes or aborts",
-        "at each entry of the journal: the log refuses an orchestrator that was overtaken; an abort of a"
-        " switchover at the source: when the run is resumed, and before OPEN"),
-    Ground(_B.SOURCE, "the primary that comes back, a link that heals",
-        "asked within a second before FREEZE, COMMIT_OFFSETS and OPEN: an answer leads back to FENCE"),
-    Ground(_B.FENCE, "a person who lifts it, a broker that had not heard of it",
-        "a canary on every partition before OPEN, and when the run is resumed: else back to FENCE"),
-    Ground(_B.READY, "brokers of the standby, members and commits of groups there",
-        "all reasons to refuse are asked again when the run is resumed, until OPEN has begun"),
-    Ground(_B.LOSS, "producers, until the fence holds; the copy, until it is frozen",
+        "at each journal entry: the log rejects an orchestrator that was replaced; an abort of a switchover"
+        " at the source: when the run is resumed, and before OPEN"),
+    Ground(_B.SOURCE, "a primary that recovers, a network path that recovers",
+        "within a second before FREEZE, COMMIT_OFFSETS and OPEN: if it answers, the run returns to FENCE"),
+    Ground(_B.FENCE, "a person who lifts it, a broker that applies it late",
+        "by a canary on every partition before OPEN and when the run is resumed: else back to FENCE"),
+    Ground(_B.READY, "brokers of the standby, group members and commits there",
+        "all reasons to refuse are checked again when the run is resumed, until OPEN has begun"),
+    Ground(_B.LOSS, "producers, until they are fenced; the copy, until it is frozen",
         "measured again after each FENCE, when the run is resumed, and at TRANSLATE"),
-    Ground(_B.FROZEN, "a replicator that wakes or starts",
-        "a canary of the older epoch on every partition, when the run is resumed"),
+    Ground(_B.FROZEN, "a replicator that resumes or starts",
+        "by a canary of the older epoch on every partition, when the run is resumed"),
     Ground(_B.POSITIONS, "consumers that still commit on the old primary",
-        "translated and written again after each FREEZE and when the run is resumed, until OPEN has begun"),
+        "translated and committed again after each FREEZE and when the run is resumed, until OPEN has begun"),
 )  # fmt: skip
 """What the steps assume."""
 
@@ -140,6 +142,24 @@ class Table:
     """The command that resumes or aborts such a run."""
     rows: tuple[StepRow, ...]
 
+    def typed(self, *options: str) -> NextCommand:
+        """Return the command with options, to be printed."""
+        return NextCommand((*self.command.split(), *options))
+
+    @property
+    def resume(self) -> NextCommand:
+        """The command that continues such a run."""
+        return self.typed("--resume")
+
+    @property
+    def abort(self) -> NextCommand:
+        """The command that rolls such a run back."""
+        return self.typed("--abort")
+
+    def next_commands(self, *, abortable: bool) -> str:
+        """Return the commands that end a run under way: continue it, or roll it back."""
+        return f"{self.resume}, or {self.abort}" if abortable else str(self.resume)
+
     @cached_property
     def order(self) -> tuple[StepName, ...]:
         """The steps in their order."""
@@ -172,37 +192,38 @@ class Table:
 
 _S: Final = StepName
 TABLE: Final[tuple[StepRow, ...]] = (
-    StepRow(_S.LOCK, "take the journal, term + 1", "same run id",
+    StepRow(_S.LOCK, "lock the journal, increment the term", "the run id is the same",
         changes=False, abortable=True, must_hold=False),
-    StepRow(_S.SNAPSHOT, "what is known of both clusters, and how old it is",
-        "looks again until OPEN has begun",
+    StepRow(_S.SNAPSHOT, "read the state of both clusters, and its age",
+        "it reads again, until OPEN has begun",
         changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.READY)),
-    StepRow(_S.FENCE, "no client writes on the old primary, proven by a refused canary; or fence pending",
-        "same set of fences", changes=True, abortable=True, must_hold=True,
+    StepRow(_S.FENCE, "fence the old primary, proven by a rejected canary; or record the fence as pending",
+        "the fences are the same", changes=True, abortable=True, must_hold=True,
         rests_on=(_B.MINE, _B.SOURCE)),
     StepRow(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",
-        "measured again",
+        "it measures again",
         changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE, _B.LOSS)),
     StepRow(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
-        "compared, never moves back", changes=True, abortable=True, must_hold=True,
+        "it compares first, and never moves back", changes=True, abortable=True, must_hold=True,
         rests_on=(_B.MINE, _B.SOURCE, _B.LOSS), looks_again=True),
-    StepRow(_S.TRANSLATE, "exact position of every group and partition", "pure",
+    StepRow(_S.TRANSLATE, "translate the offset of every group and partition", "it changes nothing",
         changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FROZEN, _B.POSITIONS)),
-    StepRow(_S.COMMIT_OFFSETS, "commit the positions of the groups, read them back", "compared, then written",
+    StepRow(_S.COMMIT_OFFSETS, "commit the groups' offsets, read them back", "it compares, then writes",
         changes=True, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.SOURCE, _B.POSITIONS), looks_again=True),
-    StepRow(_S.OPEN, "the target's topics become writable: the point of no return", "applied again",
+    StepRow(_S.OPEN, "make the target's topics writable: the point of no return", "it applies the same again",
         changes=True, abortable=False, must_hold=True,
         rests_on=(_B.MINE, _B.SOURCE, _B.FENCE, _B.FROZEN, _B.POSITIONS, _B.READY),
         looks_again=True),
-    StepRow(_S.REPOINT, "tell the clients where to go, with the term", "the newer term wins",
+    StepRow(_S.REPOINT, "repoint the clients, with the term", "the newer term wins",
         changes=True, abortable=False, must_hold=False),
-    StepRow(_S.VERIFY, "write and read a canary; each group has members and moves", "run again",
+    StepRow(_S.VERIFY, "write and read a canary; check that each group has members and moves",
+        "it runs again",
         changes=False, abortable=False, must_hold=False),
-    StepRow(_S.DONE, "say what is unprotected now and what to do next", "nothing is done",
+    StepRow(_S.DONE, "report what is unprotected and what to do next", "it does nothing",
         changes=False, abortable=False, must_hold=False),
 )  # fmt: skip
 """The steps of a failover."""
@@ -211,34 +232,33 @@ FAILOVER: Final = Table("failover", "drkit failover", TABLE)
 ROW: Final = FAILOVER.row
 ORDER: Final = FAILOVER.order
 POINT_OF_NO_RETURN: Final = FAILOVER.point_of_no_return
-FIRST_CHANGE: Final = FAILOVER.first_change
 
 RETURN: Final = Table("return", "drkit reprotect", (
-    StepRow(_S.LOCK, "take the journal, term + 1", "same run id",
+    StepRow(_S.LOCK, "lock the journal, increment the term", "the run id is the same",
         changes=False, abortable=True, must_hold=False),
-    StepRow(_S.CONTACT, "the old primary: its identity; what it holds is kept, it is fenced, no group reads"
-        " there, its transactions are decided", "same set of fences and settings",
+    StepRow(_S.CONTACT, "check the old primary's identity, keep its records, fence it; no group reads"
+        " there, no transaction is open", "the fences and settings are the same",
         changes=True, abortable=True, must_hold=False, until_effect=True,
         rests_on=(_B.MINE, _B.FENCE)),
-    StepRow(_S.COMPARE, "every partition of both sides: ends, topics, contents, what one side only has",
-        "looks only", changes=False, abortable=True, must_hold=False,
+    StepRow(_S.COMPARE, "compare every partition of both sides: ends, topics, contents, divergent records",
+        "it only reads", changes=False, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE)),
-    StepRow(_S.EXPORT, "what only the old primary has goes to files, which are read back",
-        "a complete one of the same ends is kept", changes=True, abortable=True, must_hold=False,
+    StepRow(_S.EXPORT, "export the records that only the old primary has, and read the files back",
+        "a complete export of the same offsets is kept", changes=True, abortable=True, must_hold=False,
         until_effect=True, rests_on=(_B.MINE, _B.FENCE)),
-    StepRow(_S.DECIDE, "what becomes of these records, and how each log is brought in step: by name and"
-        " reason", "recorded again", changes=False, abortable=True, must_hold=False),
-    StepRow(_S.DEMOTE, "the old primary's role is passive, its groups' positions get drkit's mark",
-        "compared, then written", changes=True, abortable=True, must_hold=False,
+    StepRow(_S.DECIDE, "decide what happens to these records, and how each log is reconciled: by name, with a"
+        " reason", "it is recorded again", changes=False, abortable=True, must_hold=False),
+    StepRow(_S.DEMOTE, "make the old primary passive, mark its groups' offsets as drkit's",
+        "it compares, then writes", changes=True, abortable=True, must_hold=False,
         rests_on=(_B.MINE, _B.FENCE)),
-    StepRow(_S.BEGIN, "topic by topic: partitions are emptied, the map begins, the fence becomes a passive"
-        " side's guard", "emptying and the seed are the same again", changes=True, abortable=True,
+    StepRow(_S.BEGIN, "topic by topic: empty partitions, begin the offset map, turn the fence into a passive"
+        " side's guard", "emptying and the seed are the same", changes=True, abortable=True,
         must_hold=False, until_effect=True, rests_on=(_B.MINE, _B.FENCE),
-        abort_leaves="topics that have begun are copied on; one that is emptied only is incomplete"),
-    StepRow(_S.REPLAY, "exported records are appended to the new primary, where that was decided",
-        "progress is in the transaction", changes=True, abortable=True, must_hold=False,
-        abort_leaves="records that were appended stay"),
-    StepRow(_S.DONE, "say who protects the new primary", "nothing is done",
+        abort_leaves="topics that have begun continue to be copied; one that was only emptied is incomplete"),
+    StepRow(_S.REPLAY, "append exported records to the new primary, if that was decided",
+        "its progress is in the transaction", changes=True, abortable=True, must_hold=False,
+        abort_leaves="appended records stay"),
+    StepRow(_S.DONE, "report what protects the new primary", "it does nothing",
         changes=False, abortable=False, must_hold=False),
 ))  # fmt: skip
 """The steps that make the old primary the standby of the new one."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from drkit.next_command import Placeholder
 
 _NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -58,14 +60,60 @@ class RunRequest(NamedTuple):
         """Return the request as plain data, for the journal."""
         return {k: _plain(v) for k, v in self._asdict().items()}
 
+    def plus(self, added: RunRequest) -> RunRequest:
+        """Return the request with additions. For one topic, or one option, the later value counts.
+
+        A placeholder does not replace a value.
+        """
+        changed: dict[str, Any] = {}
+        for name, value in added.given().items():
+            known = getattr(self, name)
+            if isinstance(value, Mapping):
+                changed[name] = {**known, **value}
+            elif isinstance(value, tuple):
+                changed[name] = tuple(dict.fromkeys((*known, *value)))
+            elif not (known and isinstance(value, Placeholder)):
+                changed[name] = value
+        return self._replace(**changed)
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that differ from those of an empty request."""
+        return {name: value for name, value in self._asdict().items() if value}
+
+    def options(self) -> tuple[str, ...]:
+        """Return the options of the command line that make this request, decisions last."""
+        given = self.given()
+        names = sorted(given, key=lambda name: _DECISIONS.index(name) if name in _DECISIONS else -1)
+        return tuple(word for name in names for word in _words(name, given[name]))
+
+    def without_decisions(self) -> RunRequest:
+        """Return what a failback needs whatever is decided about records and methods."""
+        return RunRequest(**{name: v for name, v in self.given().items() if name not in _DECISIONS})
+
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RunRequest:
         """Return the request from the journal's data."""
-        said: dict[str, Any] = {}
-        for name in cls._fields:
-            if name in raw:
-                said[name] = tuple(raw[name]) if isinstance(raw[name], list) else raw[name]
-        return cls(**said)
+        known = ((name, value) for name, value in raw.items() if name in cls._fields)
+        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in known}
+        return cls(**fields)
+
+
+_DECISIONS: Final = ("dispositions", "methods", "give_up_history", "same", "copy_limit", "reason")
+_NAMES: Final = {"export_format": "format", **{f"{n}s": n for n in ("topic", "disposition", "method")}}
+
+
+def option_of(field: str) -> str:
+    """Return the option of the command line that a field of a request is read from."""
+    return f"--{_NAMES.get(field, field).replace('_', '-')}"
+
+
+def _words(field: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = tuple(f"{topic}={choice}" for topic, choice in value.items())
+    for each in value if isinstance(value, tuple) else (value,):
+        yield option_of(field)
+        if each is not True:
+            yield each if isinstance(each, str) else str(each)
 
 
 def _plain(value: Any) -> Any:

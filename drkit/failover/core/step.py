@@ -57,19 +57,21 @@ class Step(Protocol):
     def run(self, context: Context) -> StepResult:
         """Run the step. Each effect on a cluster, file or other system uses :meth:`Context.effect`."""
 
-    def prove(self, context: Context) -> StepResult:
+    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  for steps with effects
         """Inspect the clusters, not the journal, and return the evidence that the effect is in force.
 
         Called right after `run`, and again by a resumed run if the row is ``standing``; an error there causes
         another `run`. A step without effects returns an empty result.
         """
+        return StepResult()
 
-    def undo(self, context: Context) -> StepResult:
+    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  for steps with effects
         """Undo what `run` did, also in part; for an abort, before the point of no return.
 
         Must find out which effects exist (`Context.effects` has the intents, perhaps without a result) and
         may be run again. A step without effects returns an empty result.
         """
+        return StepResult()
 
 
 @runtime_checkable

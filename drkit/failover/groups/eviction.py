@@ -7,17 +7,20 @@ from typing import Any, Final
 
 from drkit.errors import Failed
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.failover.core.machine import FAILOVER, StepName
 from drkit.failover.groups.look import on_target
 from drkit.kafka.groups.eviction import leave_groups
 from drkit.kafka.raw import RawCluster
 
 _SHOWN: Final = 5
-RESUME: Final = "drkit failover --resume"
 
 
 def evict_members(
-    context: Context, step: StepName, cluster: RawCluster, groups: Iterable[str], command: str = RESUME
+    context: Context,
+    step: StepName,
+    cluster: RawCluster,
+    groups: Iterable[str],
+    command: object = FAILOVER.resume,
 ) -> None:
     """Remove every member of some groups; consumers that still run rejoin.
 

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from drkit.config import FlowSettings
 from drkit.counted import first_of
 from drkit.errors import ExportAltered
 from drkit.export.check import PUT_BACK
-from drkit.failover.core.again import again, anew
 from drkit.failover.core.choices import Disposition
+from drkit.failover.core.commands import begin_command, retry_command, return_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.old_primary.emptied import is_emptied
 from drkit.flow_state.records import IncompleteRecord, TailRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import to_give_up, unreplayed
-from drkit.next_command import quoted, typed
-
-_AGAIN: Final = f"{RETURN.command} --resume"
-_ABORT: Final = f"{RETURN.command} --abort"
+from drkit.next_command import PLACE, WHY, quoted
 
 
 @contextmanager
@@ -45,28 +42,33 @@ def of_own(context: Context, topics: Collection[str], *, begun: bool = False) ->
     """
     alias = context.flow.source
     manifest = str(context.result(StepName.EXPORT)["manifest"])
-    restored = f"{_put_back(manifest)}; then: {_AGAIN}"
+    restored = f"{_put_back(manifest)}; then: {RETURN.resume}"
     if emptied := sorted(t for t in topics if is_emptied(context, t)):
-        given_up = to_give_up(manifest, *emptied) if begun else anew(context, *_discarded(emptied))
+        given_up = (
+            to_give_up(manifest, *emptied)
+            if begun
+            else begin_command(context, context.request.plus(_discarded(emptied)))
+        )
         return (
             f"{first_of(emptied)}: emptied on {alias}, so the export is the only copy: {restored}; without a"
-            f" copy of it give the records up by name: {_ABORT}, then: {given_up}"
+            f" copy of it give the records up by name: {RETURN.abort}, then: {given_up}"
         )
     return (
         f"{alias} still has the records of {first_of(sorted(topics))}: {restored}; or export them again:"
-        f" {_ABORT}, then: {anew(context, '--export-to PLACE')}"
+        f" {RETURN.abort}, then: {begin_command(context, context.request.plus(RunRequest(export_to=PLACE)))}"
     )
 
 
 def of_earlier(context: Context, topic: str, manifest: str) -> str:
     """The way out of an earlier export, which has records that the old primary has lost since."""
     if context.effects(StepName.BEGIN):
-        given_up = f"{to_give_up(manifest, topic)}, then: {_AGAIN}"
+        given_up = f"{to_give_up(manifest, topic)}, then: {RETURN.resume}"
     else:
-        given_up = again(context, *_discarded([topic]))
+        given_up = str(retry_command(context, _discarded([topic])))
     return (
         f"{context.flow.source} has lost these records of {topic}, so the export is the only copy:"
-        f" {_put_back(manifest)}; then: {_AGAIN}; without a copy of it give them up by name: {given_up}"
+        f" {_put_back(manifest)}; then: {RETURN.resume}; without a copy of it give them up by name:"
+        f" {given_up}"
     )
 
 
@@ -74,7 +76,7 @@ def of_new(context: Context) -> str:
     """The way out of the export that is being written, or was kept of an earlier attempt."""
     return (
         f"{context.flow.source} still has the records: check the disk, then export them in another place:"
-        f" {_AGAIN} --export-to PLACE; or {PUT_BACK}; then: {_AGAIN}"
+        f" {RETURN.resume.plus('--export-to', PLACE)}; or {PUT_BACK}; then: {RETURN.resume}"
     )
 
 
@@ -94,7 +96,7 @@ def only_copy(state: FlowState, flow: FlowSettings, manifest: str) -> str:
     if left:
         given_up = to_give_up(manifest, *(each.topic for each in left))
     else:
-        given_up = " ".join((f"{RETURN.command} --flow '{flow.name}'", *_discarded(emptied)))
+        given_up = str(return_command(flow.name, (), _discarded(emptied)))
     names = first_of(sorted({*(each.topic for each in left), *emptied}))
     return (
         f"{flow.source} has these records no more ({names}), so the export is the only copy:"
@@ -106,6 +108,5 @@ def _put_back(manifest: str) -> str:
     return f"{PUT_BACK}: drkit divergence verify {quoted(manifest)}"
 
 
-def _discarded(topics: Iterable[str]) -> list[str]:
-    words = [typed("--disposition", f"{t}={Disposition.DISCARD}") for t in topics]
-    return [*words, '--reason "WHY"']
+def _discarded(topics: Iterable[str]) -> RunRequest:
+    return RunRequest(dispositions=dict.fromkeys(topics, Disposition.DISCARD), reason=WHY)

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from drkit.errors import Refused
-from drkit.failover.core.again import again
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepEffect
 from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.creation import note_clusters
@@ -129,5 +130,5 @@ def _refused(context: Context, evidence: str) -> Refused:
         where=context.flow.source,
         evidence=evidence,
         source=context.flow.source,
-        command=again(context, "--new-primary CLUSTER_ID", without=["--new-primary"]),
+        command=retry_command(context, RunRequest(new_primary="CLUSTER_ID")),
     )

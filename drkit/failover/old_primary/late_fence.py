@@ -7,19 +7,20 @@ from typing import Final
 
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
-from drkit.failover.core.again import again
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.fencing.choosing import Wish
 from drkit.failover.fencing.methods import ACL, SIZE, FenceMethod, SizeFence, recorded_sizes
 from drkit.failover.fencing.proof import BY_ACL, Proof, prove, unproven
 from drkit.failover.steps.fence import FenceStep
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
+from drkit.next_command import HOW
 
 _REPLACED: Final = "size replaced"
 _NO_AUTHORIZER: Final = "it has no authorizer"
-CLIENTS_CUT: Final = '--clients-cut "HOW"'
 BY_COMMAND: Final = "drkit fence pay"
 """What applies a pending fence without a return."""
 
@@ -31,13 +32,8 @@ class LateFence(FenceStep):
     """
 
     def __init__(self, step: StepName = StepName.FENCE) -> None:
-        self._step = step
+        self.name = step
         self._replaced: list[str] = []
-
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return self._step
 
     def run(self, context: Context) -> StepResult:
         """See :class:`FenceStep`."""
@@ -72,7 +68,7 @@ class LateFence(FenceStep):
     def _wish(self, context: Context) -> Wish:
         """A return copies through the fence and can wait; what is paid outside one is needed now."""
         how = context.settings.failover.fence
-        return Wish(how.means, how.canary, self._step is StepName.FENCE, self._command(context))
+        return Wish(how.means, how.canary, self.name is StepName.FENCE, self._command(context))
 
     def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:
         """The proof; a size that drkit has put up earlier goes where the ACLs alone are seen to refuse.
@@ -98,7 +94,7 @@ class LateFence(FenceStep):
 
     def _command(self, context: Context) -> str:
         """What a person types to try again."""
-        return BY_COMMAND if self._step is StepName.FENCE else again(context)
+        return BY_COMMAND if self.name is StepName.FENCE else str(retry_command(context))
 
     def _silent(self, context: Context) -> StepResult:
         raise not_answering(context, self._command(context))
@@ -114,7 +110,7 @@ def fenced_sizes(context: Context) -> dict[str, str | None]:
     return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
 
 
-def not_answering(context: Context, command: str, evidence: str = "") -> ClusterUnreachable:
+def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
     """The error of an old primary that does not answer.
 
     :param command: what a person types when it answers
@@ -137,14 +133,14 @@ def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
     if seen != _NO_AUTHORIZER:
         cut = (
             "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
-            f" and canary in [failover.fence]), then: {again(context)}; or {cut}"
+            f" and canary in [failover.fence]), then: {retry_command(context)}; or {cut}"
         )
     return Refused(
         "late_fence_refuses_drkit",
         where=f"{context.flow.source}: {first_of(by_size)}",
         evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
         cut=cut,
-        command=again(context, CLIENTS_CUT),
+        command=retry_command(context, RunRequest(clients_cut=HOW)),
     )
 
 

@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.core.again import again
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect
 from drkit.failover.groups.eviction import evict_members
@@ -72,7 +73,7 @@ def refuse_readers(
     """
     found, notes = _settled(context, source, topics), list[str]()
     if evict and (known := found.settled):
-        evict_members(context, step, source, known, again(context))
+        evict_members(context, step, source, known, retry_command(context))
         notes.append(f"removed from groups on {context.flow.source}: {_in_words(known)}")
         found = _rejoined(context, source, topics)
     if members := found.members:
@@ -84,8 +85,8 @@ def refuse_readers(
                 for g, m in sorted(members.items())
             ),
             groups=counted(len(members), "group", "has"),
-            command=again(context),
-            evict_command=again(context, "--evict-readers"),
+            command=retry_command(context),
+            evict_command=retry_command(context, RunRequest(evict_readers=True)),
         )
     if not found.hidden:
         return notes

@@ -18,7 +18,7 @@ from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse, reverse
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
 from drkit.failover.old_primary.copy_limit import wait_for_copy
 from drkit.failover.old_primary.emptied import empty_topic, is_emptied, note_incomplete, refuse_risen
@@ -43,13 +43,10 @@ LIFT: Final = "lift"
 SEEDS: Final = "seeds"
 
 
-class BeginStep:
+class BeginStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.BEGIN
+    name = StepName.BEGIN
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""

@@ -7,11 +7,11 @@ from typing import Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.again import again
 from drkit.failover.core.choices import Method, choice_for
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.loss.content import DEPTH
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import ANOTHER_TOPIC, DivergenceState, PartitionDivergence
@@ -31,13 +31,10 @@ _DEPTH: Final = 100
 a proven fence, so every later loss or write shows in the last ones."""
 
 
-class CompareStep:
+class CompareStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.COMPARE
+    name = StepName.COMPARE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -61,14 +58,6 @@ class CompareStep:
         ends = {str(at): t.end for at, t in sorted(seen.items()) if t.end is not None}
         evidence = {"ends": ends, "ids": self._ids(context), "unsound": to_json(wrong)}
         return StepResult(evidence, tuple(_notes(context, seen, wrong)))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
 
     def _ids(self, context: Context) -> dict[str, str]:
         """The ids of the old primary's topics."""
@@ -112,7 +101,10 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     found = divergence(context, topics=context.scope.topics, depth=depth, commits=False, settled=settled)
     if found.unanswered:
         raise Failed(
-            "compare_interrupted", where=context.flow.source, evidence=found.unanswered, hint=again(context)
+            "compare_interrupted",
+            where=context.flow.source,
+            evidence=found.unanswered,
+            hint=retry_command(context),
         )
     _refuse_other_copies(context, found.tails)
     unclear = [
@@ -125,7 +117,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             where=context.flow.source,
             evidence=first_of(some),
             partitions=counted(len(unclear), "partition"),
-            command=again(context),
+            command=retry_command(context),
         )
     return {TopicPartition(t.topic, t.partition): t for t in found.tails}
 
@@ -155,7 +147,7 @@ def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
                 "new_topic_unknown",
                 where=f"{name} on {context.flow.target}",
                 evidence=codes.error_name(topic.error),
-                hint=again(context),
+                hint=retry_command(context),
             )
         if (fate := topic_fate(topic, known[name])) in ANOTHER_TOPIC:
             wrong.append(f"{name} {ANOTHER_TOPIC[fate]}")

@@ -13,12 +13,11 @@ from uuid import UUID
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.core.again import again, anew, failed_places, is_held
+from drkit.failover.core.commands import UNTIL_EXPORT, begin_command, is_held, retry_command, return_command
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow
-from drkit.failover.core.said import UNTIL_EXPORT
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove
 from drkit.failover.old_primary.hold import hold, release
@@ -37,19 +36,17 @@ from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
+from drkit.next_command import PLACE
 from drkit.status.lag.source import Ends, ends_of
 
 _BETWEEN_SECONDS: Final = 0.2
 """Between two looks at the ends."""
 
 
-class ContactStep:
+class ContactStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.CONTACT
+    name = StepName.CONTACT
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`.
@@ -103,10 +100,6 @@ class ContactStep:
         notes.append(f"{context.flow.source} answers and is fenced: {some} a record")
         return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
 
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: retention and cleaner work again; the fence stays."""
         if not context.effects(self.name):
@@ -144,7 +137,7 @@ class ContactStep:
                 "old_primary_still_written",
                 where=context.flow.source,
                 evidence=first_of(sorted(moved) + sorted(held)),
-                command=again(context),
+                command=retry_command(context),
             )
         return {str(at): e.end for at, e in sorted(then.items())}
 
@@ -157,15 +150,14 @@ def refuse_unselected(context: Context, topics: Collection[str]) -> None:
     """
     back, names = reverse_flow(context), context.scope.topics
     if wrong := sorted(t for t in topics if not back.copies(names[t])):
-        abort = f"{RETURN.command} --abort, then: " * is_held(context)
         raise Refused(
             "reverse_flow_excludes",
             where=back.name,
             evidence=first_of(wrong),
             back=back.name,
-            command=again(context),
-            abort=abort,
-            other_command=anew(context, "--topic TOPIC"),
+            command=retry_command(context),
+            abort=f"{RETURN.abort}, then: " if is_held(context) else "",
+            other_command=begin_command(context, context.request, ["TOPIC"]),
         )
 
 
@@ -181,14 +173,13 @@ def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
     wrong = sorted(set(topics) & tails if compared else topics)
     if not wrong:
         return []
-    alias = context.flow.source
-    note = (
-        f"the retention and the cleaner of {alias} work again, and may remove what only it has of"
-        f" {first_of(wrong)}: "
-        + anew(context, "--export-to PLACE", UNTIL_EXPORT, without=failed_places(context))
-        + " keeps it again, and saves it"
-    )
-    return [note]
+    request, tried = context.request, context.effects(StepName.EXPORT).values()
+    failed = {"", *(e.get("intent", {}).get("to") for e in tried if e.get("result") is None)}
+    place = PLACE if request.export_to in failed else request.export_to
+    undecided = request._replace(export_to=place, dispositions={})
+    command = return_command(context.flow.name, context.named_topics, undecided).plus(UNTIL_EXPORT)
+    risk = f"and may remove what only it has of {first_of(wrong)}: {command} keeps it again, and saves it"
+    return [f"the retention and the cleaner of {context.flow.source} work again, {risk}"]
 
 
 def _answering(context: Context) -> RawCluster:
@@ -198,7 +189,7 @@ def _answering(context: Context) -> RawCluster:
     """
     source = context.source(0.0)
     if source is None:
-        raise not_answering(context, again(context))
+        raise not_answering(context, retry_command(context))
     return source
 
 
@@ -236,18 +227,19 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
         return 0
     proof = prove(context.source_settings, canary, asked, 0.0, context.clock)
     if proof.is_unknown:
-        raise not_answering(context, again(context), proof.places)
+        raise not_answering(context, retry_command(context), proof.places)
     if not proof.is_whole:
         late = unplanned(context).keys() & {at.topic for at in proof.taking}
-        paid = f"{RETURN.command} --abort, then: " * is_held(context) + paid_with(context.flow.name)
-        next_ = f", then: {again(context)}, which fences it again" if late else f", then: {paid}"
+        abort = f"{RETURN.abort}, then: " if is_held(context) else ""
+        refence = f"{retry_command(context)}, which fences it again"
+        next_ = refence if late else f"{abort}{paid_with(context.flow.name)}"
         by_fence = late or fenced(context, {at.topic for at in proof.taking})
         raise Refused(
             "old_primary_takes_writes",
             where=context.flow.source,
             evidence=proof.places,
             partitions=counted(len(proof.taking), "partition", "takes"),
-            next=next_ * bool(by_fence),
+            next=f", then: {next_}" if by_fence else "",
             flow=context.flow.name,
         )
     return len(proof.refused)

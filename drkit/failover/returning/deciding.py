@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.checks.decision import person
-from drkit.failover.core.again import anew, is_held, to_decide
-from drkit.failover.core.choices import Disposition, Method, choice_for, refuse_unknown
+from drkit.failover.core.choices import Disposition, Method, choice_for, choices_among, refuse_unknown
+from drkit.failover.core.commands import begin_command, decision_commands, is_held
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.old_primary.gone import Gone
 from drkit.failover.old_primary.lost_tail import (
     forget_covered,
@@ -63,13 +63,10 @@ class TopicDecision(NamedTuple):
         return {"disposition": self.disposition, "methods": {str(p): m for p, m in self.methods.items()}}
 
 
-class DecideStep:
+class DecideStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.DECIDE
+    name = StepName.DECIDE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`: what is not decided yet is named, not refused."""
@@ -118,10 +115,6 @@ class DecideStep:
             kinds = sorted({str(m) for m in decision["methods"].values()})
             notes.append(f"{topic}: {what}; {', '.join(kinds)}")
         return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left, *expiring))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
 
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: the decision stays on record, with its run.
@@ -182,8 +175,9 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
 def allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[str, Gone]]:
     """The method of each partition, and what the old primary has lost by topic; refuses unsound choices."""
     topics = context.scope.topics
-    abort = f"{RETURN.command} --abort, then: " * is_held(context)  # a run keeps what was said
-    refuse_unknown(context.request, topics, context.flow.name, f"{abort}{anew(context, among=topics)}")
+    begin = begin_command(context, choices_among(context.request, topics))
+    command = f"{RETURN.abort}, then: {begin}" if is_held(context) else begin  # a run keeps its request
+    refuse_unknown(context.request, topics, context.flow.name, command)
     methods = methods_of(context, found)
     refuse_methods(context, found, methods)
     refuse_removed(context, topics)
@@ -224,7 +218,7 @@ def undecided(
         "decision_missing",
         where=context.flow.source,
         evidence=first_of(asked),
-        hint=to_decide(context, tails, [g.topic for g in lost]),
+        hint=decision_commands(context, tails, [g.topic for g in lost]),
     )
     error.topics, error.needs_reason = tails, no_reason
     return error

@@ -20,7 +20,7 @@ from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import Reverse, reverse
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.groups.look import partition_of, positions_from_json, positions_to_json
 from drkit.failover.groups.writes import Writes, restore, write
 from drkit.failover.loss.positions import scope_positions
@@ -43,13 +43,10 @@ GROUPS: Final = "groups"
 PRODUCER: Final = "producer"
 
 
-class DemoteStep:
+class DemoteStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.DEMOTE
+    name = StepName.DEMOTE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""

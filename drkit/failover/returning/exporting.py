@@ -16,10 +16,11 @@ from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, ExportAltered, Failed, Refused
 from drkit.export.manifest import ExportFormat, TailRange
 from drkit.export.run import Exported, ExportRequest, export_tails
-from drkit.failover.core.again import again
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.request import RunRequest
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.journal.journal import RunLocked
 from drkit.failover.loss.tails import copied_back, terms_of
 from drkit.failover.old_primary.altered import of_new, way_out
@@ -27,20 +28,17 @@ from drkit.failover.old_primary.lost_tail import note_saved
 from drkit.failover.returning.tails import Unsound, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
+from drkit.next_command import PLACE
 
 EXPORT: Final = "export"
 NOTED: Final = "note"
-_AGAIN: Final = f"{RETURN.command} --resume"
 _NAME_DIGITS: Final = 8
 
 
-class ExportStep:
+class ExportStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.EXPORT
+    name = StepName.EXPORT
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -82,10 +80,6 @@ class ExportStep:
         note = f"{counted(records, 'record')} that only {context.flow.source} has: {done.path}"
         evidence = {"manifest": done.path, "sha256": done.sha256, "records": records, "spans": spans}
         return StepResult(evidence, (note,))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: the files were read back."""
-        return StepResult()
 
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: the files stay."""
@@ -142,7 +136,7 @@ def _place(context: Context, found: Sequence[Unsound]) -> str:
         where=context.flow.source,
         evidence=first_of(f"{u.at}: {counted(u.tail.records, 'record')} from {u.span[0]}" for u in found),
         records=counted(records, "record", "is"),
-        command=again(context, "--export-to PLACE"),
+        command=retry_command(context, RunRequest(export_to=PLACE)),
     )
 
 
@@ -154,7 +148,8 @@ def _elsewhere() -> Iterator[None]:
     except (RunLocked, ExportAltered):
         raise
     except (ConfigError, Failed, Refused) as error:
-        error.hint = f"{error.hint}; then: {_AGAIN}, or in another place: {_AGAIN} --export-to PLACE"
+        elsewhere = RETURN.resume.plus("--export-to", PLACE)
+        error.hint = f"{error.hint}; then: {RETURN.resume}, or in another place: {elsewhere}"
         raise
 
 
@@ -169,7 +164,7 @@ def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
         if there.get((u.at.topic, u.at.partition), 0) < u.tail.records
     ]  # fmt: skip
     if lacking:
-        raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=_AGAIN)
+        raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=RETURN.resume)
 
 
 def _export_id(context: Context, tails: Sequence[TailRange]) -> str:

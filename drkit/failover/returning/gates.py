@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.again import again
-from drkit.failover.core.choices import EVERY_TOPIC, Method
+from drkit.failover.core.choices import EVERY_TOPIC, Disposition, Method
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import positions_of
@@ -66,7 +67,10 @@ def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Method
             "keep_lost_records",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=again(context, f"--method {wrong[0]}=rebuild", f"--disposition {wrong[0]}=replay"),
+            hint=retry_command(
+                context,
+                RunRequest(methods={wrong[0]: Method.REBUILD}, dispositions={wrong[0]: Disposition.REPLAY}),
+            ),
         )
 
 
@@ -78,7 +82,7 @@ def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) ->
             where=context.flow.source,
             evidence=first_of(more),
             target=context.flow.target,
-            command=again(context),
+            command=retry_command(context),
             flow=context.flow.name,
         )
 
@@ -90,7 +94,7 @@ def _refuse_delta(context: Context, unsound: Mapping[TopicPartition, Unsound], m
             "delta_out_of_order",
             where=context.flow.source,
             evidence=first_of(wrong.values()),
-            command=again(context, *_rebuilt(wrong)),
+            command=retry_command(context, _rebuilt(wrong)),
         )
 
 
@@ -105,13 +109,12 @@ def _refuse_short_copies(
             "new_primary_lost_records",
             where=context.flow.target,
             evidence=first_of(map(str, short)),
-            command=again(context, *_rebuilt(short)),
+            command=retry_command(context, _rebuilt(short)),
         )
 
 
-def _rebuilt(some: Iterable[TopicPartition]) -> list[str]:
-    """The options that empty the topics of some partitions instead."""
-    return [f"--method {topic}={Method.REBUILD}" for topic in sorted({at.topic for at in some})]
+def _rebuilt(some: Iterable[TopicPartition]) -> RunRequest:
+    return RunRequest(methods=dict.fromkeys(sorted({at.topic for at in some}), Method.REBUILD))
 
 
 def _refuse_compacted(context: Context, methods: Methods) -> None:
@@ -124,7 +127,7 @@ def _refuse_compacted(context: Context, methods: Methods) -> None:
             "trim_compacted",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=again(context, f"--method {wrong[0]}=rebuild"),
+            hint=retry_command(context, RunRequest(methods={wrong[0]: Method.REBUILD})),
         )
 
 
@@ -155,7 +158,7 @@ def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
             "replicas_out_of_sync",
             where=context.flow.target,
             evidence=first_of(lagging),
-            command=again(context),
+            command=retry_command(context),
         )
 
 
@@ -167,7 +170,7 @@ def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None
             where=context.flow.target,
             evidence=first_of(_in_words(context, early)),
             groups=counted(len(early), "group"),
-            command=again(context, *_rebuilt(g.at for g in early)),
+            command=retry_command(context, _rebuilt(g.at for g in early)),
         )
 
 
@@ -249,7 +252,7 @@ def refuse_lost_history(context: Context, found: Iterable[Unsound], methods: Met
             "rebuild_loses_history",
             where=context.flow.source,
             evidence=first_of(lost),
-            command=again(context, "--give-up-history TOPIC"),
+            command=retry_command(context, RunRequest(give_up_history=("TOPIC",))),
         )
 
 
@@ -272,7 +275,7 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
                 "new_start_unknown",
                 where=str(w.target),
                 evidence="its leader does not answer",
-                hint=again(context),
+                hint=retry_command(context),
             )
         if not isinstance(place, PartitionPosition) or w.source not in starts or not len(place.segments):
             continue

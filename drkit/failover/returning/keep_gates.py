@@ -9,10 +9,11 @@ from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.export.check import check_files
 from drkit.export.hole import HoleKind
-from drkit.failover.core.again import again, anew
 from drkit.failover.core.choices import Disposition, Method, choice_for
+from drkit.failover.core.commands import NOTHING, begin_command, retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import positions_of
 from drkit.failover.old_primary.altered import of_own, way_out
@@ -21,7 +22,7 @@ from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
-from drkit.next_command import typed
+from drkit.next_command import NextCommand
 from drkit.offsets.translation import PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
@@ -47,8 +48,8 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
             "keep_contradicts",
             where=context.flow.name,
             evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
-            command=again(context, f"--disposition {others[0]}=replay"),
-            other_command=again(context, f"--method {others[0]}=rebuild"),
+            command=retry_command(context, RunRequest(dispositions={others[0]: Disposition.REPLAY})),
+            other_command=_rebuild_instead(context, others[0]),
         )
     refuse_compacted(context, topics)
     _refuse_unfinished(context, kept)
@@ -73,7 +74,7 @@ def _refuse_unclear(
             "keep_unproven",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=again(context, f"--method {min(topics)}=rebuild"),
+            hint=_rebuild_instead(context, min(topics)),
         )
 
 
@@ -111,19 +112,21 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
         )
 
 
-def with_rebuild(context: Context, topic: str, *more: str) -> str:
-    """The command that empties a topic instead: of this run, or of the next one where it is decided.
+def _rebuild_instead(context: Context, topic: str) -> NextCommand:
+    return retry_command(context, RunRequest(methods={topic: Method.REBUILD}))
+
+
+def with_rebuild(context: Context, topic: str, more: RunRequest = NOTHING) -> str:
+    """Return the command that empties a topic instead: in this run, or in the next if this one has decided.
 
     :param topic: its name on the old primary
-    :param more: options that it needs besides
+    :param more: options that it needs in addition
     """
-    rebuilt, replayed = (
-        typed(option, f"{topic}={value}")
-        for option, value in (("--method", Method.REBUILD), ("--disposition", Disposition.REPLAY))
-    )
+    rebuilt = more.plus(RunRequest(methods={topic: Method.REBUILD}))
     if not context.result(StepName.DECIDE):
-        return again(context, rebuilt, *more)
-    return f"{RETURN.command} --abort; then {anew(context, rebuilt, replayed, *more)}"
+        return str(retry_command(context, rebuilt))
+    replayed = rebuilt.plus(RunRequest(dispositions={topic: Disposition.REPLAY}))
+    return f"{RETURN.abort}; then {begin_command(context, context.request.plus(replayed))}"
 
 
 def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> None:
@@ -141,7 +144,7 @@ def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> No
             "keep_after_kept",
             where=context.flow.name,
             evidence=first_of(wrong),
-            hint=again(context, f"--method {min(kept).topic}=rebuild"),
+            hint=_rebuild_instead(context, min(kept).topic),
         )
 
 
@@ -164,5 +167,5 @@ def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
             "keep_mixed",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=again(context, f"--method {min(topics)}=rebuild"),
+            hint=_rebuild_instead(context, min(topics)),
         )

@@ -12,10 +12,11 @@ from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.check import hash_topic, listed_manifest
 from drkit.export.manifest import Manifest
-from drkit.failover.core.again import again, anew
-from drkit.failover.core.choices import Method
+from drkit.failover.core.choices import Disposition, Method
+from drkit.failover.core.commands import begin_command, retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.old_primary.altered import of_own, way_out
 from drkit.failover.old_primary.late_fence import not_answering
@@ -33,7 +34,7 @@ from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
 from drkit.status.lag.source import Ends
 
-_ABORT: Final = f"begin again: {RETURN.command} --abort"
+_ABORT: Final = f"begin again: {RETURN.abort}"
 
 
 class LastLook:
@@ -103,13 +104,15 @@ class LastLook:
         firsts = {u.at: u.span[0] for u in tails_of(context)}
         if wrong := not_whole({at: firsts.get(at) for at in kept}, {at: e.start for at, e in ends.items()}):
             topic = min(kept).topic
-            rebuilt = (f"--method {topic}=rebuild", f"--disposition {topic}=replay")
+            rebuilt = RunRequest(
+                methods={topic: Method.REBUILD}, dispositions={topic: Disposition.REPLAY}, same="content"
+            )
             raise Refused(
                 "keep_tail_lost",
                 where=context.flow.source,
                 evidence=first_of(wrong),
                 command=RETURN.command,
-                next_command=anew(context, *rebuilt, "--same content"),
+                next_command=begin_command(context, context.request.plus(rebuilt)),
             )
 
     def wanted(self, topics: Collection[str]) -> None:
@@ -128,7 +131,7 @@ class LastLook:
         """
         context, source = self._context, self._context.source()
         if source is None:
-            raise not_answering(context, again(context))
+            raise not_answering(context, retry_command(context))
         evict = context.request.evict_readers
         refuse_readers(context, source, topics, evict=evict, step=StepName.BEGIN)
 
@@ -148,7 +151,7 @@ class LastLook:
                 "deleted_keys_return",
                 where=context.flow.source,
                 evidence=first_of(f"{topic}: {why}" for topic, why in sorted(gone.items())),
-                hint=f"{RETURN.command} --abort; then the next one rebuilds these topics",
+                hint=f"{RETURN.abort}; then the next one rebuilds these topics",
             )
 
     def destroyable(self, topic: str, methods: Mapping[TopicPartition, Method]) -> None:

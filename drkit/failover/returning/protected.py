@@ -9,7 +9,7 @@ from drkit.counted import counted, first_of
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.old_primary.lost_tail import forget_saved
 from drkit.failover.returning.begin import LIFT
 from drkit.failover.returning.scope import promoted
@@ -19,13 +19,10 @@ from drkit.flow_state.returns import still_away
 from drkit.kafka.transactions.open_transactions import hanging
 
 
-class ProtectedStep:
+class ProtectedStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.DONE
+    name = StepName.DONE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -57,14 +54,6 @@ class ProtectedStep:
         what = f"before a switchover back restart broker {brokers} of {context.flow.source}"
         return [f"{what}: the fence refused markers of {first_of(sorted(found))}"]
 
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
 
 def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequence[str]) -> list[str]:
     """What protects the new primary after a return. Pure.
@@ -84,4 +73,4 @@ def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequen
         return [line]
     some, it = counted(len(left), "other topic", "has"), "it" if len(left) == 1 else "them"
     what = f"{some} not returned, and nothing copies {it} ({first_of(sorted(left))})"
-    return [line, f"{what}: {RETURN.command} --flow '{flow.name}'"]
+    return [line, f"{what}: {RETURN.typed('--flow', flow.name)}"]

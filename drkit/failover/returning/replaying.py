@@ -14,7 +14,7 @@ from drkit.failover.checks.decision import person
 from drkit.failover.core.choices import Disposition
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.old_primary.gone import Saved
 from drkit.failover.old_primary.lost_tail import to_append
 from drkit.failover.returning.deciding import decided
@@ -30,13 +30,10 @@ _ENDS: Final = {
 }  # fmt: skip
 
 
-class ReplayStep:
+class ReplayStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.REPLAY
+    name = StepName.REPLAY
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -65,10 +62,6 @@ class ReplayStep:
                 evidence[disposition] = found = self._append(context, disposition, topics)
                 notes += _notes(disposition, found)
         return StepResult(evidence, tuple(notes))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: records and progress were one transaction."""
-        return StepResult()
 
     def undo(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`: what was appended stays."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from shlex import quote
 from typing import Any, Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.core.again import again, is_held
 from drkit.failover.core.choices import Disposition, Method, choice_for
+from drkit.failover.core.commands import begin_command, is_held, retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.altered import of_earlier, of_own, way_out
 from drkit.failover.old_primary.emptied import effect_of
@@ -23,6 +23,7 @@ from drkit.failover.returning.exporting import EXPORT, tails_of
 from drkit.failover.returning.keep_gates import refuse_copied_back, with_rebuild
 from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
+from drkit.flow_state.unreplayed import replay_command
 from drkit.next_command import typed
 from drkit.replay.compare import Same
 from drkit.replay.kept import NotKept
@@ -31,8 +32,7 @@ from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
 from drkit.status.pair.text import utc
 
-OPTION: Final = {Disposition.REPLAY: "", Disposition.QUARANTINE: " --to-quarantine"}
-"""Of ``drkit replay``, for what appends records."""
+_APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
 
 
 def of_own_export(context: Context, topics: Collection[str]) -> list[str]:
@@ -97,8 +97,8 @@ def _way_out_of_keep(context: Context) -> Iterator[None]:
         raise
 
 
-def _instead_of_keep(context: Context, topic: str, *more: str) -> str:
-    return with_rebuild(context, topic, typed("--disposition", f"{topic}={Disposition.REPLAY}"), *more)
+def _instead_of_keep(context: Context, topic: str, same: str = "") -> str:
+    return with_rebuild(context, topic, RunRequest(dispositions={topic: Disposition.REPLAY}, same=same))
 
 
 def refuse_dispositions(context: Context, found: Sequence[Unsound], lost: Mapping[str, Gone]) -> None:
@@ -129,7 +129,7 @@ def _refuse_recreated(context: Context, found: Iterable[Unsound]) -> None:
             "replay_recreated",
             where=context.flow.source,
             evidence=first_of(wrong),
-            command=again(context, f"--disposition {wrong[0]}=quarantine"),
+            command=retry_command(context, RunRequest(dispositions={wrong[0]: Disposition.QUARANTINE})),
         )
 
 
@@ -140,21 +140,21 @@ def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[s
 
     :raises Refused: they are to be appended
     """
-    asked = {t: said for t, said in context.request.dispositions.items() if said in OPTION}
+    asked = {t: said for t, said in context.request.dispositions.items() if said in _APPENDS}
     others = {u.at.topic for u in found if u.has_tail} | {t for t, g in lost.items() if g.exported}
     for topic in sorted((asked.keys() & context.scope.topics.keys()) - others):
         if not (ended := given_up_of(context, topic)):
             continue
-        option, said = OPTION[Disposition(asked[topic])], typed("--disposition", f"{topic}={asked[topic]}")
         commands = "; ".join(
-            _command(each.record.manifest, each.record.sha256, [topic], option) for each in ended
+            str(replay_command(e.record.manifest, [topic], asked[topic], e.record.sha256)) for e in ended
         )
-        # A run that is resumed keeps what was said of it earlier.
-        left_out = (
-            f"give them up in this return, too: {again(context, f'--disposition {quote(topic)}=discard')}"
-            if is_held(context)
-            else f"leave out --disposition {quote(topic)}: {again(context, without=[said])}"
-        )
+        if is_held(context):  # it keeps its request
+            discarded = RunRequest(dispositions={topic: Disposition.DISCARD})
+            left_out = f"give them up in this return, too: {retry_command(context, discarded)}"
+        else:
+            rest = {t: choice for t, choice in context.request.dispositions.items() if t != topic}
+            begin = begin_command(context, context.request._replace(dispositions=rest))
+            left_out = f"leave out {typed('--disposition', topic)}: {begin}"
         raise Refused(
             "given_up",
             where=context.flow.source,
@@ -180,7 +180,7 @@ def refuse_replays(
     """
     kept = [t for t, d in chosen.items() if Method.KEEP in d["methods"].values()]
     notes: list[str] = []
-    for disposition in (Disposition.REPLAY, Disposition.QUARANTINE):
+    for disposition in _APPENDS:
         topics = [t for t, d in chosen.items() if d["disposition"] == disposition and t not in kept]
         earlier = [s for t in topics if t in lost for s in lost[t].exported]
         for each in earlier:
@@ -234,7 +234,7 @@ def note_unreplayed(context: Context) -> list[str]:
     emptied, replayed, found = context.effects(StepName.BEGIN), context.effects(StepName.REPLAY), []
     own = of_own_export(context, context.result(StepName.DECIDE).get("topics", {}))
     chosen: dict[str, dict[str, str]] = context.result(StepName.DECIDE).get("topics", {})
-    for disposition, option in OPTION.items():
+    for disposition in _APPENDS:
         if (replayed.get(disposition.value) or {}).get("result") is not None:
             continue
         names = [
@@ -246,7 +246,7 @@ def note_unreplayed(context: Context) -> list[str]:
             _note(context, topic, disposition)
         if names:
             exported = context.result(StepName.EXPORT)
-            found.append(to_replay(exported["manifest"], exported["sha256"], names, option))
+            found.append(to_replay(exported["manifest"], exported["sha256"], names, disposition))
     return found
 
 
@@ -265,19 +265,13 @@ def _note(context: Context, topic: str, disposition: Disposition) -> None:
         context.state.put(record, name)
 
 
-def to_replay(manifest: str, sha256: str, topics: Collection[str], option: str = "") -> str:
+def to_replay(manifest: str, sha256: str, topics: Collection[str], disposition: str = "") -> str:
     """What is left to do for records of some topics of the old primary that only an export has.
 
     :param sha256: of the manifest
-    :param option: of the command
+    :param disposition: how they are appended; empty: to their own topics
     """
     return (
         f"what only the old primary had of {first_of(sorted(topics))} is in the export alone, not replayed:"
-        f" {_command(manifest, sha256, topics, option)}"
+        f" {replay_command(manifest, topics, disposition, sha256)}"
     )
-
-
-def _command(manifest: str, sha256: str, topics: Collection[str], option: str = "") -> str:
-    """Return the command that appends the records of some topics from an export, as it is on record."""
-    some = "".join(f" --topic {quote(t)}" for t in sorted(topics))
-    return f"drkit replay --from {quote(manifest)}{some} --sha256 {quote(sha256)}{option}"

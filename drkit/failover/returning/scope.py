@@ -7,7 +7,8 @@ from collections.abc import Collection
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.checks.written import refusal, stopped
-from drkit.failover.core.again import anew
+from drkit.failover.core.choices import choices_among
+from drkit.failover.core.commands import begin_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_flow, state_of
 from drkit.flow_state.copied_topics import CopiedPartition
@@ -61,7 +62,7 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
             "nothing_to_protect_in_topics",
             where=f"flow {flow.name}",
             evidence=f"of its promoted topics these wait for their return: {first_of(others)}",
-            command=anew(context, among=others),
+            command=begin_command(context, choices_among(context.request, others)),
         )
     if not waiting:
         raise Refused(

@@ -10,10 +10,11 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.again import again
 from drkit.failover.core.choices import EVERY_TOPIC, Method
+from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import Reverse
 from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.compare import cuts_of
@@ -131,7 +132,7 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
             "new_primary_removed_first",
             where=context.flow.target,
             evidence=first_of(gone),
-            command=again(context, "--give-up-history TOPIC"),
+            command=retry_command(context, RunRequest(give_up_history=("TOPIC",))),
         )
 
 
@@ -161,7 +162,7 @@ def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[Topic
             "new_start_unknown",
             where=str(silent[0]),
             evidence="its leader does not answer",
-            hint=f"check the cluster, then: {again(context)}",
+            hint=f"check the cluster, then: {retry_command(context)}",
         )
     return found
 
@@ -191,7 +192,7 @@ def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
             "old_topic_unknown",
             where=context.flow.source,
             evidence=first_of(_unknown_in(error.last_attempt.result())),
-            command=again(context),
+            command=retry_command(context),
         ) from error
     return {name: each[0].topic_id for name, each in answers.items()}
 

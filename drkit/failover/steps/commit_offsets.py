@@ -14,7 +14,7 @@ from drkit.counted import counted, verb
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.groups.eviction import evict_members
 from drkit.failover.groups.look import TargetGroup, on_target, partition_of
 from drkit.failover.groups.writes import Writes, restore, write
@@ -31,13 +31,10 @@ _SHOWN: Final = 5
 _FINE: Final = frozenset({GuardVerdict.UNCHANGED, GuardVerdict.ECHO})
 
 
-class CommitOffsetsStep:
+class CommitOffsetsStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.COMMIT_OFFSETS
+    name = StepName.COMMIT_OFFSETS
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""

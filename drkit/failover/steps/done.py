@@ -8,18 +8,15 @@ from __future__ import annotations
 from drkit.counted import first_of
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SIZE
 from drkit.flow_state.returns import to_reprotect
 
 
-class DoneStep:
+class DoneStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.DONE
+    name = StepName.DONE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -29,14 +26,6 @@ class DoneStep:
         """See :class:`drkit.failover.core.step.Step`."""
         lines = next_steps(context)
         return StepResult({"next": lines, "protected": False}, tuple(lines))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
 
 
 def next_steps(context: Context) -> list[str]:

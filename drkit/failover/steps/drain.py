@@ -11,7 +11,7 @@ from drkit.failover.checks.written import refuse_written
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.groups.wait_idle import wait_for_groups
 from drkit.failover.loss.count import (
     DELETED,
@@ -35,13 +35,10 @@ _RETURN_SECONDS: Final = 20.0
 """Time in which a replicator resumes after its topics are no longer frozen."""
 
 
-class DrainStep:
+class DrainStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.DRAIN
+    name = StepName.DRAIN
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -109,14 +106,6 @@ class DrainStep:
                 told = now
                 context.tell(StepProgress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))
             context.pause(_PAUSE_SECONDS)
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: it changed nothing."""
-        return StepResult()
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
 
 
 def _is_deleted(partition: Mapping[str, Any]) -> bool:

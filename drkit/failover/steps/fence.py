@@ -13,8 +13,8 @@ from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.evidence import FenceEvidence
-from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.machine import FAILOVER, StepName
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.durable import planned_wait, settle_emptied
 from drkit.failover.emptying.standing import put_back_interrupted
 from drkit.failover.fencing.choosing import Wish, choose
@@ -28,27 +28,26 @@ from drkit.failover.steps.reverse_hold import reverse_hold
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.next_command import REASON
 
 _REMEMBERED_SECONDS: Final = 5.0
 """A silent primary is asked again after this time, so that one that is back is fenced at once."""
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
-_AGAIN: Final = "drkit failover --resume"
-_UNFENCED: Final = '; or continue unfenced: drkit failover --resume --accept-data-loss "REASON"'
+_UNFENCED: Final = (
+    f"{FAILOVER.resume}; or continue unfenced: {FAILOVER.resume.plus('--accept-data-loss', REASON)}"
+)
 _LATER: Final = (
     "once it answers, drkit failover --resume fences it, or drkit fence pay when the failover is over; else"
     " close its listeners"
 )
 
 
-class FenceStep:
+class FenceStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.FENCE
+    name: StepName = StepName.FENCE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -144,7 +143,7 @@ class FenceStep:
     def _wish(self, context: Context) -> Wish:
         """Only a switchover can wait until a person has granted what drkit lacks on the source."""
         how, planned = context.settings.failover.fence, context.request.planned
-        return Wish(how.means, how.canary, not planned, _AGAIN if planned else _AGAIN + _UNFENCED)
+        return Wish(how.means, how.canary, not planned, str(FAILOVER.resume) if planned else _UNFENCED)
 
     def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:  # noqa: ARG002
         return self._proof(context, seconds)
@@ -219,7 +218,7 @@ class FenceStep:
         :raises ClusterUnreachable: likewise, and whether it takes writes is unknown
         """
         if context.request.planned or not context.request.accept_data_loss:
-            raise unproven(proof, context.flow.source, _AGAIN + _UNFENCED)
+            raise unproven(proof, context.flow.source, _UNFENCED)
         why = f"it {proof.in_words}: {proof.places}"
         return self._owed(context, why, answered=True)
 

@@ -10,18 +10,15 @@ from drkit.failover.checks.survey import Survey, survey
 from drkit.failover.checks.terms import refused_later
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.kafka.admin import Cluster
 from drkit.topic_sync.settings import follow_settings
 
 
-class LockStep:
+class LockStep(Step):
     """LOCK: the run's first entry is the lock; this step returns its term and decision."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.LOCK
+    name = StepName.LOCK
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -36,22 +33,11 @@ class LockStep:
         told = {"term": context.term, "run_id": context.run_id, "decision": dict(context.decision)}
         return StepResult(told, tuple(filter(None, (refused_later(context),))))
 
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: every later entry is the proof."""
-        return StepResult()
 
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
-
-class SnapshotStep:
+class SnapshotStep(Step):
     """SNAPSHOT: surveys both clusters, and refuses before any change."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.SNAPSHOT
+    name = StepName.SNAPSHOT
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -70,14 +56,6 @@ class SnapshotStep:
         for _, refusal in refusals(question_of(context, seen)):
             raise refusal
         return StepResult(seen.to_json(), (*_notes(seen), *_settings_followed(context)))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepResult()
 
 
 def _settings_followed(context: Context) -> list[str]:

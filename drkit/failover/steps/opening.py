@@ -15,7 +15,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.guard import guards, lift_guard
 from drkit.failover.fencing.source_record import mark_opened, mark_opening, refuse_aborted
@@ -45,13 +45,10 @@ _HEARD_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-class OpenStep:
+class OpenStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.OPEN
+    name = StepName.OPEN
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -161,10 +158,6 @@ class OpenStep:
             raise Failed("not_open", where=context.flow.target, evidence="; ".join(sorted(wrong)[:_SHOWN]))
         acls = 0 if missing is None else len(_promotion(context)[0].grant)
         return StepResult({"topics_open": len(topics), "acls": acls})
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: does nothing; only a failback moves back."""
-        return StepResult()
 
 
 def _promote(context: Context) -> None:

@@ -9,17 +9,14 @@ from drkit.errors import Failed, Refused
 from drkit.failover.checks.survey import cluster_id
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_all
 
 
-class RepointStep:
+class RepointStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.REPOINT
+    name = StepName.REPOINT
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -52,14 +49,6 @@ class RepointStep:
         _judge(outcomes)
         notes = [f"{o.name} repointed ({o.result})" for o in outcomes]
         return StepResult({"endpoint": endpoint.as_dict(), "ways": told["ways"]}, (*notes, *_names(context)))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: each way's own answer is the proof."""
-        return StepResult()
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: does nothing after the point of no return."""
-        return StepResult()
 
 
 def _ways(context: Context) -> Any:

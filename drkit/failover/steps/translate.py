@@ -12,7 +12,7 @@ from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.asking import asked
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.groups.look import partition_of
 from drkit.failover.groups.pending_offsets import settle
 from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
@@ -28,13 +28,10 @@ _SHOWN: Final = 5
 _NO_PARTITION: Final = Unavailable("the target has no such partition")
 
 
-class TranslateStep:
+class TranslateStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.TRANSLATE
+    name = StepName.TRANSLATE
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`: current values; the copy continues until FREEZE."""
@@ -119,10 +116,6 @@ class TranslateStep:
                 _leads_back(place, upstream, downstream, f"group {group}, {target}")
                 proven += 1
         return StepResult({"proven": proven})
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: it changed nothing."""
-        return StepResult()
 
 
 def _bounds(context: Context, places: ScopePositions) -> dict[str, dict[str, int]]:

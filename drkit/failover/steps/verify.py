@@ -13,7 +13,7 @@ from drkit.errors import Failed
 from drkit.failover.checks.late import too_late
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.writable import WRITABLE, code_name, write_codes
 from drkit.failover.groups.look import TargetGroup, on_target, partition_of
 from drkit.failover.groups.repeats import repeated
@@ -30,13 +30,10 @@ _SHOWN: Final = 5
 _WORKS: Final = "works"
 
 
-class VerifyStep:
+class VerifyStep(Step):
     """See the module."""
 
-    @property
-    def name(self) -> StepName:
-        """See :class:`drkit.failover.core.step.Step`."""
-        return StepName.VERIFY
+    name = StepName.VERIFY
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
@@ -121,14 +118,6 @@ class VerifyStep:
                 context.tell(StepProgress(self.name, text, {"first": min(waiting)}))
             left = max(0.0, deadline - context.clock())
             context.pause(min(_PAUSE_SECONDS, left))
-
-    def prove(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: the step is a proof itself."""
-        return StepResult()
-
-    def undo(self, context: Context) -> StepResult:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.step.Step`: does nothing after the point of no return."""
-        return StepResult()
 
 
 def _partitions(context: Context) -> list[str]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kafka.protocol.admin import DescribeUserScramCredentialsRequest
 
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
-
-_SINCE: Final = "Kafka 2.7"
 
 
 def scram_users(settings: ClusterSettings) -> frozenset[str]:

@@ -48,7 +48,6 @@ class PairAlarm(StrEnum):
     """Records that a return was to append to the active side are in an export alone."""
 
 
-ALARMS: Final = tuple(a.value for a in PairAlarm)
 STATES: Final = tuple(s.value for s in PairState)
 EXPOSED: Final = frozenset({PairState.UNPROTECTED, PairState.DIVERGED, PairState.RETURNING})
 """States in which the active side may be the only one with some records."""

@@ -123,8 +123,9 @@ def _is_planned(home: DeadPrimary, folder: Path, topic: str) -> None:
     number = sum(map(len, home.tails[topic].values()))
     plan = drkit(file, "reprotect", "--flow", flow, "--plan", "--topic", topic).data
     assert (
-        f'--topic {topic} --clients-cut "HOW" --disposition {topic}=discard|replay|quarantine --reason "WHY"'
-        in plan["next"][0]
+        f'--topic {topic} --clients-cut "HOW"'
+        f" --disposition '{topic}=discard|replay|quarantine'"
+        ' --reason "WHY"' in plan["next"][0]
     )
     assert [(t["only_old"], t["exported"]) for t in plan["topics"]] == [(0, number)]
     assert any("in an export alone" in line for line in plan["asked"]), plan["asked"]

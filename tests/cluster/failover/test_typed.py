@@ -125,6 +125,12 @@ def in_a_shell(night: Night, line: str) -> int:
 @pytest.mark.soak
 def test_held_and_resumed(night: Night) -> None:
     held = night.held_in_drain("held")
+    rehearsed = night.types(night.begins("held", "--dry-run"))
+    assert (rehearsed.code, night.world.run_log().run_id in rehearsed.text) == (3, True), rehearsed.text
+    assert sentence("run_held", table="failover") in rehearsed.text
+    assert rehearsed.offers("failover", "--resume")
+    assert rehearsed.offers("failover", "--abort")
+    assert "LOCK" not in rehearsed.text, "no step is shown as if it would be done"
     assert in_a_shell(night, held.offers("status")) in {0, 1}
     again = night.types(held.offers("failover", "--resume"))
     assert again.code == 3

@@ -10,10 +10,11 @@ import pytest
 
 from drkit.cli.session import Session
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import taken
 from drkit.flow_state.pending_fence import paid_with
-from drkit.next_command import Given, completed, leave_behind, quoted, translate_group, typed
+from drkit.next_command import Given, completed, quoted, translate_group, typed
 from drkit.visible import visible
 from tests.support.cli.parsed import parsed
 from tests.support.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed, printed_in, texts
@@ -95,7 +96,9 @@ def test_names_are_quoted_for_a_shell(name: str) -> None:
     assert shell(visible(quoted(name))) == [name], "as it stands on a terminal"
     _, given = parsed(shell(completed(translate_group(name), GIVEN))[1:])
     assert given["group"] == name
-    _, given = parsed(["failover", "--all", *shell(leave_behind([name, "other"]))])
+    _, given = parsed(
+        ["failover", "--all", *shell(typed(*RunRequest(leave_behind=(name, "other")).options()))]
+    )
     assert given["leave_behind"] == (name, "other")
     _, given = parsed(shell(paid_with(name))[1:])
     assert given["flow"] == name

@@ -56,7 +56,6 @@ D, W, A = State.DONE, State.PENDING, State.ANY
 FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --resume": (H, P),
     "drkit failover --abort": (H,),
-    "drkit failover --abort --flow '{}'": (H,),
     'drkit failover --abort --target-lost "HOW YOU KNOW"': (H,),
     'drkit failover --resume --accept-data-loss "REASON"': (H, P),
     "drkit failover --resume --evict-members": (H,),
@@ -94,7 +93,6 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit fence show": (A,),
     "drkit replay --from MANIFEST": (D,),
     "drkit replay --from MANIFEST --to-quarantine": (D,),
-    "drkit replay --from {}{} --sha256 {}{}": (D,),
     "drkit replicate --dry-run": (A,),
     "drkit replicate --flow '{}'": (N, R, D),
     "drkit replicate --flow '{}->{}'": (D,),

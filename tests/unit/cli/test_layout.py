@@ -6,6 +6,8 @@ from contextlib import redirect_stdout
 import io
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 
 from drkit.cli.render import emit
@@ -79,6 +81,35 @@ def test_the_pair_comes_first_and_is_not_cut(terminal: Terminal):
     words = " ".join(text.split())
     assert "its return has not begun: drkit reprotect --flow 'p->s' begins it" in words
     assert "delta whole until an unknown time" in words
+
+
+WORDS = st.text("abcdefghijkl-_.>", min_size=1, max_size=70)
+CELLS = st.lists(WORDS, min_size=1, max_size=6).map(" ".join) | st.integers(0, 10**12) | st.none()
+NAMES = [
+    "partition",
+    "found",
+    "only on the new",
+    "transactional id",
+    "why not",
+    "loss if the primary died now",
+]
+ROWS = st.lists(st.fixed_dictionaries(dict.fromkeys(NAMES, CELLS)), min_size=1, max_size=3)
+
+
+@given(st.fixed_dictionaries({"divergence": CELLS, "partitions": ROWS, "next": CELLS}) | ROWS)
+def test_no_word_is_broken_that_fits_a_line(data: Any) -> None:
+    """A name, an offset or a command that is broken in the middle cannot be read, or copied."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        patch.setenv("TERM", "dumb")
+        text = on(Terminal(), data)
+    assert max(map(len, text.splitlines())) <= 80
+    printed = [word.rstrip(",") for word in text.split()]
+    rows = [data] if isinstance(data, dict) else data
+    rows = [cells for row in rows for cells in (row, *row.get("partitions", ()))]
+    values = [value for row in rows for value in row.values() if not isinstance(value, list)]
+    wanted = {word for value in values for word in str("–" if value is None else value).split()}
+    assert wanted <= {*printed}
 
 
 def test_what_fits_is_beside_its_name(terminal: Terminal):

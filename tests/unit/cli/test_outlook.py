@@ -64,7 +64,8 @@ def plan(missing: Missing = MISSING, refused: tuple[str, ...] = (), **more: Any)
 def test_the_command_names_what_is_missing() -> None:
     [line, later] = next_of(plan(), FLOW)
     assert line == (
-        f'{COMMAND} --clients-cut "HOW" --export-to PLACE --disposition t=discard|replay|quarantine'
+        f'{COMMAND} --clients-cut "HOW" --export-to PLACE'
+        " --disposition 't=discard|replay|quarantine'"
         " --give-up-history 'old t' --reason \"WHY\""
     )
     assert later == (
@@ -79,14 +80,14 @@ def test_records_that_an_export_alone_has_need_a_disposition_and_no_place() -> N
         "t", 0, planned=False, partitions=2, delta=30, whole=100, only_old=0, exported=24
     )
     assert row_of(found.topics[0])["only on the old"] == "0 (0 B), 24 in an export alone"
-    assert next_of(found, FLOW) == [f"{COMMAND} --disposition t=discard|replay|quarantine"]
+    assert next_of(found, FLOW) == [f"{COMMAND} --disposition 't=discard|replay|quarantine'"]
 
 
 def test_the_command_says_again_what_was_said() -> None:
     [line] = next_of(plan(Missing()), FLOW, SAID, ["t", "two words"])
     assert shlex.split(line)[4:] == [
         "--topic", "t", "--topic", "two words", "--clients-cut", "the listener is closed",
-        "--new-primary", "abc", "--export-to", "/to here", "--format", "jsonl", "--evict-readers",
+        "--export-to", "/to here", "--format", "jsonl", "--new-primary", "abc", "--evict-readers",
         "--disposition", "t=replay", "--disposition", "*=discard", "--method", "t=trim",
         "--give-up-history", "t", "--same", "content", "--copy-limit", "7", "--reason", "ticket 4711",
     ]  # fmt: skip

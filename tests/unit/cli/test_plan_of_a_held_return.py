@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from drkit.cli.screens.held_return import commands_of, lines_of, request_with, under_way
+from drkit.cli.screens.held_return import commands_of, lines_of, under_way
 from drkit.cli.screens.outlook import show_outlook
 from drkit.cli.session import Session
 from drkit.config import FlowSettings
@@ -52,7 +52,7 @@ def test_a_held_return_is_named_with_its_step_its_reason_and_its_commands(
     assert "the return r9 is under way, held at DECIDE: a decision is missing (t: 4 records)" in said
     assert "what its refusal names: drkit reprotect --resume X" in said
     assert "would not go on: a method is not sound" in said
-    asked = f'1. {COMMAND} --resume --disposition t=discard|replay|quarantine --reason "WHY"'
+    asked = f"1. {COMMAND} --resume --disposition 't=discard|replay|quarantine'" + ' --reason "WHY"'
     assert said.splitlines()[-2:] == [asked, f"2. to roll it back: {COMMAND} --abort"]
     assert "--until-export" not in said
 
@@ -74,18 +74,17 @@ def test_one_that_works_is_not_held_and_one_that_is_rolled_back_is_not_resumed()
     [line] = lines_of(run())
     assert line.startswith("the return r9 is under way, running at DECIDE: it continues by itself")
     back = run(HELD, ABORT)
-    assert commands_of(back, FLOW, RunRequest(), []) == [f"to roll it back: {COMMAND} --abort"]
+    assert commands_of(back, FLOW, RunRequest()) == [f"to roll it back: {COMMAND} --abort"]
     assert not under_way(back)["held"], "that was before"
     assert under_way(run(HELD, ABORT, HELD))["held"] == ERROR["error"]
 
 
 def test_what_is_said_now_is_added_to_what_was_said_of_the_run() -> None:
-    said = request_with(run(HELD), RunRequest(dispositions={"t": "replay"}, reason="why"))
+    said = RunRequest.from_json(run(HELD).request).plus(
+        RunRequest(dispositions={"t": "replay"}, reason="why")
+    )
     assert said == RunRequest(
         clients_cut="closed", dispositions={"a": "discard", "t": "replay"}, reason="why"
     )
     added = RunRequest(dispositions={"t": "replay"}, reason="why")
-    assert (
-        commands_of(run(HELD), FLOW, added, [])[0]
-        == f"{COMMAND} --resume --disposition t=replay --reason why"
-    )
+    assert commands_of(run(HELD), FLOW, added)[0] == f"{COMMAND} --resume --disposition t=replay --reason why"

@@ -52,7 +52,7 @@ def test_nothing_of_it_may_be_there() -> None:
 
 def test_a_return_says_the_command_that_appends_what_is_missing() -> None:
     """It alone knows with which options it was begun."""
-    command = lambda topic, *more: " ".join(("again", topic, *more))  # noqa: E731
+    command = lambda topic, same: f"again {topic}" + (f" --same {same}" if same else "")  # noqa: E731
     for flag, hint in (
         (TailFlag.REPLAYED, "again orders appends what is missing"),
         (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Final, TypedDict
+from typing import TypedDict
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
@@ -12,10 +12,8 @@ from drkit.cli.questions import answered
 from drkit.counted import counted
 from drkit.errors import Usage
 from drkit.failover.core.choices import Disposition, Method
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import RunRequest, option_of
 from drkit.failover.returning.deciding import Undecided
-
-_CONTENT: Final = "content"
 
 
 class Decisions(TypedDict):
@@ -58,13 +56,7 @@ def request_of(given: Decisions, place: str) -> RunRequest:
 
 def said_of(given: Decisions) -> list[str]:
     """The options that were given, by name."""
-    raw: Mapping[str, Any] = given
-    names = {"topics": "topic", "dispositions": "disposition", "methods": "method", "export_format": "format"}
-    return [
-        f"--{names.get(k, k).replace('_', '-')}"
-        for k, v in raw.items()
-        if v and k in Decisions.__annotations__
-    ]
+    return [option_of(name) for name, value in given.items() if value and name in Decisions.__annotations__]
 
 
 def decided_on_terminal(error: Undecided, request: RunRequest, place: str) -> RunRequest:

@@ -62,7 +62,7 @@ def held_still(settings: Settings, flow: FlowSettings) -> str:
     held = held_now(settings, flow)
     if not held:
         return ""
-    end = f"{RETURN.command} --flow '{flow.name}' --hold --abort"
+    end = RETURN.typed("--flow", flow.name, "--hold", "--abort")
     return f"{flow.target} keeps everything of {counted(len(held), 'topic')} still; to end that: {end}"
 
 

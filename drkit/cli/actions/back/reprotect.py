@@ -15,7 +15,6 @@ from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask, can_ask
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, rows_of
-from drkit.cli.screens.held_return import request_with
 from drkit.cli.screens.outlook import show_outlook
 from drkit.cli.screens.reprotect import show_return, verdict_of_return
 from drkit.cli.session import session
@@ -90,7 +89,8 @@ def _show_plan(service: FailoverService, request: RunRequest, topics: tuple[str,
         show_outlook(service.outlook(request, topics), service.flow, request, topics)
         return
     try:
-        found = service.outlook(request_with(run, request), sorted(run.opening["scope"]["topics"]))
+        complete = RunRequest.from_json(run.request).plus(request)
+        found = service.outlook(complete, sorted(run.opening["scope"]["topics"]))
     except Refused:  # its topics have begun, or something is in the way: the run says what
         found = Outlook([], CopyRate(0.0))
     show_outlook(found, service.flow, request, run=run)
@@ -263,7 +263,7 @@ def _refuse_failover(service: FailoverService) -> None:
             "not_a_failback_run",
             where=_PLACE,
             evidence=f"run {run.run_id}: {run.state}",
-            hint=f"{run.table.command} --resume" + (f", or {run.table.command} --abort" * run.abortable),
+            hint=run.table.next_commands(abortable=run.abortable),
         )
 
 

@@ -81,7 +81,7 @@ def _is_said_while_it_is_held(pair: Pair, topic: str, file: Path) -> None:
     assert (plan["run"]["state"], plan["run"]["step"]) == ("held", "DECIDE")
     assert sentence("decision_missing") in plan["run"]["held"]
     assert [(t["topic"], t["only_old"]) for t in plan["topics"]] == [(topic, 7)]
-    choice = f'--disposition {topic}=discard|replay|quarantine --reason "WHY"'
+    choice = f"--disposition '{topic}=discard|replay|quarantine'" + ' --reason "WHY"'
     assert [line.replace(f" --config {file}", "") for line in plan["next"]] == [
         f"{back} --resume {choice}", f"to roll it back: {back} --abort",
     ]  # fmt: skip

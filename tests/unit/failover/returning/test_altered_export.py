@@ -29,7 +29,8 @@ TAIL = TailRecord("r1", 1, 9, {0: (0, 9)}, MANIFEST, "ab", "discard")
 def context(*emptied: str) -> Any:
     begun: dict[str, Any] = {f"empty {topic}": {} for topic in emptied}
     return SimpleNamespace(
-        flow=FLOW, result=lambda _: {"manifest": MANIFEST}, run_id="r1", request=RunRequest(), words=(),
+        flow=FLOW, result=lambda _: {"manifest": MANIFEST}, run_id="r1", request=RunRequest(),
+        named_topics=(), until_export=False,
         effects=lambda step: begun if step is StepName.BEGIN else {"hold": {}},
     )  # fmt: skip
 

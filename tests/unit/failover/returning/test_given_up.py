@@ -45,7 +45,7 @@ def context(dispositions: dict[str, str], ended: UnreplayedRecord = GIVEN_UP, te
         TailRecord: {"t": tail}, IncompleteRecord: {"t": IncompleteRecord("r1", 1, {0: 112})},
     }  # fmt: skip
     return SimpleNamespace(
-        request=RunRequest(dispositions=dispositions), run_id="", words=(),
+        request=RunRequest(dispositions=dispositions), run_id="", named_topics=(), until_export=False,
         flow=FlowSettings(source="a", target="b", topics=(".*",)),
         scope=SimpleNamespace(topics={"t": "t"}), result=lambda _: {},
         state=SimpleNamespace(all=values.__getitem__, get=lambda kind, topic: values[kind].get(topic)),

@@ -147,7 +147,8 @@ def context_of(tail: PartitionDivergence, *exports: Saved, **request: Any) -> An
     compared = {"unsound": to_json([Unsound(tail, "diverged")]), "ids": {"t": str(ID)}}
     return SimpleNamespace(
         run_id="r9",
-        words=(),
+        named_topics=(),
+        until_export=False,
         effects=lambda _: {"hold": {}},
         flow=SimpleNamespace(name="p->s", source="p", target="s"),
         scope=SimpleNamespace(topics={"t": "t"}),

@@ -10,7 +10,7 @@ import pytest
 
 from drkit.config import FlowSettings
 from drkit.errors import Failed
-from drkit.failover.core.said import NOTHING_SAID
+from drkit.failover.core.commands import NOTHING
 from drkit.failover.returning import seeds
 from drkit.kafka import codes
 from drkit.kafka.requests import TopicMetadata
@@ -24,7 +24,8 @@ def returning(*answers: list[TopicMetadata]) -> Any:
     left = [*answers]
     return SimpleNamespace(
         source=object, run=lambda *_: {"t": left.pop(0) if len(left) > 1 else left[0]},
-        flow=FlowSettings(source="p", target="s"), request=NOTHING_SAID, words=(), run_id="",
+        flow=FlowSettings(source="p", target="s"), request=NOTHING, named_topics=(),
+        until_export=False, run_id="",
     )  # fmt: skip
 
 

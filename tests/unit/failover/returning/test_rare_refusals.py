@@ -101,7 +101,7 @@ def test_a_second_tail_is_not_kept_before_the_copy_has_passed_the_first(
 )
 def test_a_choice_for_a_topic_that_does_not_return_is_refused(choice: Mapping[str, Any]) -> None:
     state = SimpleNamespace(load=lambda: None)
-    context = returning(request=RunRequest(**choice), words=(), state=state)
+    context = returning(request=RunRequest(**choice), named_topics=(), until_export=False, state=state)
     for ask in (DecideStep().plan, DecideStep().run):
         with pytest.raises(Refused, check=coded("choice_of_other_topic")) as caught:
             ask(context)

@@ -52,7 +52,8 @@ def refusal(
         scope=Scope({"t": "t"}, (), whole_flow=False),
         request=RunRequest(**request),
         run_id=run_id,
-        words=(),
+        named_topics=(),
+        until_export=False,
         effects=lambda _: {"hold": {}},
         state=SimpleNamespace(get=lambda *_: incomplete),
     )

@@ -1,4 +1,4 @@
-"""A run that is under way owns its fence, and the refusal names how it goes on. Pure."""
+"""What a run under way excludes, and how the refusals name what ends it. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
-from drkit.failover.fence_owner import refuse_owned
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
-from tests.support.errors import sentence
+from drkit.failover.journal.journal import RunLocked
+from drkit.failover.under_way import refuse_held, refuse_owned
+from tests.support.errors import coded, sentence
 
 
-def run(table: Table, step: StepName) -> RunLog:
+def run(table: Table, step: StepName, **error: str) -> RunLog:
     found = RunLog("r", 1)
     opening = {"holder": {"token": "a"}, "table": table.name}
     found.take(JournalEntry("r", 0, "a", 1, EntryKind.RUN, None, "", 0, opening))
     found.take(JournalEntry("r", 1, "a", 1, EntryKind.INTENT, step, "", 0, {}))
-    found.take(JournalEntry("r", 2, "a", 1, EntryKind.HELD, step, "", 0, {"error": {}}))
+    found.take(JournalEntry("r", 2, "a", 1, EntryKind.HELD, step, "", 0, {"error": error}))
     return found
 
 
@@ -41,6 +42,32 @@ def test_the_refusal_names_the_kind_of_run_and_its_commands(table: Table, step: 
         refuse_owned(run(table, step), "p->s")
     assert refused.value.hint == hint
     assert refused.value.evidence == f"it is held at {step}"
+
+
+@pytest.mark.parametrize(
+    ("table", "step", "hint"),
+    [
+        (FAILOVER, StepName.DRAIN, "drkit failover --resume, or drkit failover --abort"),
+        (FAILOVER, StepName.OPEN, "drkit failover --resume"),
+        (RETURN, StepName.DECIDE, "drkit reprotect --resume, or drkit reprotect --abort"),
+    ],
+    ids=["failover", "opened", "return"],
+)
+def test_a_held_run_is_named_with_its_reason_and_its_commands(
+    table: Table, step: StepName, hint: str
+) -> None:
+    with pytest.raises(RunLocked, check=coded("run_held")) as refused:
+        refuse_held(run(table, step, error="no answer"))
+    assert refused.value.what == sentence("run_held", table=table.name)
+    assert refused.value.hint.endswith(f": {hint}")
+    assert (refused.value.where, refused.value.evidence) == ("run r, term 1", f"held at {step}: no answer")
+
+
+def test_a_run_that_a_process_works_on_is_not_held() -> None:
+    at_work = run(FAILOVER, StepName.DRAIN)
+    at_work.take(JournalEntry("r", 3, "b", 1, EntryKind.HOLD, None, "", 0, {"holder": {"token": "b"}}))
+    refuse_held(at_work)
+    refuse_held(None)
 
 
 def test_without_a_run_or_after_its_last_abort_anyone_may() -> None:
