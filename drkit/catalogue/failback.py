@@ -190,6 +190,14 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
         page="reprotect-new-primary",
     ),
+    "other_flow_reads": refused(
+        "another flow reads from the old primary, and would copy rebuilt records twice",
+        hint=(
+            "stop that flow, take it out of this configuration, and repeat the command; before it runs again,"
+            " delete its copies and its state on its target"
+        ),
+        page="reprotect-other-flow",
+    ),
     "rebuild_loses_history": refused(
         "a rebuild would lose early records that only the old primary has",
         hint="give them up by name: {command}",

@@ -16,6 +16,7 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.positions import positions_of
 from drkit.failover.loss.reverse_side import emptied_before
+from drkit.failover.old_primary.other_flows import refuse_other_flows
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.keep_gates import refuse_keep
@@ -49,6 +50,7 @@ def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods)
     emptied = {at: m for at, m in methods.items() if m.empties}
     if not emptied:
         return
+    refuse_other_flows(context, {at.topic for at in emptied})
     _refuse_compacted(context, emptied)
     if trimmed := {at for at, m in emptied.items() if m is Method.TRIM}:
         _refuse_early_groups(context, trimmed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import json
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Scope
@@ -39,6 +40,7 @@ def refusal(
     incomplete: IncompleteRecord | None = None,
     more: Mapping[TopicPartition, Method] = MappingProxyType({}),
     run_id: str = "",
+    flows: Sequence[FlowSettings] = (),
     **request: Any,
 ) -> Refused:
     """The refusal of a method for a partition.
@@ -48,6 +50,7 @@ def refusal(
     :param run_id: of the run that is under way
     """
     context: Any = SimpleNamespace(
+        settings=SimpleNamespace(flows=flows, clusters=dict.fromkeys(("p", "s"))),
         flow=SimpleNamespace(name="p->s", source="p", target="s"),
         scope=Scope({"t": "t"}, (), whole_flow=False),
         request=RunRequest(**request),
@@ -62,6 +65,12 @@ def refusal(
     with pytest.raises(Refused) as caught:
         refuse_methods(context, [Unsound(tail, why)], {at: method, **more})
     return caught.value
+
+
+def test_a_flow_that_would_copy_rebuilt_records_twice_is_named() -> None:
+    reports = FlowSettings(source="p", target="r", topics=("t", "u"))
+    error = refused(DIVERGED, Method.REBUILD, flows=[FlowSettings(source="p", target="s"), reports])
+    assert error == "other_flow_reads"
 
 
 def test_partitions_that_only_the_old_primary_has_are_refused() -> None:
