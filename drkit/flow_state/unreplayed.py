@@ -76,7 +76,7 @@ def replay_command(
     :param sha256: of the manifest, as it is on record
     """
     named = (word for topic in sorted(topics) for word in ("--topic", topic))
-    more = ("--sha256", sha256) if sha256 else ()
+    more: tuple[str, ...] = ("--sha256", sha256) if sha256 else ()
     more += ("--to-quarantine",) if disposition == _QUARANTINE else ()
     return NextCommand(("drkit", "replay", "--from", manifest, *named, *more))
 
