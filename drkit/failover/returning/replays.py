@@ -8,7 +8,7 @@ from functools import partial
 from shlex import quote
 from typing import Any, Final
 
-from drkit.counted import counted, first_of
+from drkit.counted import counted, first_of, utc
 from drkit.errors import Refused
 from drkit.failover.core.again import again, is_held
 from drkit.failover.core.choices import Disposition, Method, choice_for
@@ -29,7 +29,6 @@ from drkit.replay.kept import NotKept
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
-from drkit.status.pair.text import utc
 
 OPTION: Final = {Disposition.REPLAY: "", Disposition.QUARANTINE: " --to-quarantine"}
 """Of ``drkit replay``, for what appends records."""
