@@ -129,7 +129,8 @@ def run(buffer: bytes, **arguments: Any) -> Transformed:
         "merge_up_to": 256 * 1024,
         "max_batch_bytes": 1024 * 1024,
     }
-    return transform(buffer, **(usual | arguments))
+    (found,) = transform(buffer, **(usual | arguments))
+    return found
 
 
 def copied(done: Transformed) -> list[Record]:

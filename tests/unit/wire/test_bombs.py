@@ -35,10 +35,11 @@ def peak(data: bytes) -> int:
     """Bytes that a transformation holds at most."""
     tracemalloc.start()
     try:
-        transform(
+        for _ in transform(
             data, position=0, end=None, aborted=(), skip_producer_ids=frozenset(), merge_below=64 << 10,
             merge_up_to=256 << 10, max_batch_bytes=MIB,
-        )  # fmt: skip
+        ):  # fmt: skip
+            pass
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

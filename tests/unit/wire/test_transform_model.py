@@ -126,7 +126,6 @@ KNOBS = st.fixed_dictionaries(
         "merge_below": st.sampled_from([0, 120, 300, 16_384, 1 << 20]),
         "merge_up_to": st.sampled_from([0, 500, 3000, 1 << 18]),
         "max_batch_bytes": st.sampled_from([300, 2000, 1 << 20]),
-        "inspect": st.booleans(),
     }
 )
 
