@@ -66,7 +66,7 @@ def keeps_less(name: str, before: str | None, after: str | None) -> bool:
 
 
 def inherited(name: str, broker: Mapping[str, Setting]) -> str | None:
-    """Return the value that topics inherit for a setting; None: it is unknown.
+    """Return the value that topics inherit for a setting, or None where it is unknown.
 
     :param broker: all settings of a broker
     """
@@ -83,7 +83,7 @@ def removals(
 ) -> dict[str, Removal]:
     """Return the settings of an existing topic that let it keep less as wanted than they do now.
 
-    :param default: returns the value that the topic inherits for a setting; None: it is unknown
+    :param default: returns the value that the topic inherits for a setting, or None where it is unknown
     """
     found = {}
     for name, want in wants.items():

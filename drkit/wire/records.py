@@ -119,8 +119,8 @@ def _check_count(base_offset: int, count: int, found: int, *, is_all: bool) -> N
         raise CorruptBatch(base_offset, f"header says {count} records, {inside} are inside")
 
 
-class _Place(NamedTuple):
-    """A place between two records."""
+class _Position(NamedTuple):
+    """A position between two records."""
 
     at: int
     """Bytes before it."""
@@ -128,13 +128,13 @@ class _Place(NamedTuple):
     """Offset delta of the record before it."""
 
 
-_BEGIN: Final = _Place(0, -1)
+_BEGIN: Final = _Position(0, -1)
 
 
 def _some(
-    data: bytes, base_offset: int, base_time: int, last: int, begin: _Place, most: int
-) -> tuple[list[Piece], _Place]:
-    """At most `most` records from a place on, and the place after them."""
+    data: bytes, base_offset: int, base_time: int, last: int, begin: _Position, most: int
+) -> tuple[list[Piece], _Position]:
+    """Return at most `most` records from a position on, and the position after them."""
     try:
         found, end = _scan(data, base_offset, base_time, last, begin, most)
     except (IndexError, ValueError) as error:
@@ -147,8 +147,8 @@ def _some(
 
 
 def _scan(
-    data: bytes, base_offset: int, base_time: int, last: int, begin: _Place, most: int
-) -> tuple[list[Piece], _Place]:
+    data: bytes, base_offset: int, base_time: int, last: int, begin: _Position, most: int
+) -> tuple[list[Piece], _Position]:
     """The one loop over records: varints of one or two bytes are read in line, longer ones by a call."""
     found: list[Piece] = []
     (at, previous), append, zigzag, end = begin, found.append, _ZIGZAG, len(data)
@@ -177,7 +177,7 @@ def _scan(
         at = stop
     if previous > last:
         raise ValueError(f"offset delta {previous} in a batch that ends at {last}")
-    return found, _Place(at, previous)
+    return found, _Position(at, previous)
 
 
 def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:

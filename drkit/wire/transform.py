@@ -105,7 +105,7 @@ class _Pass:
         yield self._part()
 
     def _part(self) -> Transformed:
-        """What is done since the last part."""
+        """Return the batches since the last part."""
         self.group.flush()
         done = self.done
         for chunk in done.chunks:

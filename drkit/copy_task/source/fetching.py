@@ -29,9 +29,9 @@ _PATIENCE_MS = 15_000
 _MOST_RECORDS = 20_000
 """Records that are taken apart at once: about 10 MB of memory and 0.04 s."""
 _TURN_SECONDS = 0.05
-"""After such a time the other coroutines of the task get a turn."""
+"""After this time the other coroutines of the task run."""
 _OTHERS_SECONDS = 0.002
-"""How long that turn is; what they do then takes the time it needs."""
+"""The least time for which they run."""
 
 
 class RequestedPosition(NamedTuple):

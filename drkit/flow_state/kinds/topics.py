@@ -105,16 +105,16 @@ class DelayedSetting(Body):
     since_ms: int = stored(whole())
     """When it was first seen, by the replicator's clock."""
     before: str | None = stored(optional(prose))
-    """The copy's value; None: unknown."""
+    """The copy's value, or None where it is unknown."""
     after: str | None = stored(optional(prose))
-    """The value to follow; None: the default of the target's brokers."""
+    """The value to follow, or None for the default of the target's brokers."""
 
     def until_ms(self, delay_seconds: float) -> int:
-        """When it is followed."""
+        """Return the time at which it is followed."""
         return self.since_ms + int(delay_seconds * 1000)
 
     def in_words(self, setting: str, delay_seconds: float) -> str:
-        """The change, and when it is followed."""
+        """Describe the change, and when it is followed."""
         after = "the brokers' default" if self.after is None else self.after
         when = utc(self.until_ms(delay_seconds))
         return f"{setting} {self.before or 'unknown'} → {after}, followed at {when}"
@@ -133,7 +133,7 @@ class ConfigsRecord(TopicRecord):
     delayed: Mapping[str, DelayedSetting] | None = stored(
         optional(mapping_of(name, DelayedSetting.of)), default=None, omit_none=True
     )
-    """Changes that the copy does not follow yet; None: there are none."""
+    """Changes that the copy does not follow yet."""
 
 
 @record

@@ -1,4 +1,4 @@
-"""Four ordinary requests have 4,800,000 records: to copy one answer takes longer than the lease of the task."""
+"""Four ordinary requests have 4,800,000 records: to copy one answer takes longer than a task's lease."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from drkit.local.cluster import LocalCluster
 from drkit.wire import stamp
 from drkit.wire.building import build
 from drkit.wire.codecs import ZSTD
-from tests.cluster.copy_task.test_lease_of_tasks import renewing
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.produce import now_ms
+from tests.support.flows.renewed_lease import LEASE_SECONDS, renewing
 from tests.support.waiting import eventually
 
 RECORDS = 1_200_000
 REQUESTS = 4
-LEASE_SECONDS = 6.0
 NO_KEY_NO_VALUE = b"\x01\x01\x00"
 
 
