@@ -1,17 +1,20 @@
 """The control key: records of drkit's own topics carry a MAC, and one without a valid MAC does not count.
 
 Any client that may write to a `drkit-*` topic can write any bytes there. With a key that only drkit's
-processes have, a record counts only when it was written with that key (decision 24). This module has the one
-function that signs (:meth:`ControlKeys.sign`) and the one that verifies (:func:`verify`).
+processes have, a record counts only when it was written with that key (decision 24). The MAC covers the
+cluster, the topic, the record and its place in the order of the topic's records, so a copy of an earlier
+record does not count either. :class:`Signatures` signs and verifies; nothing else does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import hashlib
 import hmac
-from typing import Final
+from typing import Final, NamedTuple
+
+from drkit.clock import Millis, wall_ms
 
 HEADER: Final = "drkit-mac"
 """Name of the record header that holds the MAC."""
@@ -21,11 +24,24 @@ LEAST_DIFFERENT: Final = 8
 """Minimum number of different bytes in the key material: 32 zeros are no key."""
 NO_MAC: Final = "it has no MAC"
 NO_KEY: Final = "it has a MAC, and this configuration names no control key"
-_VERSION: Final = b"\x01"
+REPLAYED: Final = "it is a copy of an earlier record of this key"
+OUTDATED: Final = "it was signed long before the records that precede it"
+UNORDERED: Final = "its MAC is of the form before ordered records, and ordered records precede it"
+WINDOW_SECONDS: Final = 600.0
+"""A record may be signed this much earlier than the newest of those before it: writers run side by side."""
 _ID_BYTES: Final = 4
 _MAC_BYTES: Final = 16
-_SIZE: Final = len(_VERSION) + _ID_BYTES + _MAC_BYTES
-_DOMAIN: Final = b"drkit record 1\x00"
+_ORDER_BYTES: Final = 8
+_PLAIN: Final = b"\x01"
+"""Version of a MAC without an order. drkit wrote these before 0.1.0, and reads them."""
+_ORDERED: Final = b"\x02"
+_SIZES: Final = {
+    _PLAIN: 1 + _ID_BYTES + _MAC_BYTES,
+    _ORDERED: 1 + _ID_BYTES + _ORDER_BYTES + _MAC_BYTES,
+}
+_DOMAINS: Final = {_PLAIN: b"drkit record 1\x00", _ORDERED: b"drkit record 2\x00"}
+_REMEMBERED: Final = 10_000
+_WINDOW: Final = int(WINDOW_SECONDS * 1_000_000)
 _TO_SIGN: Final = b"drkit control key, signing 1\x00"
 _TO_NAME: Final = b"drkit control key, fingerprint 1\x00"
 _NAME: Final = HEADER.encode()
@@ -60,9 +76,8 @@ class ControlKey:
         return cls(name, hashlib.sha256(_TO_SIGN + kept).digest())
 
     def mac(self, message: bytes) -> bytes:
-        """The value of the header for a message."""
-        digest = hmac.digest(self._secret, message, "sha256")
-        return _VERSION + bytes.fromhex(self.fingerprint) + digest[:_MAC_BYTES]
+        """The MAC of a message."""
+        return hmac.digest(self._secret, message, "sha256")[:_MAC_BYTES]
 
     def __repr__(self) -> str:
         return f"ControlKey({self.fingerprint})"
@@ -75,55 +90,131 @@ class ControlKeys:
     current: ControlKey
     previous: tuple[ControlKey, ...] = ()
 
-    def sign(self, topic: str, key: bytes | None, value: bytes | None) -> bytes:
-        """The value of the header for a record; a tombstone has the value None."""
-        return self.current.mac(_message(topic, key, value))
-
-    def why_not(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers | None) -> str:
-        """Why a record was not written with one of the keys; empty when it was."""
-        found = _macs(headers)
-        if not found:
-            return NO_MAC
-        mac = found[0]
-        if len(found) > 1 or mac is None or len(mac) != _SIZE or mac[:1] != _VERSION:
-            return "its MAC is not of a form that this drkit reads"
-        name = mac[1 : 1 + _ID_BYTES].hex()
-        for each in (self.current, *self.previous):
-            if each.fingerprint == name:
-                right = hmac.compare_digest(mac, each.mac(_message(topic, key, value)))
-                return "" if right else f"its MAC is wrong for the control key {name}"
-        return f"its MAC is of the control key {name}, which this configuration does not name"
+    def named(self, fingerprint: str) -> ControlKey | None:
+        """The key with a fingerprint, if this is one of these keys."""
+        return next((k for k in (self.current, *self.previous) if k.fingerprint == fingerprint), None)
 
 
-def verify(
-    keys: ControlKeys | None, topic: str, key: bytes | None, value: bytes | None, headers: Headers | None
-) -> str:
-    """Why a record of one of drkit's topics does not count; empty when it does.
+class LogPlace(NamedTuple):
+    """The log in which a record counts."""
+
+    topic: str
+    cluster_id: str
+
+
+class Signatures:
+    """The MACs of one partition of one of drkit's topics: verifies what is read, in order, and signs.
+
+    An order is a time in µs, or more than the newest order that was read: so writers need not have equal
+    clocks (a hybrid logical clock, Kulkarni et al. 2014). A record counts when its order is above that of the
+    last one with its key, and not much below that of all before it. The second rule holds for readers that
+    come after compaction has removed the newest record of a key in favour of a copy of an older one.
 
     :param keys: None: no control key is configured; then records without a MAC count
+    :param cluster_id: id of the cluster; asked for when it is needed
+    :param newest: the highest order of the records before those that are read here
     """
-    if keys is None:
-        return NO_KEY if headers and _macs(headers) else ""
-    return keys.why_not(topic, key, value, headers)
+
+    def __init__(
+        self,
+        keys: ControlKeys | None,
+        topic: str,
+        cluster_id: Callable[[], str],
+        wall: Millis = wall_ms,
+        newest: int = 0,
+    ) -> None:
+        self._keys, self._topic, self._cluster_id, self._wall = keys, topic, cluster_id, wall
+        self._newest = newest
+        """The highest order of a record that counted."""
+        self._orders: dict[bytes | None, int] = {}
+        """Key → order of its last record that counted."""
+        self._signed = 0
+        """The highest order signed here."""
+        self._forget_at = _REMEMBERED
+
+    def refused(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> str:
+        """Why the next record of the log does not count; empty when it does."""
+        if self._keys is None:
+            return NO_KEY if headers and _macs(headers) else ""
+        found = read_mac(self._keys, self._place, key, value, headers)
+        return found if isinstance(found, str) else self._out_of_order(key, found)
+
+    def may_count(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> bool:
+        """Whether a record is of drkit's processes, whatever its order."""
+        if self._keys is None:
+            return key is not None and not (headers and _macs(headers))
+        return not isinstance(read_mac(self._keys, self._place, key, value, headers), str)
+
+    @property
+    def _place(self) -> LogPlace:
+        return LogPlace(self._topic, self._cluster_id())
+
+    def _out_of_order(self, key: bytes | None, order: int | None) -> str:
+        if order is None:
+            return UNORDERED if self._newest else ""
+        if order < self._orders.get(key, 0):
+            return REPLAYED
+        if order < self._newest - _WINDOW:
+            return OUTDATED
+        self._newest = max(self._newest, order)
+        self._orders[key] = order
+        if len(self._orders) > self._forget_at:
+            # Older ones need no memory: a copy of them is outdated.
+            self._orders = {k: o for k, o in self._orders.items() if o >= self._newest - _WINDOW}
+            self._forget_at = max(_REMEMBERED, 2 * len(self._orders))
+        return ""
+
+    def headers(self, key: bytes | None, value: bytes | None) -> tuple[tuple[bytes, bytes], ...]:
+        """The headers of the next record to write: empty without a control key.
+
+        The log has to be read to its end before: by then no order of another writer is higher.
+        """
+        if self._keys is None:
+            return ()
+        self._signed = order = max(self._newest + 1, self._signed + 1, self._wall() * 1000)
+        return ((_NAME, mac_of(self._keys.current, self._place, key, value, order)),)
+
+    def text_headers(self, key: bytes | None, value: bytes | None) -> dict[str, str | bytes | None] | None:
+        """The same for the client that takes text."""
+        return {name.decode(): mac for name, mac in self.headers(key, value)} or None
 
 
-def signed(
-    keys: ControlKeys | None, topic: str, key: bytes | None, value: bytes | None
-) -> list[tuple[str, str | bytes | None]] | None:
-    """The headers of a record to write; None without a control key."""
-    return None if keys is None else [(HEADER, keys.sign(topic, key, value))]
+def mac_of(key: ControlKey, place: LogPlace, name: bytes | None, value: bytes | None, order: int) -> bytes:
+    """The value of the header of a record.
+
+    :param name: the record's key
+    """
+    number = order.to_bytes(_ORDER_BYTES, "big")
+    message = _message(_ORDERED, (place.cluster_id.encode(), place.topic.encode(), name, value, number))
+    return _ORDERED + bytes.fromhex(key.fingerprint) + number + key.mac(message)
 
 
-def raw_headers(
-    keys: ControlKeys | None, topic: str, key: bytes | None, value: bytes | None
-) -> tuple[tuple[bytes, bytes | None], ...]:
-    """The headers of a record, for writers of record batches."""
-    return () if keys is None else ((_NAME, keys.sign(topic, key, value)),)
+def read_mac(
+    keys: ControlKeys, place: LogPlace, key: bytes | None, value: bytes | None, headers: Headers | None
+) -> int | str | None:
+    """The order in the MAC of a record, None in one of the earlier form; a text says why it is not valid."""
+    found = _macs(headers)
+    if not found:
+        return NO_MAC
+    mac = found[0]
+    if len(found) > 1 or mac is None or _SIZES.get(mac[:1]) != len(mac):
+        return "its MAC is not of a form that this drkit reads"
+    version, fingerprint = mac[:1], mac[1 : 1 + _ID_BYTES].hex()
+    control = keys.named(fingerprint)
+    if control is None:
+        return f"its MAC is of the control key {fingerprint}, which this configuration does not name"
+    number = mac[1 + _ID_BYTES : -_MAC_BYTES]
+    parts: tuple[bytes | None, ...] = (place.topic.encode(), key, value)
+    if version == _ORDERED:
+        parts = (place.cluster_id.encode(), *parts, number)
+    if not hmac.compare_digest(mac[-_MAC_BYTES:], control.mac(_message(version, parts))):
+        return f"its MAC is wrong for the control key {fingerprint}"
+    return int.from_bytes(number, "big") if number else None
 
 
-def _message(topic: str, key: bytes | None, value: bytes | None) -> bytes:
+def _message(version: bytes, parts: Iterable[bytes | None]) -> bytes:
     """What the MAC covers: each part with its length, so that no two records have the same message."""
-    return b"".join((_DOMAIN, *_sized(topic.encode()), *_sized(key), *_sized(value)))
+    return b"".join((_DOMAINS[version], *(piece for part in parts for piece in _sized(part))))
 
 
 def _sized(part: bytes | None) -> Sequence[bytes]:

@@ -18,16 +18,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the copy of a partition cannot be looked at",
         hint="check the target cluster, then: drkit reprotect --resume",
     ),
-    "fence_entry_vanished": failed(
-        "an acknowledged entry of the fence record cannot be read back",
-        hint="check the topic's in-sync replicas and unclean.leader.election.enable = false",
-    ),
-    "fence_record_unreadable": failed(
-        "the fence record cannot be read to its end", hint="check the brokers of the source, then repeat"
-    ),
-    "fence_record_unwritable": failed(
-        "the fence record cannot be written", hint="check the in-sync replicas of the source, then repeat"
-    ),
     "flow_without_producer_id": failed(
         "the flow has no producer id",
         hint="give the flow a new live producer id, then begin the direction again",
@@ -137,16 +127,6 @@ ERRORS: Final[dict[str, Entry]] = {
             "there under this key again; or, to copy from the start, delete the copied topics and"
             " the flow's state topic on the target"
         ),
-    ),
-    "state_not_writable": failed(
-        "the flow's state cannot be written",
-        hint="check in-sync replicas of the target and drkit's permission to write there",
-    ),
-    "state_read_failed": failed(
-        "the flow's state cannot be read", hint="check the target with: drkit config check --connect"
-    ),
-    "state_unreadable": failed(
-        "the flow's state cannot be read to its end", hint="list and abort hanging transactions on {target}"
     ),
     "state_unsigned": refused(
         "the flow's state has no valid MAC of the control key",

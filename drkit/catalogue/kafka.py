@@ -32,6 +32,10 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "kerberos_missing": wrong("Kerberos needs the package gssapi", hint="pip install 'drkit[kerberos]'"),
     "log_end_unknown": failed("the end offset of a partition is unknown"),
+    "log_restarted": failed(
+        "a topic was emptied or created again while drkit read it",
+        hint="find out who deleted it, then repeat the command",
+    ),
     "new_topic_missing": failed("a topic that was just created does not appear"),
     "no_authorizer": failed("{alias} has no authorizer"),
     "no_producer_id": failed("the cluster assigned no producer id"),
@@ -59,6 +63,18 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "port_taken": failed("the port for metrics cannot be opened", hint="choose another --metrics-port"),
+    "own_topic_hidden": failed(
+        "one of drkit's topics cannot be read to its end",
+        hint="list and abort hanging transactions on {alias}: kafka-transactions.sh find-hanging",
+    ),
+    "own_topic_unreadable": failed(
+        "one of drkit's topics cannot be read",
+        hint="check the cluster, and drkit's READ right on it, with: drkit config check --connect",
+    ),
+    "own_topic_unwritable": failed(
+        "one of drkit's topics cannot be written",
+        hint="check its in-sync replicas, and drkit's WRITE right on it",
+    ),
     "records_unreadable": failed("records cannot be read"),
     "scram_users_unknown": failed(
         "cannot list SCRAM users",
@@ -68,7 +84,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the token endpoint is not an http(s) URL",
         hint="set sasl.oauthbearer.token.endpoint.url to https://…",
     ),
-    "topic_not_read_to_end": failed("a topic cannot be read to its end"),
     "transaction_failed": failed(
         "{name} of {transactional_id} failed",
         hint="another run may hold this transactional id; see: drkit status",

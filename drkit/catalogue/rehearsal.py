@@ -45,10 +45,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "another process already handled this scheduled time",
         hint="another scheduler runs the same drills: drkit drill history",
     ),
-    "drill_entry_not_written": failed(
-        "the entry of the drill cannot be written",
-        hint="check in-sync replicas of the target and drkit's permission to write there",
-    ),
     "drill_failover_not_done": failed("the bubble's failover did not complete"),
     "drill_flow_missing": failed("the flow of this drill is not configured"),
     "drill_history_unwritable": failed(

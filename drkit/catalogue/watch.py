@@ -24,9 +24,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the observer name is not valid", hint="choose a printable name of at most 256 characters"
     ),
     "no_flow_to_watch": wrong("there is no flow to watch", hint="add a [[flows]] table"),
-    "note_not_written": failed(
-        "the observer's note could not be written", hint="check the cluster's in-sync replicas"
-    ),
     "nothing_to_acknowledge": refused(
         "there is no automatic failover to acknowledge", hint="drkit watch --once 5 shows what is seen now"
     ),

@@ -72,7 +72,8 @@ async def _sync_some(
         state, stored = states[group].value, on_target[group].value
         told = None if state is None or stored is None else state.state
         kept = in_copies(stored, copies)
-        has_worked = worked(shard.source, kept.values())
+        echoes = {p.at for p in positions.values() if p.on_source.mark is not None}
+        has_worked = worked(shard.source, (own for at, own in kept.items() if at not in echoes))
         verdicts = decided[group] = {}
         for at, p in positions.items():
             own = kept.get(p.at)
@@ -127,7 +128,7 @@ def in_copies(offsets: Offsets | None, copies: Container[str]) -> dict[TopicPart
 def worked(source: str, stored: Iterable[StoredOffset]) -> bool:
     """Whether a group has committed by itself in one of the copied topics.
 
-    :param stored: its offsets in these
+    :param stored: its offsets in these, without those from which drkit made its offsets on the source
     """
     marks = (offset.mark for offset in stored)
     return any(mark is None or mark.source != source for mark in marks)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from drkit.clock import boottime
-from drkit.control_key import verify
 from drkit.copy_task.core.context import TaskContext
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.records import ControlRecord, LeaseRecord
@@ -98,11 +97,10 @@ def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) ->
 
     :param records: of one look
     """
-    name, last = task.lease.state_topic, dict[bytes, Record]()
+    last = dict[bytes, Record]()
     for record in records:
-        if record.key not in {_CONTROL, _LEASE}:
-            continue
-        if not verify(task.links.target.control, name, record.key, record.value, record.headers):
+        why = task.signatures.refused(record.key, record.value, record.headers)
+        if record.key in {_CONTROL, _LEASE} and not why:
             last[record.key] = record
     if (control := last.get(_CONTROL)) is not None and control.value is not None:
         obey(task, control.value, past=control.offset < reading.end)

@@ -28,6 +28,7 @@ _MOST_BYTES: Final = 1 << 20
 _MOST_REPORTED: Final = 100
 """Maximum number of keys whose bad notes are reported."""
 _UNKNOWN: Final = "unknown"
+_OPEN: Final = "a transaction that writes it is open"
 
 
 class Note(NamedTuple, Generic[R]):
@@ -63,6 +64,8 @@ class Notes:
         self._notes: dict[str, Note[Any]] = {}
         self._reported: set[str] = set()
         self._damaged: dict[str, str] = {}
+        self.undecided: frozenset[str] = frozenset()
+        """Keys of records in open transactions: what they may replace is unknown."""
         self.dropped = 0
         """Records that were dropped."""
 
@@ -136,6 +139,16 @@ class Notes:
         """
         self._drop(key.decode(errors="replace"), why, hides=not live)
 
+    def pass_over(self, why: str, *, live: bool = False) -> None:
+        """Drop a batch whose keys are unknown.
+
+        :param live: the topic was already read to its end: a note that this batch hides was read
+        """
+        self.dropped += 1
+        if not live:
+            self._damaged.update(dict.fromkeys(_SINGLE, why))
+        self._report("unknown", why)
+
     def _drop(self, key: str, why: str, *, hides: bool = True) -> None:
         self.dropped += 1
         if key in _SINGLE and hides:
@@ -157,8 +170,8 @@ class Notes:
         return cast("Note[R] | None", self._notes.get(kind.KEY))
 
     def damaged(self, kind: type[StateRecord]) -> str:
-        """Why the newest note of such a kind is dropped; empty when it is not."""
-        return self._damaged.get(kind.KEY, "")
+        """Why the newest note of such a kind is dropped or unknown; empty when it is neither."""
+        return self._damaged.get(kind.KEY, "") or (_OPEN if kind.KEY in self.undecided else "")
 
     @property
     def pause(self) -> str:

@@ -8,6 +8,7 @@ does not answer.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 import json
 import threading
@@ -16,35 +17,28 @@ from typing import Any, Final
 from drkit import observe
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.control_key import Headers, signed, verify
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic
 from drkit.detect.notes import Note, Notes, R
 from drkit.detect.speakers import ANYBODY, Speakers
-from drkit.errors import DrkitError, Failed
+from drkit.errors import DrkitError
 from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import watch_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import (
-    OFFSET_BEGINNING,
-    ConfluentPartition,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-)
+from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.reading.headers import headers_of
-from drkit.kafka.topics import list_offsets
-from drkit.model import TopicPartition
+from drkit.kafka.reading.log_end import LogRestarted
+from drkit.kafka.reading.log_tail import SMALL_BYTES
+from drkit.kafka.reading.signed_log import SignedLog
+from drkit.wire import Record
 
 _RETRY_SECONDS: Final = 2.0
-_PUT_SECONDS: Final = 20.0
+_ANSWER_SECONDS: Final = 1.0
+_WAIT_MS: Final = 100
 
 
 def topic_name(flow: FlowSettings) -> str:
@@ -63,6 +57,9 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.1",
         "max.compaction.lag.ms": "1200000",
+        # Brokers unpack what they store: no small batch unpacks to a large one at its readers.
+        "compression.type": "uncompressed",
+        "max.message.bytes": str(SMALL_BYTES),
     }
     create_own_topic(cluster, topic_name(flow), configs | kept_tombstones(cluster.settings))
 
@@ -72,10 +69,15 @@ def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBOD
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    for key, value in found.items():
-        notes.take(key, value)
+    early = found.keys() - found.since if found.passed_over else found.keys()
+    for key in early:
+        notes.take(key, found[key])
     for key, why in found.refused.items():
         notes.refuse(key, why)
+    for why in found.passed_over:
+        notes.pass_over(why)
+    for key in found.since - early:
+        notes.take(key, found.get(key))
     return notes
 
 
@@ -92,18 +94,9 @@ def put_note(cluster: Cluster, flow: FlowSettings, key: str, value: Mapping[str,
     :raises DrkitError: it was not accepted
     """
     ensure_board(cluster, flow)
-    heard: list[KafkaError | None] = []
-    producer = _producer(cluster.settings, _PUT_SECONDS)
     body = None if value is None else json.dumps(value).encode()
-    name, at = topic_name(flow), key.encode()
-    headers = signed(cluster.settings.control, name, at, body)
-    producer.produce(name, body, at, partition=0, headers=headers, on_delivery=lambda e, _: heard.append(e))
-    producer.flush(_PUT_SECONDS)
-    if heard and heard[0] is not None:
-        raise cluster.error(heard[0], "write to the topic of the observers", name)
-    if not heard:
-        evidence = f"no answer in {_PUT_SECONDS:.0f} s"
-        raise Failed("note_not_written", where=f"{name} on {cluster.alias}", evidence=evidence)
+    with closing(SignedLog(cluster.settings, topic_name(flow), lambda _record, _why: None)) as log:
+        log.append((key.encode(), body))
 
 
 def _producer(cluster: ClusterSettings, ttl_seconds: float) -> Producer:
@@ -146,9 +139,8 @@ class Noticeboard:
         self._notes = Notes(partial(_report, f"{self.topic} on {self.alias}"), speakers)
         self._waiting: dict[str, bytes] = {}
         self._ended = threading.Event()
-        self._end = 0
-        """Where the topic ended when we began to read."""
         self._is_read = False
+        self._log = SignedLog(cluster, self.topic, self.take, unpacked_bytes=SMALL_BYTES)
         self._acked: float | None = None
         self._why = "not connected yet"
         self._thread = threading.Thread(target=self._run, name=f"board {cluster.alias}", daemon=True)
@@ -215,52 +207,52 @@ class Noticeboard:
         return self._why
 
     def _run(self) -> None:
-        while not self._ended.is_set():
-            try:
-                consumer = self._open()
-            except DrkitError as error:
-                self._fails(error.in_short)
-                self._ended.wait(_RETRY_SECONDS)
-                continue
-            producer = _producer(self._cluster, self._ttl)
-            try:
-                while not self._ended.is_set():
-                    self._send(producer)
-                    self._take(consumer.poll(0.1))
-            finally:
-                producer.flush(1.0)
-                consumer.close()
+        with closing(self._log):
+            while not self._ended.is_set():
+                try:
+                    ensure_board(Cluster.connect(self._cluster), self._flow)
+                    self._follow()
+                except DrkitError as error:
+                    self._fails(error.in_short)
+                    self._ended.wait(_RETRY_SECONDS)
 
-    def _open(self) -> Consumer:
-        cluster = Cluster.connect(self._cluster)
-        ensure_board(cluster, self._flow)
-        notes = TopicPartition(self.topic, 0)
-        self._end = list_offsets(cluster, [notes], "latest", committed=True)[notes]
-        self._is_read = self._is_read or self._end == 0
-        consumer = Consumer(
-            {
-                "reconnect.backoff.max.ms": 1000,
-                **confluent_config(self._cluster),
-                # Never used as a group: the partition is assigned and offsets never committed.
-                "group.id": "drkit-reader",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 100,
-                "topic.metadata.refresh.interval.ms": 5000,
-                "log_level": 0,
-            },
-            logger=QUIET,
-        )
-        consumer.assign([ConfluentPartition(self.topic, 0, OFFSET_BEGINNING)])
-        return consumer
+    def _follow(self) -> None:
+        """Read and write until the end.
+
+        :raises LogRestarted: the topic was created again; it is read from its start then
+        """
+        producer = _producer(self._cluster, self._ttl)
+        try:
+            while not self._ended.is_set():
+                if self._log.tail.cluster_id:
+                    self._send(producer)
+                try:
+                    ended = self._log.tail.poll(_ANSWER_SECONDS, _WAIT_MS)
+                except LogRestarted:
+                    self._log.restart()
+                    raise
+                except DrkitError as error:
+                    self._fails(error.in_short)
+                    self._ended.wait(_WAIT_MS / 1000)
+                else:
+                    self._is_read = self._is_read or ended
+                    self._expect()
+        finally:
+            producer.flush(1.0)
+
+    def _expect(self) -> None:
+        """Note the keys that open transactions write."""
+        may_count = self._log.signatures.may_count
+        waiting = [r for r in self._log.tail.undecided if may_count(r.key, r.value, r.headers)]
+        with self._lock:
+            self._notes.undecided = frozenset((r.key or b"").decode(errors="replace") for r in waiting)
 
     def _send(self, producer: Producer) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         for key, body in waiting.items():
             try:
-                headers = signed(self._cluster.control, self.topic, key.encode(), body)
+                headers = self._log.signatures.text_headers(key.encode(), body)
                 producer.produce(self.topic, body, key, partition=0, headers=headers, on_delivery=self._told)
             except (KafkaException, BufferError) as error:
                 self._fails(str(error))
@@ -277,23 +269,14 @@ class Noticeboard:
             self._why = why
             observe.event("board_silent", level="debug", where=f"{self.topic} on {self.alias}", reason=why)
 
-    def _take(self, message: Message | None) -> None:
-        error = message.error() if message is not None else None
-        if message is not None and error is None:
-            self.take(message.key(), message.value(), message.offset() or 0, headers_of(message))
-        elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  its only name
-            self._is_read = True
-
-    def take(self, key: Any, value: Any, offset: int, headers: Headers | None = None) -> None:
-        """Take one record of the topic."""
-        # Where the others write faster than a fetch waits, the end is never told: the offset tells it.
-        live = self._is_read or offset >= self._end
-        self._is_read = live or offset + 1 >= self._end
-        if not isinstance(key, bytes):
-            return
-        body = value if isinstance(value, bytes) else None
+    def take(self, record: Record, why: str) -> None:
+        """Take one record of the topic, and why it does not count; empty when it does."""
+        live = self._is_read
         with self._lock:
-            if why := verify(self._cluster.control, self.topic, key, body, headers):
-                self._notes.refuse(key, why, live=live)
+            if record.key is None:
+                if why:
+                    self._notes.pass_over(why, live=live)
+            elif why:
+                self._notes.refuse(record.key, why, live=live)
             else:
-                self._notes.take(key, body, self._clock.now(), self._wall(), live=live)
+                self._notes.take(record.key, record.value, self._clock.now(), self._wall(), live=live)

@@ -12,6 +12,8 @@ from drkit.topology import is_drill_alias
 
 CANARY_TOPIC: Final = "drkit-canary.internal"
 """On the source: records that a prober produces and fetches."""
+ADOPTED: Final = b"adopted"
+"""Key of the two records in a journal that enclose all entries signed by `drkit control adopt`."""
 _STATE: Final = ("drkit-state.", ".internal")
 
 

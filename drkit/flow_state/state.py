@@ -45,6 +45,9 @@ class FlowState:
         """Those of them whose newest record has no valid MAC, and why."""
         self.forged: dict[str, str] = {}
         """Keys without a record, under which one without a valid MAC was written while this was read."""
+        self._hidden = ""
+        """Why a batch was not read, which may hold the newest record of any key but those that follow it."""
+        self._since: set[str] = set()
 
     @classmethod
     def of(
@@ -70,6 +73,8 @@ class FlowState:
         self.unreadable.pop(name, None)
         self.refused.pop(name, None)
         self.forged.pop(name, None)
+        if self._hidden:
+            self._since.add(name)
         if value is None:
             self._forget(name)
             return StateChange(name, None)
@@ -98,6 +103,14 @@ class FlowState:
         self.unreadable[name] = why if offset is None else f"offset {offset}: {why}"
         self.refused[name] = why
 
+    def pass_over(self, why: str, *, live: bool = False) -> None:
+        """A batch of unknown keys was not read.
+
+        :param live: the topic was read to its end before: what this one hides was read, or never existed
+        """
+        if not live:
+            self._hidden, self._since = why, set()
+
     def keep(self, key: str, record: StateRecord, value: bytes) -> None:
         """Enter a record that was read, or written just now."""
         self.unreadable.pop(key, None)
@@ -118,8 +131,10 @@ class FlowState:
         :raises Damaged: a required record was replaced
         """
         found = self._records.get(kind, {}).get(name)
-        if found is None and kind.REQUIRED and (key := kind.key(name)) in self.unreadable:
-            raise self._damaged([key])
+        if found is None and kind.REQUIRED:
+            key = kind.key(name)
+            if key in self.unreadable or (self._hidden and key not in self._since):
+                raise self._damaged([key])
         return cast("R | None", found)
 
     def all(self, kind: type[R]) -> dict[str, R]:
@@ -128,6 +143,8 @@ class FlowState:
         :raises Damaged: one of a required kind was replaced
         """
         found = self.readable(kind)
+        if kind.REQUIRED and self._hidden:
+            raise self._damaged([kind.KEY])
         if kind.REQUIRED and self.unreadable:
             lost = [k for k in self._lost() if k.startswith(kind.KEY)]
             if lost:
@@ -168,11 +185,8 @@ class FlowState:
                 where=self._where,
                 evidence=f"key {unsigned[0]}, {self.refused[unsigned[0]]}{more}",
             )
-        return Damaged(
-            "state_foreign_record",
-            where=self._where,
-            evidence=f"key {keys[0]}, {self.unreadable.get(keys[0], 'it changed just now')}{more}",
-        )
+        why = self.unreadable.get(keys[0]) or self._hidden or "it changed just now"
+        return Damaged("state_foreign_record", where=self._where, evidence=f"key {keys[0]}, {why}{more}")
 
     def copy(self) -> FlowState:
         """A copy of the current state, which no longer changes."""
@@ -180,6 +194,7 @@ class FlowState:
         found._records = {kind: dict(some) for kind, some in list(self._records.items())}
         found._values, found.unreadable = dict(self._values), dict(self.unreadable)
         found.refused, found.forged = dict(self.refused), dict(self.forged)
+        found._hidden, found._since = self._hidden, set(self._since)
         return found
 
     def __eq__(self, other: object) -> bool:

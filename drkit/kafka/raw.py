@@ -19,6 +19,7 @@ from kafka.future import Future as Future
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
+from drkit.control_key import Signatures
 from drkit.kafka.client_config import raw_config
 from drkit.kafka.connect import refused_credentials, why_not
 from drkit.kafka.permit import may_send
@@ -148,6 +149,10 @@ class RawCluster:
             raise refused_credentials(self._settings, str(error.args[0])) from error
         except KafkaError:
             return  # the probe of the port finds the cause
+
+    def signatures(self, topic: str) -> Signatures:
+        """Verifies and signs the records of one partition of a topic of drkit's own there."""
+        return Signatures(self.control, topic, lambda: self.cluster_id or "")
 
     @property
     def cluster_id(self) -> str | None:

@@ -31,7 +31,7 @@ def read_checkpoints(target: Cluster, name: str) -> tuple[list[Checkpoint], list
         return [], []
     found: dict[bytes, Checkpoint] = {}
     bad: list[str] = []
-    for offset, key, value in read_mm2_topic(target.settings, name):
+    for offset, _, key, value, _ in read_mm2_topic(target.settings, name):
         if key is not None and value is not None:
             try:
                 found[key] = Checkpoint.decode(key, value)

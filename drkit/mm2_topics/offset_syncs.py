@@ -104,7 +104,7 @@ class OffsetSyncs:
         """The offset syncs in the topic; a record that is not MirrorMaker 2's is reported and left alone."""
         held: dict[TopicPartition, HeldSyncs] = {}
         bad: list[tuple[int, str]] = []
-        for offset, key, value in read_mm2_topic(self._home.settings, self.topic):
+        for offset, _, key, value, _ in read_mm2_topic(self._home.settings, self.topic):
             try:
                 sync = OffsetSync.decode(key or b"", value or b"")
             except ValueError as error:

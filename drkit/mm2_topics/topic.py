@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol
+from contextlib import closing
+from typing import Final, Protocol
 from uuid import UUID
 
 from drkit import observe
@@ -14,9 +15,10 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
 from drkit.kafka.own_topics import appeared
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, create_topics, describe_topics
 from drkit.model import TopicPartition
+from drkit.wire import Record
 
 _SECONDS: Final = 20.0
 _SEGMENT_BYTES: Final = str(64 << 20)
@@ -35,14 +37,6 @@ class Mm2Record(Protocol):
     @property
     def value(self) -> bytes:
         """Value of the record."""
-
-
-class StoredRecord(NamedTuple):
-    """A record as stored in a topic."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
 
 
 def ensure_mm2_topic(cluster: Cluster, name: str, replicas: int) -> UUID:
@@ -73,24 +67,14 @@ def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now
     return True
 
 
-def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[StoredRecord]:
+def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[Record]:
     """All records of the topic in their order, with those that compaction has not reached yet.
 
     :raises Failed: it cannot be read
     """
-    found: list[StoredRecord] = []
-
-    def take(message: Message) -> None:
-        key, value = message.key(), message.value()
-        found.append(
-            StoredRecord(
-                message.offset() or 0,
-                key if isinstance(key, bytes) else None,
-                value if isinstance(value, bytes) else None,
-            )
-        )
-
-    read_partitions(cluster, {TopicPartition(name, 0): 0}, take)
+    found: list[Record] = []
+    with closing(LogTail(cluster, TopicPartition(name, 0), found.append)) as tail:
+        tail.read(_SECONDS)
     return found
 
 

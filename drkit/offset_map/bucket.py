@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from drkit.control_key import NO_KEY, ControlKeys, raw_headers
+from drkit.control_key import NO_KEY, REPLAYED, Signatures
 from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
 from drkit.offsets.map_codec import about
 from drkit.offsets.map_record import MapRecordKind, Reign
@@ -59,6 +59,8 @@ class MapBucket:
     """Records without a valid MAC: they were passed over."""
     doubtful: dict[MapKey, dict[bytes, UnreadableRecord]] = field(default_factory=dict)
     """Those of them that have the key of a record of the map, of which nothing else is left to read."""
+    signatures: Signatures | None = None
+    """Of what was read; None: nothing was."""
 
     def doubt(self, key: MapKey) -> Unavailable | None:
         """Why the map of a partition cannot be relied on; None when it can."""
@@ -85,7 +87,7 @@ class MapBucket:
         """Prepare to read the topic from its start; references to a partition's state stay valid."""
         self.next_offset, self.keys, self.marked = 0, {}, set()
         self.reign, self.unclean, self.unreadable, self.doubtful = None, 0, [], {}
-        self.legacy, self.refused = False, 0
+        self.legacy, self.refused, self.signatures = False, 0, None
         for state in self.partitions.values():
             state.clear()
 
@@ -134,6 +136,8 @@ class MapBucket:
         Where nothing else is left to read under its key, the partition cannot be relied on.
         """
         self.refused += 1
+        if why == REPLAYED:
+            return  # the newer record was read
         try:
             where, kind = about(key or b"")
         except ValueError:
@@ -172,14 +176,11 @@ def pairs(records: Iterable[tuple[MapKey, MapRecord]]) -> list[Pair]:
 
 
 def batch_of(
-    written: Iterable[Pair], now_ms: int, topic: str = "", keys: ControlKeys | None = None
+    written: Iterable[Pair], now_ms: int, signatures: Signatures | None = None
 ) -> tuple[bytearray, int]:
-    """Records of the map topic as one record batch with no producer fields yet, and how many they are.
-
-    :param keys: with them each record gets its MAC, for this topic
-    """
+    """Records of the map topic as one record batch with no producer fields yet, and how many they are."""
     found = [
-        Record(i, now_ms, key, value, raw_headers(keys, topic, key, value))
+        Record(i, now_ms, key, value, signatures.headers(key, value) if signatures is not None else ())
         for i, (key, value) in enumerate(written)
     ]
     return encode(found, 0), len(found)

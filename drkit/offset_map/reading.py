@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from drkit.clock import monotonic
-from drkit.control_key import verify
+from drkit.control_key import Signatures
 from drkit.errors import Failed
 from drkit.kafka import codes
 from drkit.kafka.raw import EventLoop, RawCluster
@@ -62,11 +62,18 @@ async def read_on(
             await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
+def signatures_of(bucket: MapBucket, cluster: RawCluster) -> Signatures:
+    """What verifies the bucket's next records, and signs them."""
+    bucket.signatures = bucket.signatures or cluster.signatures(bucket.name)
+    return bucket.signatures
+
+
 def _take(bucket: MapBucket, answer: Any, cluster: RawCluster) -> None:
     out = visible(answer.records or b"", bucket.next_offset, aborted=aborted_in(answer))
+    signatures = signatures_of(bucket, cluster)
     for chunk in out.chunks:
         for record in records_in(chunk):
-            why = verify(cluster.control, bucket.name, record.key, record.value, record.headers)
+            why = signatures.refused(record.key, record.value, record.headers)
             if why:
                 bucket.refuse(record.key, record.offset, why)
             else:

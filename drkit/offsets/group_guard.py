@@ -75,7 +75,7 @@ class GuardVerdict(StrEnum):
     """Written again unchanged, before the target forgets it (``offsets.retention.minutes``)."""
     UNCHANGED = "unchanged"
     ECHO = "came from the other side"
-    """The source's offset was itself written by drkit, for the opposite flow."""
+    """The source's offset was written by drkit, from the position that the group has on the target."""
     NO_POSITION = "no exact position"
     PROMOTED = "topic promoted"
     LIVE = "group has members on the target"
@@ -138,6 +138,18 @@ class Case(NamedTuple):
         return mark if mark is not None and mark.source == self.source else None
 
     @property
+    def is_echo(self) -> bool:
+        """What the source keeps came from the group's own position on the target, which is still there.
+
+        Else the source has the only position: the target has forgotten it (``offsets.retention.minutes``),
+        the group was deleted on it, or this flow has written there since.
+        """
+        mark, own = self.on_source.mark, self.on_target
+        if mark is None or own is None or self.is_void:
+            return False
+        return self.own_mark is None and own.offset >= mark.upstream
+
+    @property
     def unchanged(self) -> bool:
         """What the target keeps is what would be written."""
         mark = self.own_mark
@@ -145,7 +157,7 @@ class Case(NamedTuple):
 
 
 TABLE: Final[tuple[tuple[GuardVerdict, Callable[[Case], bool]], ...]] = (
-    (GuardVerdict.ECHO, lambda c: c.on_source.mark is not None and not c.is_void),
+    (GuardVerdict.ECHO, lambda c: c.is_echo),
     (GuardVerdict.NO_POSITION, lambda c: isinstance(c.position, Unavailable)),
     (GuardVerdict.PROMOTED, lambda c: c.promoted),
     (GuardVerdict.NOT_TOLD, lambda c: c.state is None),

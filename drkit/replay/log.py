@@ -8,12 +8,13 @@ from uuid import UUID
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.control_key import ControlKeys, raw_headers, verify
+from drkit.control_key import Signatures
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import replay_topic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.reading.compacted import NewestValues
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
 from drkit.replay.progress import ReplayBook
@@ -33,6 +34,10 @@ class ReplayLog:
         self._target = target
         self.at = TopicPartition(replay_topic(flow.source, flow.target), 0)
         self._known: Cluster | None = None
+        self._signatures = self._sign()
+
+    def _sign(self) -> Signatures:
+        return Signatures(self._target.control, self.at.topic, lambda: self.cluster.cluster_id)
 
     @property
     def where(self) -> str:
@@ -65,13 +70,14 @@ class ReplayLog:
             end = await side.decided_end(self.at, topic_id)
         else:
             end = await side.end(self.at, topic_id, committed=True)
-        newest = _Newest(self.at.topic, self._target.control)
+        self._signatures = self._sign()
+        newest = NewestValues(self._signatures)
         await side.read(self.at, topic_id, (await side.start(self.at, topic_id), end), newest.take)
         if newest.refused:
             key, why = next(iter(newest.refused.items()))
             raise self.damaged(f"key {key.decode(errors='replace')}: {why}")
         try:
-            return ReplayBook.of(newest.values)
+            return ReplayBook.of(newest)
         except Malformed as error:
             raise self.damaged(str(error)) from error
 
@@ -81,29 +87,9 @@ class ReplayLog:
 
     def batch(self, written: Iterable[tuple[bytes, bytes | None]]) -> tuple[bytearray, int]:
         """Records of the topic as one batch without producer fields, and how many they are."""
-        now, keys = wall_ms(), self._target.control
+        now = wall_ms()
         found = [
-            Record(n, now, key, value, raw_headers(keys, self.at.topic, key, value))
+            Record(n, now, key, value, self._signatures.headers(key, value))
             for n, (key, value) in enumerate(written)
         ]
         return encode(found, _UNPACKED), len(found)
-
-
-class _Newest:
-    """The newest value of every key; a record without a valid MAC is named, unless a later one has it."""
-
-    def __init__(self, topic: str, keys: ControlKeys | None) -> None:
-        self._topic, self._keys = topic, keys
-        self.values: dict[bytes, bytes] = {}
-        self.refused: dict[bytes, str] = {}
-
-    def take(self, record: Record) -> None:
-        """Take the next record of the topic."""
-        key = record.key or b""
-        self.refused.pop(key, None)
-        if why := verify(self._keys, self._topic, key, record.value, record.headers):
-            self.refused[key] = why
-        elif record.value is None:
-            self.values.pop(key, None)
-        else:
-            self.values[key] = record.value

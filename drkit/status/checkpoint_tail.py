@@ -5,25 +5,15 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from drkit.clock import monotonic
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import (
-    OFFSET_BEGINNING,
-    ConfluentPartition,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-)
-from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.groupless import is_passed_over
+from drkit.errors import DrkitError
+from drkit.kafka.reading.log_end import LogRestarted
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, is_checkpoint
 from drkit.status.group_ready import CheckpointSeen
+from drkit.wire import Record
 
-_AT_ONCE: Final = 10_000
-_POLL_SECONDS: Final = 0.2
 READ_SECONDS: Final = 20.0
 
 
@@ -34,10 +24,13 @@ class CheckpointTail:
     """
 
     def __init__(self, target: ClusterSettings, topic: str) -> None:
-        self._target, self._topic = target, topic
-        self._consumer: Consumer | None = None
+        self._target, self._at = target, TopicPartition(topic, 0)
         self._id: UUID | None = None
-        self._position = 0
+        self._fresh: dict[bytes, Record] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._tail = LogTail(self._target, self._at, self._keep)
         self.newest: dict[str, dict[TopicPartition, CheckpointSeen]] = {}
         """Group → partition of the target → its checkpoint."""
         self.unreadable = 0
@@ -51,77 +44,40 @@ class CheckpointTail:
         """
         if topic_id != self._id:
             self.close()
-            self._id, self.newest, self.unreadable = topic_id, {}, 0
+            self._id = topic_id
+            self._begin()
         if topic_id is None:
             return ""
         try:
-            return self._read(self._consumer or self._open(), monotonic() + seconds)
-        except KafkaException as error:
-            self.close()
-            return str(error.args[0].str())
-
-    def _open(self) -> Consumer:
-        self._consumer = Consumer(
-            {
-                **confluent_config(self._target),
-                "group.id": "drkit-reader",  # never used as a group
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "log_level": 0,
-            },
-            logger=QUIET,
-        )
-        self._position = 0
-        self._consumer.assign([ConfluentPartition(self._topic, 0, OFFSET_BEGINNING)])
-        return self._consumer
-
-    def _read(self, consumer: Consumer, deadline: float) -> str:
-        fresh: dict[bytes, Message] = {}
-        try:
-            return self._read_to_end(consumer, deadline, fresh)
+            self._tail.read(seconds)
+        except DrkitError as error:
+            if isinstance(error, LogRestarted):
+                self._id = None  # the next read begins anew
+            return error.evidence
         finally:
-            for key, message in fresh.items():
-                self._take(key, message)
-
-    def _read_to_end(self, consumer: Consumer, deadline: float, fresh: dict[bytes, Message]) -> str:
-        end = consumer.get_watermark_offsets(ConfluentPartition(self._topic, 0), _POLL_SECONDS * 25)[1]
-        while self._position < end:
-            for message in consumer.consume(_AT_ONCE, _POLL_SECONDS):
-                error = message.error()
-                if error is None:
-                    self._position = (message.offset() or 0) + 1
-                    self._keep(message, fresh)
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                    # The position also passes records that compaction removed, which no message shows.
-                    self._position = end = message.offset() or 0
-                elif not is_passed_over(error):
-                    raise KafkaException(error)
-            if monotonic() > deadline:
-                return f"the checkpoints in {self._topic} could not be read to their end at {end}"
+            for key, record in self._fresh.items():
+                self._take(key, record)
+            self._fresh.clear()
         return ""
 
-    def _keep(self, message: Message, fresh: dict[bytes, Message]) -> None:
+    def _keep(self, record: Record) -> None:
         """Decode only the newest record of each position; an unreadable one hides no older checkpoint."""
-        key, value = message.key(), message.value()
-        if isinstance(value, bytes) and not is_checkpoint(value):
+        if record.value is not None and not is_checkpoint(record.value):
             self.unreadable += 1
-        elif isinstance(key, bytes):
-            fresh[key] = message
+        elif record.key is not None:
+            self._fresh[record.key] = record
 
-    def _take(self, key: bytes, message: Message) -> None:
-        value = message.value()
+    def _take(self, key: bytes, record: Record) -> None:
         try:
-            if not isinstance(value, bytes):
+            if record.value is None:
                 self._forget(key)
                 return
-            found = Checkpoint.decode(key, value)
+            found = Checkpoint.decode(key, record.value)
         except ValueError:
             self.unreadable += 1
             return
         at = TopicPartition(found.topic, found.partition)
-        known = CheckpointSeen(found.upstream, found.downstream, message.timestamp()[1])
+        known = CheckpointSeen(found.upstream, found.downstream, record.timestamp)
         self.newest.setdefault(found.group, {})[at] = known
 
     def _forget(self, key: bytes) -> None:
@@ -133,6 +89,4 @@ class CheckpointTail:
 
     def close(self) -> None:
         """Close the connection; the checkpoints read stay."""
-        if self._consumer is not None:
-            self._consumer.close()
-        self._consumer = None
+        self._tail.close()

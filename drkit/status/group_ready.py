@@ -19,7 +19,6 @@ _NEVER_MS: Final = 1 << 62
 """Age from which unchanged offsets are written again: never, as this module writes nothing."""
 _MEANS: Final = {GuardVerdict.PROMOTED: Readiness.THERE, GuardVerdict.NOT_TOLD: Readiness.UNKNOWN}
 """Every other refusal needs a person."""
-_NOWHERE: Final = "no offset on either side"
 
 
 class CheckpointSeen(NamedTuple):
@@ -171,28 +170,12 @@ def _case(
 def _readiness(flow: FlowFacts, facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
     verdict = judge(case)
     if verdict is GuardVerdict.ECHO:
-        return _echoed(facts, case, held)
+        return Readiness.THERE, verdict.value
     if verdict is GuardVerdict.NO_POSITION:
         return _without_position(facts, case, held)
     if verdict is GuardVerdict.WRITE:
         return _unwritten(flow, facts, case, held)
     return _refused(verdict, case) or (Readiness.READY, "")
-
-
-def _echoed(facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
-    """The source's offset came from the target; the group has committed nothing on the source since."""
-    if case.own_mark is None:
-        there = case.on_target is not None
-        return (Readiness.THERE, GuardVerdict.ECHO.value) if there else (Readiness.UNKNOWN, _NOWHERE)
-    offset = case.on_source.offset
-    if offset not in {held, facts.checkpoint.upstream if facts.checkpoint is not None else None}:
-        return Readiness.UNKNOWN, "its offset on the source came from the target, and no checkpoint has it"
-    # It moved to the source and is idle: a failover continues it from the checkpoint.
-    own = case._replace(on_source=StoredOffset(offset))
-    verdict = judge(own)
-    if verdict is GuardVerdict.NO_POSITION:
-        return _without_position(facts, own, held)
-    return _refused(verdict, own) or (Readiness.READY, "")
 
 
 def _refused(verdict: GuardVerdict, case: Case) -> tuple[Readiness, str] | None:

@@ -242,6 +242,15 @@ class GroupLook:
         seen = {*self._tail.newest.get(group, ()), *marked}
         return sorted(TopicPartition(names[t], p) for t, p in seen if t in names)
 
+    def _echoes(self, known: CopiedTopics, on_source: Answered[Offsets] | None) -> set[TopicPartition]:
+        """Partitions of the target from which drkit made a group's offsets on the source."""
+        offsets = (on_source.value if on_source is not None else None) or {}
+        return {
+            TopicPartition(known.topics[at.topic][0], at.partition)
+            for at, committed in offsets.items()
+            if at.topic in known.topics and StoredOffset(*committed).mark is not None
+        }
+
     def _groups_of(self, flow: FlowFacts, known: CopiedTopics, asked: _Asked) -> Iterator[GroupStatus]:
         copies = {target for target, _, _ in known.topics.values()}
         for group, on_target in asked.on_target.items():
@@ -249,7 +258,8 @@ class GroupLook:
             state = asked.states.get(group)
             told = None if on_target.value is None else state.state if state is not None else ""
             stored = in_copies(on_target.value, copies)
-            has_worked = worked(flow.source, stored.values())
+            echoes = self._echoes(known, on_source)
+            has_worked = worked(flow.source, (own for at, own in stored.items() if at not in echoes))
             unread = f"the source does not return its offsets: Kafka error code {on_source.error}" if (
                 on_source is not None and on_source.value is None) else ""  # fmt: skip
             found = []

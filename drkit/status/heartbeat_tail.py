@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 import threading
 from typing import Final
 
-from drkit.clock import Millis, monotonic, wall_ms
+from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import ConfluentPartition, Consumer, KafkaError, KafkaException, Message
-from drkit.kafka.quiet import QUIET
+from drkit.errors import DrkitError
+from drkit.kafka.reading.log_end import LogRestarted
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.mm2_topics.heartbeats import TOPIC
+from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.model import HeartbeatStatus
+from drkit.wire import Record
 
 _LAST: Final = 100
 """Number of heartbeats searched for one of this flow: the topic also has those of other targets."""
 _SECONDS: Final = 5.0
-_PAUSE_SECONDS: Final = 0.1
-"""Pause without a heartbeat after which a look has seen them all."""
+_WAIT_MS: Final = 200
 _AHEAD_MS: Final = 10_000
 """A heartbeat further ahead of our clock does not count: it would hide missing heartbeats for that time."""
 
@@ -46,13 +48,11 @@ class HeartbeatTail:
         self._clock = clock
         self._arrived = arrived
         self._most_ahead_ms = ahead_ms
-        self._consumer: Consumer | None = None
+        self._tail: LogTail | None = None
         self._newest_ms: int | None = None
         self._delay_ms: int | None = None
         self._ahead_ms = 0
         self._arrivals = 0
-        self._end = 0
-        """End offset of the topic at the start: earlier records did not arrive while we listened."""
         self._caught_up = False
         self._ended = threading.Event()
         self._asked = threading.Event()
@@ -89,12 +89,12 @@ class HeartbeatTail:
 
     def read(self) -> HeartbeatStatus | None:
         """Read to the end; a missing topic or a silent target leaves the known heartbeat unchanged."""
-        if self._thread is None:
-            deadline = monotonic() + _SECONDS
-            while monotonic() < deadline and self._poll(_PAUSE_SECONDS):
-                pass
-        else:
+        if self._thread is not None:
             self._asked.wait(_SECONDS)
+        elif (tail := self._open()) is not None:
+            with suppress(DrkitError), self._begun_again():
+                tail.read(_SECONDS)
+                self._reach_end()
         return self.newest()
 
     def follow(self) -> None:
@@ -114,78 +114,55 @@ class HeartbeatTail:
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_SECONDS)
-        elif self._consumer is not None:
-            self._consumer.close()
+        elif self._tail is not None:
+            self._tail.close()
 
     def _follow(self) -> None:
         while not self._ended.is_set():
-            if self._consumer is None and not self._open():
-                self._asked.set()
-                self._ended.wait(1.0)
+            tail = self._open()
+            ended = False
+            with suppress(DrkitError), self._begun_again():
+                ended = tail is not None and tail.poll(1.0, _WAIT_MS)
+            if ended:
+                self._reach_end()
             else:
-                self._poll(0.2)
-        if self._consumer is not None:
-            self._consumer.close()
-
-    def _poll(self, seconds: float) -> bool:
-        """Take arriving records; False when the topic is read to its end and nothing arrives."""
-        if self._consumer is None and not self._open():
-            return False
-        assert self._consumer is not None  # noqa: S101  _open made it
-        message = self._consumer.poll(seconds)
-        error = message.error() if message is not None else None
-        ended = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001  its only name
-        if message is not None and (error is None or ended):
-            # With heartbeats faster than a fetch waits, no end is reported: the offset shows it.
-            offset = message.offset() or 0
-            if ended or offset >= self._end:
-                self._reach_end()
-            if not ended:
-                self._take(message)
-            if offset + 1 >= self._end:
-                self._reach_end()
-        return not self._caught_up or (message is not None and not ended)
+                self._asked.set()
+                self._ended.wait(0.2 if tail is not None else 1.0)
+        if self._tail is not None:
+            self._tail.close()
 
     def _reach_end(self) -> None:
         self._caught_up = True
         self._asked.set()
 
-    def _open(self) -> bool:
-        consumer = Consumer(
-            {
-                **confluent_config(self._target),
-                "group.id": "drkit-reader",  # never used as a group
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                # A reader that stops at the end must not wait there for a heartbeat.
-                **({} if self._thread is not None else {"fetch.wait.max.ms": 50}),
-                "log_level": 0,
-            },
-            logger=QUIET,
-        )
-        at = ConfluentPartition(self.topic, 0)
+    @contextmanager
+    def _begun_again(self) -> Iterator[None]:
+        """Where the topic was created again, the next read begins anew."""
         try:
-            low, high = consumer.get_watermark_offsets(at, _SECONDS)
-            start = max(low, high - _LAST)
-            consumer.assign([ConfluentPartition(self.topic, 0, start)])
-        except KafkaException:  # no topic yet, or no answer: others report that the target is gone
-            consumer.close()
-            return False
-        self._consumer, self._end = consumer, high
-        if start == high:
-            self._reach_end()
-        return True
+            yield
+        except LogRestarted:
+            if self._tail is not None:
+                self._tail.close()
+            self._tail = None
 
-    def _take(self, message: Message) -> None:
-        key, value = message.key(), message.value()
+    def _open(self) -> LogTail | None:
+        """The reader, which begins at the last heartbeats; None: there is no topic yet, or no answer."""
+        if self._tail is None:
+            tail = LogTail(self._target, TopicPartition(self.topic, 0), self._take)
+            try:
+                tail.next_offset = max(0, tail.ask(_SECONDS).replicated - _LAST)
+            except DrkitError:  # others report that the target is gone
+                tail.close()
+                return None
+            self._tail = tail
+        return self._tail
+
+    def _take(self, record: Record) -> None:
         try:
-            beat = (
-                Heartbeat.decode(key, value) if isinstance(key, bytes) and isinstance(value, bytes) else None
-            )
+            beat = Heartbeat.decode(record.key or b"", record.value or b"")
         except ValueError:
             return  # another writer's record hides no heartbeat
-        if beat is None or (beat.source, beat.target) != (self._flow.source, self._flow.target):
+        if (beat.source, beat.target) != (self._flow.source, self._flow.target):
             return
         ahead = beat.timestamp - self._clock()
         counts = ahead <= self._most_ahead_ms

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.flow_state.names import state_topic
+from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.source_fence.entries import FenceLog
@@ -130,11 +130,11 @@ class PairedCollector(StatusCollector):
     def close(self) -> None:
         """See :class:`StatusCollector`."""
         self._forget_reverse()
+        for journal in self._journals.values():
+            journal.close()
         if self._reverse_look is not None:
             self._reverse_look.close()
         super().close()
-
-    # -- the two directions -------------------------------------------------------------------------
 
     def _first(self, status: FlowStatus) -> DirectionFacts:
         """The flow itself; its state was read by the look at it."""
@@ -186,8 +186,7 @@ class PairedCollector(StatusCollector):
         runs: JournalRuns | str
         gone: frozenset[str] = frozenset()
         try:
-            reader = self._journals.setdefault(target, JournalTail(tail))
-            runs = self._loop.run(self._read_journal, target, reader)
+            runs = self._read_journal(target, tail)
         except (DrkitError, RawError) as error:
             runs = error_line(error)
         # Where the source does not tell, what is on record counts.
@@ -203,14 +202,16 @@ class PairedCollector(StatusCollector):
         except DrkitError as error:
             return DirectionFacts(*aliases, unread=error_line(error), silent=silent)
 
-    async def _read_journal(self, alias: str, reader: JournalTail) -> JournalRuns:
-        return await reader.read(await self._connected(alias))
+    def _read_journal(self, alias: str, source: str) -> JournalRuns:
+        if not self._loop.run(self._has_topic, alias, journal_topic(source)):
+            return JournalRuns()
+        return self._journals.setdefault(alias, JournalTail(self._sides[alias], source)).read()
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         """The state of the flow in the other direction, and its alias for the source there."""
         if self._reverse_state is None:
             for alias in self._reverse_aliases:
-                if self._loop.run(self._has_topic, state_topic(alias)):
+                if self._loop.run(self._has_topic, self._flow.source, state_topic(alias)):
                     self._reverse_state = StateTopic(self._sides[self._flow.source], alias)
                     self._reverse_state.load()
                     if self._is_opposite(self._reverse_state.records):
@@ -227,8 +228,8 @@ class PairedCollector(StatusCollector):
         ours = self._state.records.get(ClustersRecord) if self._state is not None else None
         return theirs is None or ours is None or theirs == ClustersRecord(ours.target, ours.source)
 
-    async def _has_topic(self, name: str) -> bool:
-        return not (await metadata(await self._connected(self._flow.source), [name]))[name].error
+    async def _has_topic(self, cluster: str, name: str) -> bool:
+        return not (await metadata(await self._connected(cluster), [name]))[name].error
 
     def _reverse_lags(self) -> Mapping[str, TopicLag] | None:
         """How far the opposite flow is: a look at it without its groups."""

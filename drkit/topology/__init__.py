@@ -14,7 +14,7 @@ from drkit.topology.filters import (
     may_copy,
     split_list,
 )
-from drkit.topology.flows import Ring, Route, collision, rings, shared
+from drkit.topology.flows import Ring, Route, collision, copied_twice, rings, shared
 from drkit.topology.mm2_names import Mm2Topics
 from drkit.topology.naming import (
     BUILT_IN_NAMING,
@@ -42,6 +42,7 @@ __all__ = [
     "Route",
     "broken_promise",
     "collision",
+    "copied_twice",
     "excluded_groups",
     "is_drill_alias",
     "is_internal_topic",

@@ -48,6 +48,14 @@ def collision(one: Route, other: Route) -> str | None:
     return None
 
 
+def copied_twice(one: Route, other: Route) -> str | None:
+    """A topic of the common source that both flows copy; None when no example was found."""
+    if one.source != other.source:
+        return None
+    names = (n for route in (one, other) for p in route.topics.include for n in _examples(p))
+    return next((n for n in names if one.topics.accepts(n) and other.topics.accepts(n)), None)
+
+
 class Ring(NamedTuple):
     """Clusters in a circle round which a topic would run forever."""
 

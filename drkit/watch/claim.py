@@ -6,11 +6,11 @@ own claim commits: two observers that decide at the same moment cannot both act.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.control_key import signed
 from drkit.detect.note_kinds import Automatic
 from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import ensure_board, put_note, read_notes, topic_name
@@ -19,6 +19,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, KafkaException, Producer
 from drkit.kafka.quiet import QUIET
+from drkit.kafka.reading.signed_log import SignedLog
 
 _SECONDS: Final = 10.0
 _FENCED: Final = frozenset({
@@ -50,10 +51,13 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
         producer.init_transactions(_SECONDS)
         if against := against_claim(read_notes(cluster, flow), mine, window_seconds):
             return against
-        producer.begin_transaction()
-        name, key, value = topic_name(flow), Automatic.KEY.encode(), mine.encode()
-        producer.produce(name, value, key, partition=0, headers=signed(target.control, name, key, value))
-        producer.commit_transaction(_SECONDS)
+        key, value = Automatic.KEY.encode(), mine.encode()
+        with closing(SignedLog(target, topic_name(flow), lambda _record, _why: None)) as log:
+            log.read()
+            producer.begin_transaction()
+            headers = log.signatures.text_headers(key, value)
+            producer.produce(log.name, value, key, partition=0, headers=headers)
+            producer.commit_transaction(_SECONDS)
     except KafkaException as error:
         cause = error.args[0]
         if cause.code() in _FENCED:

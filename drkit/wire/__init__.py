@@ -6,6 +6,7 @@ clock, no file; foreign packages only for codecs and checksums.
 
 from __future__ import annotations
 
+from drkit.wire.aborted import AbortedTransactions, is_commit
 from drkit.wire.building import encode
 from drkit.wire.chunk import Chunk, Drop, DropReason, How, OffsetRun, Returned, Transformed
 from drkit.wire.header import BatchHeader, CorruptBatch, read_header, split
@@ -15,6 +16,7 @@ from drkit.wire.stamping import batch_crc, stamp
 from drkit.wire.transform import transform
 
 __all__ = [
+    "AbortedTransactions",
     "BatchHeader",
     "Chunk",
     "CorruptBatch",
@@ -29,6 +31,7 @@ __all__ = [
     "batch_crc",
     "decode",
     "encode",
+    "is_commit",
     "is_whole",
     "pieces_in",
     "read_header",

@@ -12,6 +12,7 @@ from drkit.wire.records import decode
 
 _CONTROL_KEY: Final = Struct(">hh")
 _ABORT: Final = 0
+_COMMIT: Final = 1
 
 
 class AbortedTransactions:
@@ -39,8 +40,18 @@ class AbortedTransactions:
         """
         if header.producer_id not in self._open:
             return
-        for marker in decode(header, batch)[:1]:
-            if marker.key is not None and len(marker.key) >= _CONTROL_KEY.size:
-                _, kind = _CONTROL_KEY.unpack_from(marker.key)
-                if kind == _ABORT:
-                    self._open.discard(header.producer_id)
+        if _kind(header, batch) == _ABORT:
+            self._open.discard(header.producer_id)
+
+
+def is_commit(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether a control batch ends its producer's transaction by a commit."""
+    return _kind(header, batch) == _COMMIT
+
+
+def _kind(header: BatchHeader, batch: memoryview) -> int | None:
+    """The kind of a control batch's marker; None: it has none."""
+    for marker in decode(header, batch)[:1]:
+        if marker.key is not None and len(marker.key) >= _CONTROL_KEY.size:
+            return int(_CONTROL_KEY.unpack_from(marker.key)[1])
+    return None

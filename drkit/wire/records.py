@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from drkit.wire.codecs import CodecError, TooLargeError, decompress
+from drkit.wire.codecs import MAX_DECOMPRESSED, CodecError, TooLargeError, decompress
 from drkit.wire.header import (
     HEADER_SIZE,
     BatchHeader,
@@ -51,23 +51,30 @@ A bare tuple: naming its fields would cost a third of the time of the whole merg
 """
 
 
-def pieces(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[Piece]:
+def pieces(
+    header: BatchHeader, batch: bytes | bytearray | memoryview, limit: int = MAX_DECOMPRESSED
+) -> list[Piece]:
     """The records of a batch, unpacked but not taken apart, with the times a consumer sees.
+
+    :param limit: maximum size in bytes of the unpacked records
 
     Raises CorruptBatch when the header lies (another number of records, offsets that do not rise or lie
     outside the batch) or the bytes are no records.
     """
-    return next(pieces_in_parts(header, batch, header.count + 1))
+    return next(pieces_in_parts(header, batch, header.count + 1, limit))
 
 
 def pieces_in_parts(
-    header: BatchHeader, batch: bytes | bytearray | memoryview, most: int
+    header: BatchHeader,
+    batch: bytes | bytearray | memoryview,
+    most: int,
+    limit: int = MAX_DECOMPRESSED,
 ) -> Iterator[list[Piece]]:
     """Yield the records of a batch as :func:`pieces` does, at least one list of at most `most` records.
 
-    Raises CorruptBatch where it finds a fault, so that earlier parts are out by then.
+    :raises CorruptBatch: where it finds a fault, so that earlier parts are out by then
     """
-    data = unpack(header.codec, bytes(batch[HEADER_SIZE:]), header.base_offset)
+    data = unpack(header.codec, bytes(batch[HEADER_SIZE:]), header.base_offset, limit)
     base, _, _, _, _, _, last, base_time, *_, count = header
     is_append_time, append_time = header.is_log_append_time, header.max_timestamp
     begin, number, most = _BEGIN, 0, min(most, count + 1)
@@ -79,10 +86,10 @@ def pieces_in_parts(
         yield [(offset, append_time, body) for offset, _, body in part] if is_append_time else part
 
 
-def unpack(codec: int, packed: bytes, base_offset: int) -> bytes:
+def unpack(codec: int, packed: bytes, base_offset: int, limit: int = MAX_DECOMPRESSED) -> bytes:
     """The bytes after a batch header, decompressed. Raises CorruptBatch."""
     try:
-        return decompress(codec, packed)
+        return decompress(codec, packed, limit)
     except CodecError as error:
         raise _not_packed(base_offset, error) from error
 
@@ -202,10 +209,17 @@ def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
     return delta, offset, at
 
 
-def decode(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[Record]:
-    """The records of a batch as a consumer sees them. Raises CorruptBatch."""
+def decode(
+    header: BatchHeader, batch: bytes | bytearray | memoryview, limit: int = MAX_DECOMPRESSED
+) -> list[Record]:
+    """The records of a batch as a consumer sees them.
+
+    :param limit: maximum size in bytes of the unpacked records
+    :raises CorruptBatch: they cannot be read, or unpack to more
+    """
     try:
-        return [Record(offset, time, *_take_apart(body)) for offset, time, body in pieces(header, batch)]
+        found = pieces(header, batch, limit)
+        return [Record(offset, time, *_take_apart(body)) for offset, time, body in found]
     except (IndexError, ValueError) as error:
         raise CorruptBatch(header.base_offset, f"a record cannot be read: {error}") from error
 

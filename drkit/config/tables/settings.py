@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from typing import Final, Literal
 
@@ -21,7 +21,7 @@ from drkit.config.tables.metrics import MetricsSettings
 from drkit.config.tables.repoint import RepointSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import ConfigError, Usage
-from drkit.topology import Route, collision, is_drill_alias, rings
+from drkit.topology import Route, collision, copied_twice, is_drill_alias, rings
 
 _ENOUGH: Final = 5
 """Maximum number of reported rings; a mesh has thousands."""
@@ -205,8 +205,16 @@ class Settings(Strict):
         aliases = {alias for flow in self.flows for alias in (flow.source, flow.target)}
         if not self._is_auto:
             return []
-        found = list(unsafe(self.watch, self.fence_agent, aliases))
+        found = [*unsafe(self.watch, self.fence_agent, aliases), *self._two_successors()]
         return found or list(rpo_unmet(self.failover.rpo_seconds, self._times))
+
+    def _two_successors(self) -> Iterator[tuple[str, str, str]]:
+        """Flows of one source: the observers of each would promote its target."""
+        for (_, a), (j, b) in combinations(enumerate(self.flows), 2):
+            if topic := copied_twice(_route(a), _route(b)):
+                what = f"mode auto: {a.name} and {b.name} copy '{topic}', so two targets could take over"
+                hint = 'set failover.mode = "approve", or leave these topics out of one flow (topics_exclude)'
+                yield f"flows[{j}]", what, hint
 
     def _reserved_aliases(self) -> list[tuple[str, str, str]]:
         used = [(f"clusters.{alias}", alias) for alias in self.clusters]

@@ -9,7 +9,7 @@ from typing import Any
 
 from drkit.clock import boottime, wall_ms
 from drkit.config import FlowSettings
-from drkit.control_key import raw_headers
+from drkit.control_key import Signatures
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.links import WorkerLinks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
@@ -82,6 +82,7 @@ class TaskContext:
     """Fetchers that may ask for nothing until something is acknowledged."""
     offer: Callable[[PartitionCopy], None] = field(init=False)
     """Called whenever a partition may have something to append."""
+    signatures: Signatures = field(init=False)
     right: LeaseRight | None = field(init=False)
     """Until when the flow's lease lets this task write, as far as it has seen renewals."""
     throttle: Throttle = field(init=False)
@@ -98,6 +99,7 @@ class TaskContext:
         boot = boot_id()
         self.ends = self.started + self.lease.seconds(wall_ms(), boot, self.started)
         self.changed = Signal(self.links.loop)
+        self.signatures = self.links.target.signatures(self.lease.state_topic)
         self.right = self.lease.right(boot, self.started)
         rate = self.flow.throttle_bytes_per_second
         self.throttle = Throttle(None if rate is None else rate / self.flow.tasks, time.monotonic)
@@ -225,14 +227,11 @@ class TaskContext:
     async def write_state(self, record: StateRecord, name: str) -> None:
         """Make a record of the flow's state durable. Raises Failed when it is not accepted."""
         topic, key, value = self.lease.state_topic, record.key(name).encode(), record.encode()
-        data = Record(0, wall_ms(), key, value, raw_headers(self.links.target.control, topic, key, value))
+        data = Record(0, wall_ms(), key, value, self.signatures.headers(key, value))
         await self.append_internal(topic, 0, encode([data], 0))
 
     async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
-        """Make map records durable (acks=all) outside any transaction.
-
-        :raises Failed: the map topic does not take them
-        """
+        """Make map records durable (acks=all) outside any transaction. Raises Failed."""
         await self.write_map_pairs(bucket, pairs(records))
 
     async def write_map_pairs(self, bucket: int, written: list[Pair]) -> None:

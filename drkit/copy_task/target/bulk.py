@@ -30,6 +30,7 @@ from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions.producer import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
+from drkit.offset_map.reading import signatures_of
 from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.wire import stamp
 
@@ -275,14 +276,14 @@ class BulkAppender:
         """The map records of the transaction, inside it."""
         task, target = self._task, self._task.links.target
         where = TopicPartition(task.lease.map_topic, self._bucket)
-        data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), where.topic, target.control)
+        signatures = signatures_of(task.buckets[self._bucket], target)
+        data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), signatures)
         self._stamp(where, data, count)
         topic = await task.internal(where.topic, refresh=False)
         append = Append(where.topic, topic.topic_id, self._bucket, data)
         request = produce_request([append], transactional_id=self._transactions.transactional_id)
         answer = await target.send(request, topic.leaders[where.partition].node)
-        code = answer.responses[0].partition_responses[0].error_code
-        if code in codes.FENCED:
+        if (code := answer.responses[0].partition_responses[0].error_code) in codes.FENCED:
             raise BucketFenced
         if code:
             task.map_topic = None
@@ -292,9 +293,8 @@ class BulkAppender:
         """The transaction is lost: the next InitProducerId aborts it, its partitions start over."""
         self._broken = True
         self._ends.clear()
-        for p in {s.partition for s in self._sent} | {
-            p for p in self._partitions if p.state is CopyState.BULK
-        }:
+        copied = {p for p in self._partitions if p.state is CopyState.BULK}
+        for p in {s.partition for s in self._sent} | copied:
             p.reason = str(error) or p.reason
             self._task.trouble(p, pause=0.1)
         self._sent = []

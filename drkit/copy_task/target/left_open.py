@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from drkit.catalogue import ERRORS
-from drkit.control_key import verify
 from drkit.copy_task.core.context import MARKERS_HINT, TaskContext, error_name
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.errors import Failed
@@ -156,6 +155,7 @@ async def _bulk_records(
 ) -> list[tuple[MapKey, Intent]]:
     """The map's records of the open transaction."""
     found, at, before = [], left.state.open_since, -1
+    signatures = task.links.target.signatures(left.at.topic)
     while at > before:
         before = at
         answer = await fetch_one(
@@ -166,8 +166,7 @@ async def _bulk_records(
             raise RawError(f"{left.at}: {error_name(answer.error_code)}")
         out = visible(answer.records or b"", at)
         for record in (r for chunk in out.chunks for r in records_in(chunk)):
-            name, control = left.at.topic, task.links.target.control
-            if verify(control, name, record.key, record.value, record.headers):
+            if not signatures.may_count(record.key, record.value, record.headers):
                 continue
             try:
                 decoded = decode_record(record.key, record.value)

@@ -10,17 +10,17 @@ from pydantic import ValidationError
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
-from drkit.control_key import signed
 from drkit.drill.entry import DrillEntry
 from drkit.errors import Failed, Refused
 from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import drill_transactional_id, drills_topic
-from drkit.flow_state.topic_clients import state_producer
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, KafkaException, Producer
+from drkit.kafka.clients import KafkaException, Producer
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.compacted import NewestValues, newest_values
+from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.topics import describe_topics
+from drkit.wire import Record
 
 _WRITE_SECONDS: Final = 30.0
 
@@ -35,6 +35,8 @@ class DrillTopic:
         self.name = drills_topic(source, target.alias)
         self._source, self._target = source, target
         self._exists = False
+        self._entries: dict[bytes, DrillEntry] = {}
+        self._log = SignedLog(target, self.name, self._take)
 
     @cached_property
     def _cluster(self) -> Cluster:
@@ -45,8 +47,23 @@ class DrillTopic:
 
         :raises DrkitError: the topic cannot be read
         """
-        values = newest_values(self._cluster, [self.name], verified=True).get(self.name, NewestValues())
-        return [entry for entry in map(_entry, values, values.values()) if entry is not None]
+        if not self._exists and self.name not in describe_topics(self._cluster, [self.name]):
+            return []
+        self._entries.clear()
+        self._log.restart()
+        try:
+            self._log.load()
+        finally:
+            self._log.close()
+        return list(self._entries.values())
+
+    def _take(self, record: Record, why: str) -> None:
+        if record.key is None or why:
+            return
+        entry = _entry(record.key, record.value) if record.value is not None else None
+        self._entries.pop(record.key, None)
+        if entry is not None:
+            self._entries[record.key] = entry
 
     def put(self, *entries: DrillEntry) -> None:
         """Write entries, durably; the topic is created when it is missing.
@@ -54,15 +71,7 @@ class DrillTopic:
         :raises DrkitError: one was not accepted
         """
         self._ensure()
-        errors: list[KafkaError | None] = []
-        producer = state_producer(self._target)
-        for entry in entries:
-            self._send(producer, entry, errors)
-            producer.poll(0)
-        producer.flush(_WRITE_SECONDS)
-        refused = next((error for error in errors if error is not None), None)
-        if refused is not None or len(errors) < len(entries):
-            raise self._not_written(str(refused or f"no answer in {_WRITE_SECONDS:.0f} s"))
+        self._log.append(*map(_record, entries))
 
     def begin(self, entry: DrillEntry) -> None:
         """Write the entry of a drill that begins, if no other drill of the flow is under way.
@@ -79,31 +88,23 @@ class DrillTopic:
             producer.init_transactions(_WRITE_SECONDS)
             _refuse_beside(self.load(), entry)
             producer.begin_transaction()
-            self._send(producer, entry, [])
+            key, value = _record(entry)
+            headers = self._log.signatures.text_headers(key, value)
+            producer.produce(self.name, value, key, partition=0, headers=headers)
             producer.commit_transaction(_WRITE_SECONDS)
         except KafkaException as error:
-            raise self._not_written(str(error.args[0])) from error
+            raise Failed(
+                "own_topic_unwritable", where=self._log.where, evidence=str(error.args[0])
+            ) from error
 
     def _ensure(self) -> None:
         if not self._exists:
             ensure_compacted(self._cluster, self.name)
             self._exists = True
 
-    def _send(self, producer: Producer, entry: DrillEntry, errors: list[KafkaError | None]) -> None:
-        key, value = entry.key.encode(), entry.model_dump_json().encode()
-        producer.produce(
-            self.name,
-            value,
-            key,
-            partition=0,
-            headers=signed(self._target.control, self.name, key, value),
-            on_delivery=lambda error, _: errors.append(error),
-        )
 
-    def _not_written(self, evidence: str) -> Failed:
-        return Failed(
-            "drill_entry_not_written", where=f"{self.name} on {self._target.alias}", evidence=evidence
-        )
+def _record(entry: DrillEntry) -> tuple[bytes, bytes]:
+    return entry.key.encode(), entry.model_dump_json().encode()
 
 
 def _entry(key: bytes, value: bytes) -> DrillEntry | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from drkit.failover.journal.topic import ADOPTED, BEGUN
+from drkit.failover.journal.topic import BEGUN
+from drkit.flow_state.names import ADOPTED
 from drkit.flow_state.records import kind_of
 from drkit.offset_map import bucket
 
@@ -31,6 +32,8 @@ class ReadRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     sign: Sign
+    order: int = 0
+    """The order in its MAC; 0: none."""
 
 
 class TopicKind(StrEnum):

@@ -11,7 +11,7 @@ from typing import Final
 
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.control_key import NO_MAC, ControlKeys
+from drkit.control_key import NO_MAC, ControlKeys, LogPlace, read_mac
 from drkit.errors import ConfigError
 from drkit.failover.adopt.records import (
     ReadRecord,
@@ -23,9 +23,10 @@ from drkit.failover.adopt.records import (
 )
 from drkit.failover.adopt.refusals import refuse_change
 from drkit.failover.adopt.writing import Written, write
-from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE
+from drkit.failover.journal.topic import BEGUN, DONE
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import (
+    ADOPTED,
     journal_topic,
     offset_map_topic,
     state_topic,
@@ -166,8 +167,9 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
     """Read a topic from its first record to its end. Raises DrkitError."""
     topic.ends = _ends(topic, cluster)
     starts = {TopicPartition(topic.name, p): OFFSET_BEGINNING for p, end in topic.ends.items() if end}
+    place = LogPlace(topic.name, cluster.cluster_id)
     read_partitions(
-        cluster.settings, starts, lambda message: topic.records.append(_stored(topic.name, keys, message))
+        cluster.settings, starts, lambda message: topic.records.append(_stored(place, keys, message))
     )
 
 
@@ -180,12 +182,12 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
 
 
-def _stored(name: str, keys: ControlKeys, message: Message) -> ReadRecord:
+def _stored(place: LogPlace, keys: ControlKeys, message: Message) -> ReadRecord:
     key, value, headers = message.key(), message.value(), headers_of(message)
-    why = keys.why_not(name, key, value, headers)
-    if not why:
-        is_current = not ControlKeys(keys.current).why_not(name, key, value, headers)
-        sign = Sign.CURRENT if is_current else Sign.PREVIOUS
+    found = read_mac(keys, place, key, value, headers)
+    if isinstance(found, str):
+        sign, order = (Sign.NONE if found == NO_MAC else Sign.WRONG), 0
     else:
-        sign = Sign.NONE if why == NO_MAC else Sign.WRONG
-    return ReadRecord(message.partition() or 0, message.offset() or 0, key, value, sign)
+        is_current = not isinstance(read_mac(ControlKeys(keys.current), place, key, value, headers), str)
+        sign, order = (Sign.CURRENT if is_current else Sign.PREVIOUS), found or 0
+    return ReadRecord(message.partition() or 0, message.offset() or 0, key, value, sign, order)

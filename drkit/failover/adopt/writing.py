@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from drkit.config import FlowSettings
-from drkit.control_key import ControlKeys, signed
+from drkit.control_key import ControlKeys, Signatures
 from drkit.errors import Failed, Refused
 from drkit.failover.adopt.records import TopicKind, TopicRecords
 from drkit.failover.adopt.refusals import refuse_change
@@ -56,12 +56,14 @@ def write(
         config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
     producer, told = Producer(config, logger=QUIET), Delivered()
+    newest = max((r.order for r in topic.records), default=0)
+    signatures = Signatures(keys, topic.name, lambda: cluster.cluster_id, newest=newest)
     try:
         if is_whole:
             producer.init_transactions(_SECONDS)
             producer.begin_transaction()
         for partition, key, value in records:
-            headers = signed(keys, topic.name, key, value)
+            headers = signatures.text_headers(key, value)
             _produce(
                 producer=producer,
                 told=told,
@@ -98,7 +100,7 @@ def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) ->
 
 def _produce(
     producer: Producer, told: Delivered, name: str, value: bytes | None, key: bytes | None, partition: int,
-    headers: list[tuple[str, str | bytes | None]] | None,
+    headers: dict[str, str | bytes | None] | None,
 ) -> None:  # fmt: skip
     while True:
         try:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 from uuid import UUID
 
 from drkit.config import ClusterSettings
-from drkit.kafka.clients import Message
-from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, group_of, is_checkpoint, latest
+from drkit.wire import Record
+
+_SECONDS: Final = 30.0
 
 
 class CheckpointLog:
@@ -22,8 +25,8 @@ class CheckpointLog:
     def __init__(self, target: ClusterSettings, topic: str) -> None:
         self._target, self._at = target, TopicPartition(topic, 0)
         self._id: UUID | None = None
-        self._next = 0
         self._values: dict[bytes, bytes] = {}
+        self._tail = LogTail(target, self._at, self._take)
 
     @property
     def name(self) -> str:
@@ -39,19 +42,22 @@ class CheckpointLog:
         """
         now = topic.topic_id if topic.leaders else None
         if now != self._id:
-            self._id, self._next, self._values = now, 0, {}
+            self._tail.close()
+            self._id, self._values = now, {}
+            self._tail = LogTail(self._target, self._at, self._take)
         if now is not None:
-            read_partitions(self._target, {self._at: self._next}, self._take)
+            try:
+                self._tail.read(_SECONDS)
+            finally:
+                self._tail.close()
         wanted = None if groups is None else set(groups)
         mine = ((k, v) for k, v in self._values.items() if wanted is None or group_of(k) in wanted)
         return list(latest(mine, Checkpoint.decode).values())
 
-    def _take(self, message: Message) -> None:
-        key, value = message.key(), message.value()
-        self._next = (message.offset() or 0) + 1
-        if not isinstance(key, bytes):
+    def _take(self, record: Record) -> None:
+        if record.key is None:
             return
-        if not isinstance(value, bytes):
-            self._values.pop(key, None)
-        elif is_checkpoint(value):
-            self._values[key] = value
+        if record.value is None:
+            self._values.pop(record.key, None)
+        elif is_checkpoint(record.value):
+            self._values[record.key] = record.value

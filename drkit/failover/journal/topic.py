@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
-from drkit.control_key import raw_headers, verify
 from drkit.errors import ClusterUnreachable, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
 from drkit.flow_state.dropped import Dropped
-from drkit.flow_state.names import failover_transactional_id, journal_topic
+from drkit.flow_state.names import ADOPTED, failover_transactional_id, journal_topic
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import create_own_topic
@@ -30,8 +29,6 @@ _CALL_MS: Final = 5000
 _PAUSE_SECONDS: Final = 0.05
 _UNCOMPRESSED: Final = 0
 _FETCH_BYTES: Final = 8 << 20
-ADOPTED: Final = b"adopted"
-"""Key of the two records that enclose all entries signed by `drkit control adopt`."""
 BEGUN: Final = b"begun"
 DONE: Final = b"done"
 
@@ -81,6 +78,7 @@ class JournalTopic:
         self.dropped = Dropped(self.where)
         """Records skipped because they have no valid MAC."""
         self._refused: list[tuple[bytes | None, int, str]] = []
+        self._signatures = cluster.signatures(self.name)
         self._genuine = self._unfinished = False
         self.next_offset = 0
         """The first offset not read yet."""
@@ -143,7 +141,7 @@ class JournalTopic:
 
     def _is_ours(self, record: Record) -> bool:
         """Whether a record has a valid MAC, or no control key is set; others are kept for the report."""
-        why = verify(self._cluster.control, self.name, record.key, record.value, record.headers)
+        why = self._signatures.refused(record.key, record.value, record.headers)
         if why:
             self._refused.append((record.key, record.offset, why))
             return False
@@ -214,9 +212,7 @@ class JournalTopic:
 
     async def _append(self, value: bytes, key: bytes) -> int:
         assert self._identity is not None  # noqa: S101  take_epoch was first
-        record = Record(
-            0, self._wall(), key, value, raw_headers(self._cluster.control, self.name, key, value)
-        )
+        record = Record(0, self._wall(), key, value, self._signatures.headers(key, value))
         data = encode([record], _UNCOMPRESSED)
         stamp(data, *self._identity, self._sequence, transactional=False)
         deadline, code = self._clock() + _SECONDS, -1

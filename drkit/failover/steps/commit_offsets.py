@@ -7,7 +7,7 @@ or one that committed on the target by itself, is not moved without request. Off
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from drkit.counted import counted, verb
@@ -91,11 +91,13 @@ class CommitOffsetsStep:
         read_back, wrong = 0, []
         for group, partitions in positions.items():
             found = target_groups[group]
-            if found.own_work(context.flow.source, topics):
+            if _own_work(context, found, partitions, topics):
                 continue  # the group committed by itself, so its offsets were not written
-            for target, (_, downstream, *mark) in partitions.items():
+            for target, (upstream, downstream, *mark) in partitions.items():
                 stored = found.stored.get(partition_of(target))
-                if mark or (stored is not None and stored.offset == downstream):
+                came_from = StoredOffset(upstream, mark[0]).mark if mark else None
+                least = came_from.upstream if came_from is not None else downstream
+                if stored is not None and (stored.offset == downstream or (mark and stored.offset >= least)):
                     read_back += 1
                 else:
                     is_there = stored.offset if stored is not None else None
@@ -127,7 +129,8 @@ def _decided(
     verdicts: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: Writes = {}
     for group, found in target_groups.items():
-        worked = bool(found.own_work(context.flow.source, topics))
+        positions = context.result(StepName.TRANSLATE)["positions"][group]
+        worked = bool(_own_work(context, found, positions, topics))
         may_keep = context.request.keep_positions and not _is_in_return(context, group)
         for at, case in _cases(context, group, found, worked=worked):
             verdict = judge(case)
@@ -137,6 +140,14 @@ def _decided(
             elif not (verdict in _FINE or (verdict is GuardVerdict.MOVED and may_keep)):
                 raise _refusal(context, group, at, verdict, found)
     return verdicts, writes
+
+
+def _own_work(
+    context: Context, found: TargetGroup, positions: Mapping[str, Any], topics: Collection[str]
+) -> list[TopicPartition]:
+    """Partitions in which the group committed on the target by itself, after it had left for the source."""
+    echoes = {partition_of(target) for target, (_, _, *mark) in positions.items() if mark}
+    return [at for at in found.own_work(context.flow.source, topics) if at not in echoes]
 
 
 def _cases(

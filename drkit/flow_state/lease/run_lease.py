@@ -14,7 +14,6 @@ from typing import Final
 
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.control_key import signed
 from drkit.errors import Failed
 from drkit.flow_state.lease.lost import LeaseLost, LeaseTaken, held_by_another, hidden, not_renewed, taken
 from drkit.flow_state.lease.turn import LeaseAvailability, LeaseRight, LeaseTurn
@@ -219,8 +218,7 @@ class FlowLease:
             producer.begin_transaction()
             value = None if record is None else record.encode()
             name, key = self._state.name, LeaseRecord.key().encode()
-            headers = signed(self._target.control, name, key, value)
-            producer.produce(name, value, key, partition=0, headers=headers)
+            producer.produce(name, value, key, partition=0, headers=self._state.headers(key, value))
             producer.commit_transaction(_CALL_SECONDS)
         except KafkaException as error:
             self._producer = None

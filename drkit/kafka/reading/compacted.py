@@ -3,106 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ConfluentPartition
-
-from drkit.clock import monotonic
-from drkit.control_key import verify
-from drkit.errors import Failed
+from drkit.control_key import REPLAYED, Signatures
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.groupless import is_passed_over
-from drkit.kafka.reading.headers import headers_of
-from drkit.kafka.topics import describe_topics, list_offsets
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
+from drkit.wire import Record
 
 _SECONDS: Final = 20.0
+_OPEN: Final = "a record of an open transaction follows it"
 
 
 class NewestValues(dict[bytes, bytes]):
-    """Key → newest value, without deleted keys."""
+    """Key → newest value, without deleted keys. Records are taken in the order of the topic.
 
-    def __init__(self) -> None:
+    :param signatures: of drkit's own topics: only records with a valid MAC count; None: all count
+    """
+
+    def __init__(self, signatures: Signatures | None = None) -> None:
         super().__init__()
+        self._signatures = signatures
         self.refused: dict[bytes, str] = {}
-        """Keys whose newest record has no valid MAC, and why; the record before it counts."""
+        """Keys whose newest record does not count, and why; the record before it counts."""
+        self.passed_over: list[str] = []
+        """Batches that were not read, and why: they may hide the newest record of any key but these."""
+        self.since: set[bytes] = set()
+        """Keys of records after the last such batch."""
+
+    def take(self, record: Record) -> None:
+        """Take the next record of the topic."""
+        if record.key is None:
+            return
+        signed = self._signatures
+        if signed is not None and (why := signed.refused(record.key, record.value, record.headers)):
+            if why != REPLAYED:
+                self.refused[record.key] = why
+            return
+        self.since.add(record.key)
+        self.refused.pop(record.key, None)
+        self.pop(record.key, None)
+        if record.value is not None:
+            self[record.key] = record.value
+
+    def pass_over(self, offset: int, why: str) -> None:
+        """A batch at an offset was not read."""
+        self.passed_over.append(f"offset {offset}: {why}")
+        self.since.clear()
+
+    def expect(self, records: Iterable[Record]) -> None:
+        """What open transactions may still change: the newest record of these keys does not count."""
+        for record in records:
+            signed = self._signatures
+            if record.key is not None and (
+                signed is None or signed.may_count(record.key, record.value, record.headers)
+            ):
+                self.refused[record.key] = _OPEN
 
 
 def newest_values(
     cluster: Cluster, topics: Iterable[str], seconds: float = _SECONDS, *, verified: bool = False
 ) -> dict[str, NewestValues]:
-    """Read topics from their start to their current end, committed records only, all with one consumer.
+    """Read topics from their start to their current end, over the same connections.
 
     :param verified: of drkit's own topics, where there is a control key: only records with its MAC count
     :returns: topic → key → newest value, without deleted keys; nothing of a topic that does not exist
     :raises NotAuthorized: drkit's principal may not read one of them
     :raises Failed: they could not be read to their ends in time
     """
-    found = describe_topics(cluster, topics)
-    partitions = [TopicPartition(t.name, p) for t in found.values() for p in t.partitions]
-    if not partitions:
-        return {}
-    ends = list_offsets(cluster, partitions, "latest", committed=True)
-    consumer = Consumer(
-        {
-            **confluent_config(cluster.settings),
-            "log_level": 0,
-            # Never used as a group: partitions are assigned and offsets never committed.
-            "group.id": "drkit-reader",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 50,
-        },
-        logger=QUIET,
-    )
-    try:
-        consumer.assign([ConfluentPartition(topic, p, OFFSET_BEGINNING) for topic, p in partitions])
-        return _read(cluster, consumer, ends, monotonic() + seconds, verified=verified)
-    except KafkaException as error:
-        raise cluster.error(error.args[0], "read topics", ", ".join(found)) from error
-    finally:
-        consumer.close()
-
-
-def _read(
-    cluster: Cluster, consumer: Consumer, ends: dict[TopicPartition, int], deadline: float, *, verified: bool
-) -> dict[str, NewestValues]:
-    values = {at.topic: NewestValues() for at in ends}
-    unread = set(ends)  # empty ones too: only a read shows whether reading is allowed
-    while unread:
-        message = consumer.poll(0.1)
-        if message is None:
-            if monotonic() > deadline:
-                left = ", ".join(sorted({at.topic for at in unread}))
-                raise Failed("topic_not_read_to_end", where=f"{cluster.alias}: {left}")
-            continue
-        at = TopicPartition(message.topic() or "", message.partition() or 0)
-        error, key, value = message.error(), message.key(), message.value()
-        # A partition that is written all the time never reports its end.
-        if error is None and (message.offset() or 0) + 1 >= ends[at]:
-            unread.discard(at)
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  the constant's only name
-                unread.discard(at)
-            elif not is_passed_over(error):
-                raise cluster.error(error, "read a topic", at.topic)
-        elif isinstance(key, bytes):
-            body = value if isinstance(value, bytes) else None
-            control = cluster.settings.control
-            why = verify(control, at.topic, key, body, headers_of(message)) if verified else ""
-            _take(values[at.topic], key, body, why)
-    return values
-
-
-def _take(found: NewestValues, key: bytes, value: bytes | None, why: str) -> None:
-    if why:
-        found.refused[key] = why
-        return
-    found.refused.pop(key, None)
-    found.pop(key, None)
-    if value is not None:
-        found[key] = value
+    found: dict[str, NewestValues] = {}
+    described = describe_topics(cluster, topics)
+    if not described:
+        return found
+    with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "reader")) as raw:
+        for topic in described.values():
+            for partition in topic.partitions:
+                control = cluster.settings.control
+                signatures = Signatures(control, topic.name, lambda: cluster.cluster_id) if verified else None
+                values = found.setdefault(topic.name, NewestValues(signatures))
+                at = TopicPartition(topic.name, partition)
+                tail = LogTail(
+                    cluster.settings,
+                    at,
+                    values.take,
+                    values.pass_over,
+                    unpacked_bytes=LARGE_BYTES,
+                    cluster=raw,
+                )
+                tail.read(seconds)
+                values.expect(tail.undecided)
+    return found

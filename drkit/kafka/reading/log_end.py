@@ -7,7 +7,9 @@ replicas are asked who leads: one of them acknowledged, and knows the leader epo
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
@@ -37,11 +39,17 @@ class LogEnds(NamedTuple):
 
 
 class LogEndReader:
-    """Asks for the ends of one partition again and again, over connections of its own; for one thread."""
+    """Asks for the ends of one partition again and again; for one thread.
 
-    def __init__(self, settings: ClusterSettings, at: TopicPartition) -> None:
+    :param cluster: connections to use and leave open; None: own ones
+    """
+
+    def __init__(
+        self, settings: ClusterSettings, at: TopicPartition, cluster: RawCluster | None = None
+    ) -> None:
         self._settings, self._at = settings, at
-        self._cluster: RawCluster | None = None
+        self._cluster, self._is_shared = cluster, cluster is not None
+        self._topic_id = UUID(int=0)
         self._replicas: tuple[int, ...] = ()
         self._few_since: float | None = None
         """Since when most replicas do not answer."""
@@ -50,31 +58,41 @@ class LogEndReader:
         """The ends now, from the leader with the newest epoch that most replicas know.
 
         :param seconds: how long an answer is waited for
+        :raises LogRestarted: the topic was created again
         :raises DrkitError: there was none; it says why
         """
-        if self._cluster is None:
-            self._cluster = RawCluster(EventLoop(), self._settings, "end")
-        ends: LogEnds = self._cluster.loop.run(self._ask, self._cluster, monotonic() + seconds)
+        ends: LogEnds = self._run(self._ends, seconds)
         return ends
+
+    def _run(self, ask: Callable[[RawCluster], Awaitable[Any]], seconds: float) -> Any:
+        if self._cluster is None:
+            self._cluster = RawCluster(EventLoop(), self._settings, "log")
+        return self._cluster.loop.run(self._patiently, self._cluster, ask, monotonic() + seconds)
 
     def close(self) -> None:
         """Let go of the connections; a later question makes new ones."""
-        if self._cluster is not None:
+        if self._cluster is not None and not self._is_shared:
             self._cluster.close()
             self._cluster.loop.close()
-        self._cluster = None
+            self._cluster = None
 
-    async def _ask(self, cluster: RawCluster, deadline: float) -> LogEnds:
+    async def _patiently(
+        self, cluster: RawCluster, ask: Callable[[RawCluster], Awaitable[Any]], deadline: float
+    ) -> Any:
+        """Ask again until there is an answer, or the deadline has passed."""
         while True:
             try:
                 await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
-                return await self._ends(cluster, await self._leader(cluster))
-            except (RawError, ClusterUnreachable, _NotYet) as error:
+                return await ask(cluster)
+            except (RawError, ClusterUnreachable, NoAnswerYet) as error:
                 if monotonic() > deadline:
                     raise self._unknown(error) from error
             await cluster.loop.sleep(_PAUSE_SECONDS)
 
-    async def _ends(self, cluster: RawCluster, leader: PartitionLeader) -> LogEnds:
+    async def _ends(self, cluster: RawCluster) -> LogEnds:
+        return await self._ends_of(cluster, await self._leader(cluster))
+
+    async def _ends_of(self, cluster: RawCluster, leader: PartitionLeader) -> LogEnds:
         found = []
         for committed in (False, True):
             answer = await list_offsets(
@@ -85,7 +103,7 @@ class LogEndReader:
             if code in codes.NOT_AUTHORIZED:
                 raise self._refused(code)
             if code:  # also where it has not heard yet that it leads
-                raise _NotYet(codes.error_name(code))
+                raise NoAnswerYet(codes.error_name(code))
             found.append(answer[self._at].offset)
         return LogEnds(*found)
 
@@ -99,7 +117,7 @@ class LogEndReader:
         newest = max(known, key=lambda leader: leader.epoch)
         self._replicas = newest.replicas
         if newest.node < 0:
-            raise _NotYet("it has no leader")
+            raise NoAnswerYet("it has no leader")
         return newest
 
     def _count(self, answered: int, replicas: int) -> None:
@@ -111,7 +129,7 @@ class LogEndReader:
         if not answered:
             self._replicas = ()  # they may be others now
         if not answered or monotonic() - self._few_since < _FEW_SECONDS:
-            raise _NotYet(f"{answered} of {counted(replicas, 'replica')} answer")
+            raise NoAnswerYet(f"{answered} of {counted(replicas, 'replica')} answer")
 
     async def _views(self, cluster: RawCluster, replicas: tuple[int, ...]) -> list[PartitionLeader]:
         """What most of some brokers say; fewer where the others do not answer."""
@@ -121,7 +139,7 @@ class LogEndReader:
         async def ask(node: int) -> None:
             try:
                 found.append(await self._view(cluster, node))
-            except (RawError, DrkitError, _NotYet):  # the others may answer
+            except (RawError, DrkitError, NoAnswerYet):  # the others may answer
                 return
             finally:
                 missing.discard(node)
@@ -139,8 +157,14 @@ class LogEndReader:
             raise self._refused(topic.error)
         leader = topic.leaders.get(self._at.partition)
         if leader is None:
-            raise _NotYet(codes.error_name(topic.error))
+            raise NoAnswerYet(codes.error_name(topic.error))
+        if self._topic_id.int and self._topic_id != topic.topic_id:
+            raise self._restarted(f"it was created again, with id {topic.topic_id}")
+        self._topic_id = topic.topic_id
         return leader
+
+    def _restarted(self, evidence: str) -> LogRestarted:
+        return LogRestarted("log_restarted", where=f"{self._at} on {self._settings.alias}", evidence=evidence)
 
     def _refused(self, code: int) -> NotAuthorized:
         return NotAuthorized(
@@ -154,5 +178,9 @@ class LogEndReader:
         return Failed("log_end_unknown", where=f"{self._at} on {self._settings.alias}", evidence=evidence)
 
 
-class _NotYet(Exception):
-    """An answer without what was asked; the text is the evidence."""
+class LogRestarted(Failed):
+    """The log is not the one that was read until now."""
+
+
+class NoAnswerYet(Exception):
+    """An answer without what was asked, so the question is repeated; the text is the evidence."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
-from drkit.control_key import verify
-from drkit.flow_state.names import journal_topic
+from drkit.flow_state.names import ADOPTED, journal_topic
 from drkit.flow_state.records import FenceAclsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
-from drkit.kafka import codes
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.reading.log_end import LogRestarted
+from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
@@ -36,15 +35,10 @@ from drkit.status.pair.delta import (
 from drkit.status.pair.facts import sizes_of
 from drkit.status.pair.journal import JournalRuns
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
-from drkit.wire import CorruptBatch, read_header, records_in, visible
+from drkit.wire import CorruptBatch, Record, read_header, visible
 
-_FETCH_BYTES: Final = 1 << 20
 _ONE_BATCH: Final = 1
 """A broker answers with the first batch, however large."""
-_READ_SECONDS: Final = 20.0
-_PAUSE_SECONDS: Final = 0.05
-_ADOPTED: Final = b"adopted"
-"""Key of records that are no entries."""
 _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 """With both as large as can be, the cleaner rests."""
 _SETTINGS: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, DELETE_RETENTION_MS, *_LAGS)
@@ -56,51 +50,30 @@ class JournalTail:
     :param source: alias in the journal's name
     """
 
-    def __init__(self, source: str, clock: Seconds = monotonic) -> None:
-        self._name, self._clock = journal_topic(source), clock
-        self._offset, self._topic_id, self._runs = 0, "", JournalRuns()
+    def __init__(self, settings: ClusterSettings, source: str) -> None:
+        self._log = SignedLog(settings, journal_topic(source), self._take)
+        self._runs = JournalRuns()
 
-    async def read(self, cluster: RawCluster) -> JournalRuns:
+    def read(self) -> JournalRuns:
         """The runs up to the journal's end.
 
-        :raises RawError: it does not answer
+        :raises DrkitError: it cannot be read
         """
-        topic = (await metadata(cluster, [self._name]))[self._name]
-        if topic.error in codes.NO_SUCH_TOPIC:
-            return JournalRuns()
-        if topic.error:
-            raise RawError(f"{self._name} on {cluster.alias}: Kafka error code {topic.error}")
-        if str(topic.topic_id) != self._topic_id:
-            self._offset, self._topic_id, self._runs = 0, str(topic.topic_id), JournalRuns()
-        deadline = self._clock() + _READ_SECONDS
-        while not await self._more(cluster, topic):
-            if self._clock() > deadline:
-                raise RawError(f"{self._name} on {cluster.alias} cannot be read to its end")
+        try:
+            self._log.read()
+        except LogRestarted:
+            self._log.restart()
+            self._runs = JournalRuns()
+            self._log.read()
         return self._runs
 
-    async def _more(self, cluster: RawCluster, topic: TopicMetadata) -> bool:
-        """Read on; returns whether this was its end."""
-        leader, before = topic.leaders.get(0), self._offset
-        if leader is None or leader.node < 0:
-            raise RawError(f"{self._name} on {cluster.alias} has no leader")
-        answer = await fetch_one(
-            cluster, leader.node, (self._name, topic.topic_id), 0, before, committed=False,
-            max_bytes=_FETCH_BYTES, max_wait_ms=0,
-        )  # fmt: skip
-        if answer.error_code:
-            raise RawError(f"{self._name} on {cluster.alias}: Kafka error code {answer.error_code}")
-        try:
-            out = visible(answer.records or b"", before)
-        except CorruptBatch as error:
-            raise RawError(f"{self._name} on {cluster.alias}: {error}") from error
-        for record in (r for chunk in out.chunks for r in records_in(chunk)):
-            genuine = not verify(cluster.control, self._name, record.key, record.value, record.headers)
-            if genuine and record.key != _ADOPTED and record.value is not None:
-                self._runs.take(bytes(record.value))
-        self._offset = max(before, out.next_source)
-        if self._offset < answer.high_watermark and self._offset == before:
-            await cluster.loop.sleep(_PAUSE_SECONDS)
-        return self._offset >= int(answer.high_watermark)
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._log.close()
+
+    def _take(self, record: Record, why: str) -> None:
+        if not why and record.key != ADOPTED and record.value is not None:
+            self._runs.take(record.value)
 
 
 def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[str]) -> frozenset[str]:

@@ -130,12 +130,23 @@ def test_nothing_is_written_where_it_must_not_be(world: World) -> None:
     report = world.round()
     assert report.verdicts == {"NO_POSITION": 1}
     assert "past the end of the source" in report.refused[0][3]
-    echo = OffsetMark("elsewhere", 1, 7, 1).text()
-    world.commit(world.flow.source, 7, metadata=echo)
-    assert world.round().verdicts == {"ECHO": 1}
-    assert world.there() is None
     # No such group, no offsets: nothing to do and nothing made up.
     assert world.round(groups=("no-such-group",)).positions == 0
+
+
+def test_a_position_that_the_target_has_forgotten_is_written_there_again(world: World) -> None:
+    """The group's offset on the source came from the target, and is the only one that is left."""
+    world.commit(world.flow.target, 5)
+    world.commit(world.flow.source, 7, metadata=OffsetMark(world.flow.target.alias, 5, 7, 1).text())
+    assert world.round().verdicts == {"ECHO": 1}
+    there = world.there()
+    assert there is not None
+    assert there.offset == 5
+    assert world.ask(world.flow.target, lambda g: g.delete([world.group])) == {world.group: 0}
+    assert world.round().verdicts == {"WRITE": 1}
+    there = world.there()
+    assert there is not None
+    assert world.first(world.flow.target, there.offset) == world.first(world.flow.source, 7)
 
 
 def test_what_is_not_copied_yet_waits_at_the_end_of_the_copy(world: World) -> None:

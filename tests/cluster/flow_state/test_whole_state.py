@@ -14,11 +14,11 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
-from drkit.flow_state import topic
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.reading import signed_log
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.flows.produce import producer, put
@@ -54,13 +54,13 @@ def renewal(settings: ClusterSettings, flow: FlowSettings) -> Iterator[Producer]
         out.abort_transaction(30)
 
 
-def test_a_role_behind_an_open_transaction_is_waited_for(
+def test_an_open_transaction_hides_its_own_records_only_and_they_are_waited_for(
     settings: ClusterSettings, flow: FlowSettings, renewal: Producer
 ) -> None:
-    """Without it a topic that is promoted would look like one that may be copied to."""
+    """Without the role a topic that is promoted would look like one that may be copied to."""
     with StateTopic(settings, flow.source) as state:
         assert not state.load_decided()
-        assert state.get(RoleRecord, "orders") is None
+        assert state.get(RoleRecord, "orders") == PROMOTED
         ends = threading.Timer(1.0, renewal.abort_transaction, [30])
         ends.start()
         state.load()
@@ -76,7 +76,7 @@ def test_who_waits_does_not_hold_up_who_can_end_the_transaction(
     with StateTopic(settings, flow.source) as state, ThreadPoolExecutor(2) as pool:
         state.load_decided()
         waits = pool.submit(state.load)
-        eventually(state._lock.locked, seconds=10, what="a read")
+        eventually(waits.running, seconds=10, what="a read")
         looks = pool.submit(state.load_decided)
         try:
             assert not looks.result(5), "it is hidden, and known at once"
@@ -90,10 +90,10 @@ def test_who_waits_does_not_hold_up_who_can_end_the_transaction(
 def test_a_transaction_that_stays_open_is_named(
     settings: ClusterSettings, flow: FlowSettings, renewal: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic, "_HIDDEN_SECONDS", 0.5)
+    monkeypatch.setattr(signed_log, "_OPEN_SECONDS", 0.5)
     with StateTopic(settings, flow.source) as state:
         began = time.monotonic()
-        with pytest.raises(Failed, check=coded("state_unreadable")) as hidden:
+        with pytest.raises(Failed, check=coded("own_topic_hidden")) as hidden:
             state.load()
         assert time.monotonic() - began < 15
         assert "open transaction" in hidden.value.evidence

@@ -114,7 +114,7 @@ def test_who_could_not_look_again_after_fencing_the_holder_gives_nothing_back(se
     with StateTopic(settings, flow.source) as closed:
         lease = FlowLease(settings, flow, closed, "heir", TTL)
         assert lease.look() is LeaseAvailability.HELD
-    with pytest.raises(Failed, check=coded("state_read_failed")):
+    with pytest.raises(Failed, check=coded("own_topic_unreadable")):
         lease.take(LeaseAvailability.OVER)
     lease.release()
     assert read_on(state)[LeaseRecord.KEY]["run_id"] == "theirs"
@@ -132,7 +132,7 @@ def test_a_lease_that_is_left_is_neither_renewed_nor_given_back(settings, flow, 
 def test_the_state_says_that_it_was_closed_and_does_not_end_the_thread_that_asks(settings, flow):
     with StateTopic(settings, flow.source) as closed:
         closed.load()
-    with pytest.raises(Failed, check=coded("state_read_failed")) as unreadable:
+    with pytest.raises(Failed, check=coded("own_topic_unreadable")) as unreadable:
         closed.load()
     assert unreadable.value.evidence == "it was closed"
 

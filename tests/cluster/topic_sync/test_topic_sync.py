@@ -13,6 +13,7 @@ from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import NotedEnds, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.reading.signed_log import log_producer
 from drkit.kafka.topics import (
     create_partitions,
     describe_topics,
@@ -87,16 +88,17 @@ def test_the_note_of_the_ends_of_20_000_partitions_is_taken(world: World):
 
 def test_the_records_of_all_new_topics_are_written_together(world: World):
     names = {world.create(world.source, f"orders{n}") for n in range(3)}
-    flushes, flush = [], world.state._producer.flush
+    log, made = world.state._log, log_producer(world.target.settings)
+    flushes, flush = [], made.flush
 
     class Counted:
-        produce = world.state._producer.produce
+        produce = staticmethod(made.produce)
 
         def flush(self, seconds: float) -> int:
             flushes.append(seconds)
             return flush(seconds)
 
-    world.state._producer = Counted()  # type: ignore[assignment]
+    log._producer = Counted()  # type: ignore[assignment]
     found = world.sync().look()
     assert found.copied.keys() == names
     assert len(flushes) == 2  # their settings, and which topics they are

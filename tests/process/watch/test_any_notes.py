@@ -29,6 +29,7 @@ from drkit.watch.agent_state import AgentState, read_state, write_state
 from drkit.watch.claim import acknowledgement, against_claim
 from drkit.watch.identity import ObserverIdentity, this_process
 from drkit.watch.observer import Observer
+from drkit.wire import Record
 from tests.support.detect.any_notes import AUTOMATIC, HARD, NOW_MS, records
 from tests.support.errors import coded
 
@@ -44,7 +45,7 @@ class Post(NamedTuple):
 
     def write(self, key: bytes, value: bytes | None) -> None:
         for board in self.boards:
-            board.take(key, value, 0)
+            board.take(Record(0, 0, key, value), "")
 
 
 def settings(folder: Path, ports: PortReservation) -> Settings:
@@ -70,6 +71,8 @@ def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
         observer = Observer(found, found.flows[0], ObserverIdentity("o1", "r"), AwakeClock(), wall)
         agent = FenceAgent(found, found.flows[0], "dc1", wall=wall)
         boards = [*observer.boards, *agent._boards]
+        for board in boards:
+            board._is_read = True
         for board in boards:
             board._wall = wall
         yield Post(observer, agent, boards)
@@ -132,7 +135,7 @@ def test_an_agent_fences_whatever_the_note_of_the_brokers_holds(tmp_path: Path, 
         agent = FenceAgent(found, found.flows[0], "dc1", boot=iter(range(0, 10_000, 100)).__next__)
         for board in agent._boards:
             for key in (KnownBrokers.KEY, "vote/x", "agent/dc1"):
-                board.take(key.encode(), value, 0)
+                board.take(Record(0, 0, key.encode(), value), "")
         agent.step()
         assert (tmp_path / "fenced").exists()
         assert read_state(tmp_path / "agent.json").fenced
@@ -149,11 +152,13 @@ def test_an_agent_is_leased_by_configured_names_alone(tmp_path: Path):
     with PortReservation() as ports:
         found = named(tmp_path, ports)
         agent = FenceAgent(found, found.flows[0], "dc1", boot=iter(range(100, 10_000)).__next__)
+        for board in agent._boards:
+            board._is_read = True
 
         def answer(name: str, run: str = "r", sequence: int = 1) -> None:
             vote = Vote(name, run, sequence, NOW_MS, Sight.CLEAR, renews={"dc1": agent._number})
             for board in agent._boards:
-                board.take(Vote.key(name).encode(), vote.encode(), 0)
+                board.take(Record(0, 0, Vote.key(name).encode(), vote.encode()), "")
 
         agent.step()
         for name in ("x1", "x2", "x3", "o1"):

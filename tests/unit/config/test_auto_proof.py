@@ -193,3 +193,17 @@ def test_a_file_says_so(tmp_path: Path):
     file.write_text(CONFIG + SAFE)
     [(where, what, _)] = read(file, {}).settings.advice()
     assert (where, "= 34 s until the fence" in what) == ("failover.rpo_seconds", True)
+
+
+def test_two_flows_of_one_source_are_refused_unless_their_topics_differ(tmp_path: Path):
+    """The observers of each flow would promote its target: two primaries of one topic."""
+    file = tmp_path / "drkit.toml"
+    third = '[clusters.reports]\nbootstrap_servers = "r:1"\n'
+    other = '[[flows]]\nsource = "primary"\ntarget = "reports"\n'
+    file.write_text(third + CONFIG + other.replace('"reports"\n', '"reports"\ntopics = ["orders"]\n') + SAFE)
+    with pytest.raises(ConfigError) as caught:
+        read(file, {})
+    assert "primary->standby and primary->reports copy '" in str(caught.value)
+    named = CONFIG.replace('target = "standby"', 'target = "standby"\ntopics = ["payments"]')
+    file.write_text(third + named + other.replace('"reports"\n', '"reports"\ntopics = ["orders"]\n') + SAFE)
+    assert read(file, {}).settings.failover.mode == "auto"

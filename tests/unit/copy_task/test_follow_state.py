@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
+from drkit.control_key import Signatures
 from drkit.copy_task import control
 from drkit.copy_task.control import ReadProgress
 from drkit.flow_state.records import LeaseRecord
@@ -62,6 +63,7 @@ class World:
 
         self.task: Any = SimpleNamespace(
             lease=SimpleNamespace(state_topic="state"), state_topic=topic, internal=internal, ending="",
+            signatures=Signatures(None, "state", str),
             links=SimpleNamespace(target=self.leader), loop=SimpleNamespace(sleep=sleep),
         )  # fmt: skip
 

@@ -11,12 +11,13 @@ from uuid import UUID
 import pytest
 
 from drkit.config import FlowSettings
-from drkit.control_key import ControlKeys, raw_headers
+from drkit.control_key import ControlKeys, Signatures
 from drkit.errors import Refused
 from drkit.failover.adopt.records import ReadRecord, Sign, TopicKind, TopicRecords, journal_entries
 from drkit.failover.adopt.refusals import refuse_change, refuse_loss
 from drkit.failover.adopt.sign import FlowRecords, _to_write
-from drkit.failover.journal.topic import ADOPTED, BEGUN, DONE, JournalTopic
+from drkit.failover.journal.topic import BEGUN, DONE, JournalTopic
+from drkit.flow_state.names import ADOPTED
 from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs
 from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import Intent, Mode
@@ -68,10 +69,11 @@ class Journal(JournalTopic):
     """Read from memory."""
 
     def __init__(self, keys: ControlKeys, *records: tuple[bytes | None, bytes | None]) -> None:
-        cluster: Any = SimpleNamespace(control=keys, alias="b")
+        signed = Signatures(keys, "drkit-failover.a.internal", lambda: "cluster-b")
+        cluster: Any = SimpleNamespace(control=keys, alias="b", signatures=lambda _topic: signed)
         super().__init__(cluster, "a", "b")
         self.records = [
-            Record(n, 1, key, value, raw_headers(keys, self.name, key, value) if key == ADOPTED else ())
+            Record(n, 1, key, value, signed.headers(key, value) if key == ADOPTED else ())
             for n, (key, value) in enumerate(records)
         ]
 

@@ -19,10 +19,10 @@ from drkit.control_key import (
     ControlKey,
     ControlKeys,
     Headers,
+    LogPlace,
     WeakKey,
-    raw_headers,
-    signed,
-    verify,
+    mac_of,
+    read_mac,
 )
 from drkit.detect.note_kinds import Pause
 from drkit.detect.notes import Notes
@@ -36,7 +36,7 @@ from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import BUCKET_KEY, Intent, Mode, Reign
 from tests.support.detect.any_notes import VOTE
 from tests.support.errors import coded
-from tests.support.flow_state.keys import KEYS, TOPIC
+from tests.support.flow_state.keys import KEYS, PLACE, TOPIC, earlier_form, signatures
 from tests.support.flow_state.old_bytes import RECORDS
 
 OTHER: Final = ControlKeys(ControlKey.of(b"another key, another key, another key"))
@@ -44,10 +44,10 @@ FLOW: Final = FlowSettings(source="a", target="b")
 maybe = st.none() | st.binary(max_size=40)
 
 
-def headers(keys: ControlKeys, topic: str, key: bytes | None, value: bytes | None) -> list[tuple[str, bytes]]:
-    return [
-        (name, value) for name, value in signed(keys, topic, key, value) or () if isinstance(value, bytes)
-    ]
+def headers(
+    keys: ControlKeys, key: bytes | None, value: bytes | None, place: LogPlace = PLACE, order: int = 7
+) -> list[tuple[str, bytes]]:
+    return [(HEADER, mac_of(keys.current, place, key, value, order))]
 
 
 # -- the MAC ------------------------------------------------------------------------------------------
@@ -55,26 +55,30 @@ def headers(keys: ControlKeys, topic: str, key: bytes | None, value: bytes | Non
 
 @given(maybe, maybe, st.data())
 def test_any_flipped_bit_is_seen(key: bytes | None, value: bytes | None, data: st.DataObject):
-    ((name, mac),) = headers(KEYS, TOPIC, key, value)
-    assert verify(KEYS, TOPIC, key, value, [(name, mac)]) == ""
-    assert verify(KEYS, TOPIC, key, value, raw_headers(KEYS, TOPIC, key, value)) == ""
-    parts = {"topic": TOPIC.encode(), "key": key or b"", "value": value or b"", "mac": mac}
+    ((name, mac),) = headers(KEYS, key, value)
+    assert read_mac(KEYS, PLACE, key, value, [(name, mac)]) == 7
+    assert read_mac(KEYS, PLACE, key, value, [(name.encode(), mac)]) == 7
+    parts = {
+        "topic": TOPIC.encode(), "cluster": PLACE.cluster_id.encode(), "key": key or b"",
+        "value": value or b"", "mac": mac,
+    }  # fmt: skip
     which = data.draw(st.sampled_from([n for n, part in parts.items() if part]))
     bit = data.draw(st.integers(0, 8 * len(parts[which]) - 1))
     flipped = bytearray(parts[which])
     flipped[bit // 8] ^= 1 << bit % 8
     changed = {**parts, which: bytes(flipped)}
-    assert verify(
-        KEYS, changed["topic"].decode("latin-1"), changed["key"] if key is not None else None,
-        changed["value"] if value is not None else None, [(name, changed["mac"])],
+    found = read_mac(
+        KEYS, LogPlace(changed["topic"].decode("latin-1"), changed["cluster"].decode("latin-1")),
+        changed["key"] if key is not None else None, changed["value"] if value is not None else None,
+        [(name, changed["mac"])],
     )  # fmt: skip
+    assert isinstance(found, str)
 
 
 @given(maybe, maybe, maybe, maybe)
 def test_no_two_records_have_the_same_mac(a: bytes | None, b: bytes | None, c: bytes | None, d: bytes | None):
     """Bytes do not move between key and value, and a tombstone is not an empty value."""
-    same = KEYS.sign(TOPIC, a, b) == KEYS.sign(TOPIC, c, d)
-    assert same == ((a, b) == (c, d))
+    assert (headers(KEYS, a, b) == headers(KEYS, c, d)) == ((a, b) == (c, d))
 
 
 @pytest.mark.parametrize(
@@ -86,28 +90,33 @@ def test_no_two_records_have_the_same_mac(a: bytes | None, b: bytes | None, c: b
         ([(HEADER, None)], "not of a form"),
         ([(HEADER, b"")], "not of a form"),
         ([(HEADER, b"\x02" + bytes(20))], "not of a form"),
-        (2 * headers(KEYS, TOPIC, b"k", b"v"), "not of a form"),
-        (headers(OTHER, TOPIC, b"k", b"v"), "does not name"),
-        (headers(KEYS, "drkit-state.b.internal", b"k", b"v"), "wrong"),
-        (headers(KEYS, TOPIC, b"k", None), "wrong"),
+        ([(HEADER, b"\x03" + bytes(28))], "not of a form"),
+        (2 * headers(KEYS, b"k", b"v"), "not of a form"),
+        (headers(OTHER, b"k", b"v"), "does not name"),
+        (headers(KEYS, b"k", b"v", LogPlace("drkit-state.b.internal", PLACE.cluster_id)), "wrong"),
+        (headers(KEYS, b"k", b"v", LogPlace(TOPIC, "cluster-c")), "wrong"),
+        (headers(KEYS, b"k", None), "wrong"),
+        (earlier_form(b"k", None), "wrong"),
     ],
 )
 def test_why_a_record_does_not_count(given_headers: Headers | None, why: str):
-    assert why in verify(KEYS, TOPIC, b"k", b"v", given_headers)
+    assert why in signatures().refused(b"k", b"v", given_headers)
+    assert not signatures().may_count(b"k", b"v", given_headers)
 
 
 def test_a_process_without_the_key_names_signed_records_and_writes_as_before():
-    assert "names no control key" in verify(None, TOPIC, b"k", b"v", headers(KEYS, TOPIC, b"k", b"v"))
-    assert verify(None, TOPIC, b"k", b"v", None) == ""
-    assert (signed(None, TOPIC, b"k", b"v"), raw_headers(None, TOPIC, b"k", b"v")) == (None, ())
+    unsigned = signatures(None)
+    assert unsigned.refused(b"k", b"v", headers(KEYS, b"k", b"v")) == NO_KEY
+    assert unsigned.refused(b"k", b"v", None) == ""
+    assert (unsigned.headers(b"k", b"v"), unsigned.text_headers(b"k", b"v")) == ((), None)
 
 
 def test_while_the_key_changes_both_count_and_the_first_signs():
     both = ControlKeys(KEYS.current, (OTHER.current,))
-    old = headers(OTHER, TOPIC, b"k", b"v")
-    assert verify(both, TOPIC, b"k", b"v", old) == ""
-    assert headers(both, TOPIC, b"k", b"v") == headers(KEYS, TOPIC, b"k", b"v")
-    assert verify(KEYS, TOPIC, b"k", b"v", old)
+    old = headers(OTHER, b"k", b"v")
+    assert signatures(both).refused(b"k", b"v", old) == ""
+    assert signatures(both).headers(b"k", b"v") == signatures().headers(b"k", b"v")
+    assert signatures().refused(b"k", b"v", old)
 
 
 def test_a_key_is_strong_and_never_shown():

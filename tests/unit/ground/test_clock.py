@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drkit.clock import steady
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.failover.core.context import Context
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.heartbeat_tail import HeartbeatTail
+from drkit.wire import Record
 
 HOUR_MS = 3_600_000
 
@@ -41,26 +40,13 @@ def test_what_a_failover_subtracts_does_not_jump():
     assert made is steady, "the wall clock of a failover"
 
 
-class Message:
-    """A record as librdkafka gives it."""
-
-    def __init__(self, beat: Heartbeat) -> None:
-        self._beat = beat
-
-    def key(self) -> bytes:
-        return self._beat.key
-
-    def value(self) -> bytes:
-        return self._beat.value
-
-
 def test_a_clock_that_was_set_back_makes_no_heartbeat_fresh():
     """It would be of this moment for an hour, although none comes any more."""
     clocks = Clocks()
     flow = FlowSettings(source="a", target="b", topics=("t",))
     tail = HeartbeatTail(ClusterSettings(alias="b", bootstrap_servers="b:1"), flow, clocks.wall)
-    message: Any = Message(Heartbeat("a", "b", clocks.wall()))
-    tail._take(message)
+    beat = Heartbeat("a", "b", clocks.wall())
+    tail._take(Record(0, 0, beat.key, beat.value))
     clocks.seconds += 60.0
     found = tail.newest()
     assert found is not None

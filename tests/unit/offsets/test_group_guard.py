@@ -21,6 +21,7 @@ from drkit.offsets.translation import Exact
 
 DAY_MS = 86_400_000
 WITH_MARK = StoredOffset(42, OffsetMark("a", 100, 42, 1000).text())
+ECHO = StoredOffset(100, OffsetMark("b", 7, 100, 5).text())
 FREE = Case("a", StoredOffset(100), Exact(42), "", None, worked=False, start=0, end=50, promoted=False,
             now_ms=2000, refresh_ms=DAY_MS)  # fmt: skip
 
@@ -38,7 +39,15 @@ FREE = Case("a", StoredOffset(100), Exact(42), "", None, worked=False, start=0, 
         ({"on_target": WITH_MARK, "now_ms": 1000 + DAY_MS}, GuardVerdict.REFRESH),
         ({"on_target": WITH_MARK, "on_source": StoredOffset(103), "position": Exact(45)}, GuardVerdict.WRITE),
         ({"on_target": WITH_MARK, "on_source": StoredOffset(50), "position": Exact(7)}, GuardVerdict.WRITE),
-        ({"on_source": StoredOffset(100, OffsetMark("b", 7, 100, 5).text())}, GuardVerdict.ECHO),
+        ({"on_source": ECHO, "on_target": StoredOffset(7)}, GuardVerdict.ECHO),
+        ({"on_source": ECHO, "on_target": StoredOffset(9)}, GuardVerdict.ECHO),
+        # The target has forgotten the group, or lost what it had committed last.
+        ({"on_source": ECHO}, GuardVerdict.WRITE),
+        ({"on_source": ECHO, "on_target": StoredOffset(6)}, GuardVerdict.MOVED),
+        (
+            {"on_source": ECHO, "on_target": StoredOffset(6, OffsetMark("a", 60, 6, 5).text())},
+            GuardVerdict.WRITE,
+        ),
         (
             {"on_source": StoredOffset(100, OffsetMark("b", 7, 100, 5).text()), "is_void": True},
             GuardVerdict.WRITE,

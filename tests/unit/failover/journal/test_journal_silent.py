@@ -23,7 +23,9 @@ def test_the_hint_resumes_the_run_that_is_under_way(table: Table, monkeypatch: p
         raise RawError("no broker was ready in time")
 
     monkeypatch.setattr(topic, "metadata", silent)
-    cluster = cast("Any", SimpleNamespace(alias="standby", control=None, loop=asyncio))
+    cluster = cast(
+        "Any", SimpleNamespace(alias="standby", control=None, loop=asyncio, signatures=lambda _topic: None)
+    )
     clock = count(step=15)
     journal = JournalTopic(cluster, "primary", "standby", clock=lambda: float(next(clock)))
     body = {"holder": {"token": "t"}, "table": table.name}

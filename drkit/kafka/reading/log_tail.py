@@ -1,0 +1,235 @@
+"""Reads one partition of a small topic of drkit's own on and on.
+
+Any client with WRITE on such a topic can put two things there that must not stop its readers:
+
+- an open transaction (KIP-98). Ordinary ``read_committed`` consumers see nothing that follows it, for up to
+  15 minutes. Here it hides its own records only: the records of others are read past it.
+- a batch of a few kilobytes that unpacks to gigabytes. It is passed over and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from drkit.config import ClusterSettings
+from drkit.kafka import codes
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.reading.log_end import LogEndReader, LogEnds, NoAnswerYet
+from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, fetch_one, list_offsets
+from drkit.model import TopicPartition
+from drkit.wire import (
+    AbortedTransactions,
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    batch_crc,
+    decode,
+    is_commit,
+    split,
+)
+
+_FETCH_BYTES: Final = 1 << 20
+_CALL_MS: Final = 5000
+SMALL_BYTES: Final = 2 << 20
+"""Limit of an unpacked batch in topics with records of at most a megabyte."""
+LARGE_BYTES: Final = 32 << 20
+"""Limit of an unpacked batch in topics whose records grow with the number of partitions."""
+
+
+class LogTail(LogEndReader):
+    """Reads the records of one partition in their order, over a connection of its own; for one thread.
+
+    :param take: called with each record, in order; never with one of an open or aborted transaction
+    :param pass_over: called with the offset of a batch that was not read, and why
+    :param unpacked_bytes: a batch that unpacks to more is passed over
+    :param cluster: connections to use and leave open; None: own ones
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        at: TopicPartition,
+        take: Callable[[Record], None],
+        pass_over: Callable[[int, str], None] = lambda _offset, _why: None,
+        *,
+        unpacked_bytes: int = SMALL_BYTES,
+        cluster: RawCluster | None = None,
+    ) -> None:
+        super().__init__(settings, at, cluster)
+        self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
+        self.next_offset = 0
+        """The first offset that is not read, or belongs to an open transaction."""
+        self._ahead = 0
+        """The first offset not read yet, beyond open transactions."""
+        self._open: dict[int, list[Record]] = {}
+        """Producer → records of its open transaction before the log's end."""
+        self._early: set[int] = set()
+        """Offsets of records whose transaction was committed while an earlier one is still open."""
+        self._node: int | None = None
+        self._answered = ""
+
+    @property
+    def undecided(self) -> list[Record]:
+        """Records of open transactions before the log's end."""
+        return [record for records in self._open.values() for record in records]
+
+    @property
+    def cluster_id(self) -> str:
+        """Id of the cluster that answered last; empty before the first answer."""
+        if self._cluster is not None and self._cluster.cluster_id:
+            self._answered = self._cluster.cluster_id
+        return self._answered
+
+    def read(self, seconds: float) -> LogEnds:
+        """Take the next records up to the end at the time of the call.
+
+        Whatever was acknowledged before the call is taken, or stands in :attr:`undecided`.
+
+        :raises LogRestarted: the log was emptied or created again
+        :raises DrkitError: it cannot be read to its end in time
+        """
+
+        async def to_the_end(cluster: RawCluster) -> LogEnds:
+            leader = await self._leader(cluster)
+            ends = await self._ends_of(cluster, leader)
+            if ends.replicated < self.next_offset:
+                raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
+            if not self.next_offset:
+                await self._look(cluster, leader.node, 0)  # also of an empty log: it shows the right to read
+            while self.next_offset < ends.decided or self._ahead < ends.replicated:
+                before = self.next_offset, self._ahead
+                await self._look(cluster, leader.node, 0)
+                if (self.next_offset, self._ahead) == before:
+                    raise NoAnswerYet(f"offset {self._ahead} of {ends.replicated} is not returned")
+            return ends
+
+        ends: LogEnds = self._run(to_the_end, seconds)
+        return ends
+
+    def poll(self, seconds: float, wait_ms: int) -> bool:
+        """Take what has come, or comes within some milliseconds; returns whether the log's end was met.
+
+        :param seconds: how long an answer is waited for
+        :raises LogRestarted: the log was emptied or created again
+        :raises DrkitError: there was no answer
+        """
+
+        async def once(cluster: RawCluster) -> bool:
+            if self._node is None:
+                self._node = (await self._leader(cluster)).node
+            try:
+                return await self._look(cluster, self._node, wait_ms)
+            except BaseException:
+                self._node = None
+                raise
+
+        ended: bool = self._run(once, seconds)
+        return ended
+
+    async def _look(self, cluster: RawCluster, node: int, wait_ms: int) -> bool:
+        """Take one answer of committed records, and what follows open transactions; True: up to the end."""
+        answer = await self._fetch(cluster, node, self.next_offset, committed=True, wait_ms=wait_ms)
+        if answer is None:
+            return False
+        self._take_committed(answer)
+        if self.next_offset < answer.last_stable_offset:
+            return False
+        self._ahead = max(self._ahead, self.next_offset)
+        while self._ahead < answer.high_watermark:
+            more = await self._fetch(cluster, node, self._ahead, committed=False)
+            if more is None:
+                return False
+            self._take_others(more)
+        return True
+
+    async def _fetch(
+        self, cluster: RawCluster, node: int, offset: int, *, committed: bool, wait_ms: int = 0
+    ) -> Any:
+        answer = await fetch_one(
+            cluster,
+            node,
+            (self._at.topic, self._topic_id),
+            self._at.partition,
+            offset,
+            committed=committed,
+            max_bytes=_FETCH_BYTES,
+            max_wait_ms=wait_ms,
+            timeout_ms=_CALL_MS + wait_ms,
+        )
+        if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
+            await self._find_start(cluster, node)
+            return None
+        if answer.error_code in codes.NOT_AUTHORIZED:
+            raise self._refused(answer.error_code)
+        if answer.error_code:
+            raise NoAnswerYet(codes.error_name(answer.error_code))
+        return answer
+
+    async def _find_start(self, cluster: RawCluster, node: int) -> None:
+        """Go on where the log begins now, after retention or DeleteRecords."""
+        bounds = []
+        for which in (EARLIEST, LATEST):
+            listed = (await list_offsets(cluster, node, {self._at: which}, committed=False))[self._at]
+            if listed.error:
+                raise NoAnswerYet(codes.error_name(listed.error))
+            bounds.append(listed.offset)
+        if self.next_offset > bounds[1]:
+            raise self._restarted(f"it ends at {bounds[1]}, but was read up to {self.next_offset}")
+        self.next_offset = max(self.next_offset, bounds[0])
+
+    def _take_committed(self, answer: Any) -> None:
+        aborted = AbortedTransactions(aborted_in(answer))
+        for header, batch in _batches(answer):
+            aborted.advance(header.last_offset)
+            if header.is_control:
+                aborted.end(header, batch)
+            elif header.last_offset >= self.next_offset and not aborted.hides(header):
+                # Records outside of transactions were taken before, if they were read beyond an open one.
+                start = self.next_offset if header.is_transactional else max(self.next_offset, self._ahead)
+                records = self._unpacked(header, batch)
+                self._take_all(r for r in records if r.offset >= start and r.offset not in self._early)
+            self.next_offset = max(self.next_offset, header.next_offset)
+        self._early = {offset for offset in self._early if offset >= self.next_offset}
+        for producer, records in list(self._open.items()):
+            self._open[producer] = [r for r in records if r.offset >= self.next_offset]
+
+    def _take_others(self, answer: Any) -> None:
+        """Take records outside of transactions, and of those that are committed; others are undecided."""
+        for header, batch in _batches(answer):
+            if header.last_offset < self._ahead:
+                continue
+            if header.is_control:
+                ended = self._open.pop(header.producer_id, [])
+                if is_commit(header, batch):
+                    self._early.update(r.offset for r in ended)
+                    self._take_all(ended)
+            else:
+                records = [r for r in self._unpacked(header, batch) if r.offset >= self._ahead]
+                if header.is_transactional:
+                    self._open.setdefault(header.producer_id, []).extend(records)
+                else:
+                    self._take_all(records)
+            self._ahead = max(self._ahead, header.next_offset)
+
+    def _take_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self._take(record)
+
+    def _unpacked(self, header: BatchHeader, batch: memoryview) -> list[Record]:
+        try:
+            return decode(header, batch, self._limit)
+        except CorruptBatch as error:
+            self._pass_over(header.base_offset, error.reason)
+            return []
+
+
+def _batches(answer: Any) -> list[tuple[BatchHeader, memoryview]]:
+    try:
+        found = list(split(answer.records or b""))
+    except CorruptBatch as error:
+        raise NoAnswerYet(error.reason) from error
+    for header, batch in found:
+        if batch_crc(batch) != header.crc:
+            raise NoAnswerYet(f"the checksum of the batch at offset {header.base_offset} does not match")
+    return found

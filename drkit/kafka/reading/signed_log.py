@@ -1,0 +1,233 @@
+"""A topic of drkit's own: one partition, read in order and written durably.
+
+The one way to read and write such topics. Who may write there cannot hide records from its readers, end
+them with a large batch, or make an earlier record count again (:mod:`drkit.kafka.reading.log_tail`,
+:class:`drkit.control_key.Signatures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import threading
+import time
+from typing import Final
+
+from drkit import observe
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings
+from drkit.control_key import REPLAYED, Signatures
+from drkit.errors import DrkitError, Failed, NotAuthorized
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, Message, Producer
+from drkit.kafka.permit import may_send
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.reading.log_end import LogRestarted
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.model import TopicPartition
+from drkit.wire import Record
+
+_READ_SECONDS: Final = 20.0
+_WRITE_SECONDS: Final = 30.0
+_OPEN_SECONDS: Final = 30.0
+"""A transaction of drkit's own that nobody ends stays open for its 10 s, and until the coordinator looks."""
+_PAUSE_SECONDS: Final = 0.05
+_NAMED: Final = 5
+_TRIES: Final = 3
+_LARGEST_BYTES: Final = 16 << 20
+Signed = tuple[bytes, bytes | None, dict[str, str | bytes | None] | None]
+"""Key, value and headers of a record to write."""
+Take = Callable[[Record, str], None]
+"""Takes a record, and why it does not count; empty when it does. A batch that is passed over has no key.
+
+Copies of earlier records are reported here, and never taken."""
+
+
+class SignedLog:
+    """May be used from several threads. Connections are made at the first use.
+
+    :param take: called with each record in order, by the thread that reads
+    :param unpacked_bytes: a batch that unpacks to more is passed over
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        topic: str,
+        take: Take,
+        *,
+        unpacked_bytes: int = LARGE_BYTES,
+    ) -> None:
+        self.name, self._settings, self._take = topic, settings, take
+        self._unpacked_bytes = unpacked_bytes
+        self.lock = threading.RLock()
+        """Held while records are read and taken."""
+        self._producer: Producer | None = None
+        self._awaited: set[str | bytes | None] = set()
+        """MACs of written records that were not read back yet."""
+        self._replayed = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.tail = LogTail(
+            self._settings,
+            TopicPartition(self.name, 0),
+            self._read_one,
+            lambda offset, why: self._take(Record(offset, 0, None, None), why),
+            unpacked_bytes=self._unpacked_bytes,
+        )
+        self.signatures = Signatures(self._settings.control, self.name, lambda: self.tail.cluster_id)
+
+    @property
+    def where(self) -> str:
+        """Topic and cluster, for errors."""
+        return f"{self.name} on {self._settings.alias}"
+
+    def restart(self) -> None:
+        """Forget what was read: the next read begins at the start of the topic."""
+        with self.lock:
+            self.tail.close()
+            self._begin()
+
+    def read(self) -> int:
+        """Read on to the end; returns the end. All that was acknowledged before this call is before it.
+
+        Records of open transactions are left out.
+
+        :raises LogRestarted: the topic was emptied or created again
+        :raises DrkitError: it cannot be read to its end
+        """
+        with self.lock:
+            try:
+                return self.tail.read(_READ_SECONDS).replicated
+            except LogRestarted:
+                raise
+            except DrkitError as error:
+                kind = NotAuthorized if isinstance(error, NotAuthorized) else Failed
+                raise kind("own_topic_unreadable", where=self.where, evidence=error.evidence) from error
+
+    def read_decided(self) -> int | None:
+        """Read on to the end. Raises as :meth:`read` does.
+
+        :returns: the offset of a record before the end that an open transaction hides; None: there is none
+        """
+        with self.lock:
+            end = self.read()
+            return self._hidden(end)
+
+    def load(self) -> None:
+        """Read on to the end, and wait until open transactions hide nothing. Raises as :meth:`read` does.
+
+        :raises Failed: a transaction stays open that may hold a record of drkit's
+        """
+        end, until = self.read(), monotonic() + _OPEN_SECONDS
+        while (offset := self._hidden(end)) is not None:
+            if monotonic() > until:
+                evidence = f"an open transaction hides the record at offset {offset}"
+                raise Failed(
+                    "own_topic_hidden", where=self.where, evidence=evidence, alias=self._settings.alias
+                )
+            time.sleep(_PAUSE_SECONDS)
+            self.read()
+
+    def _hidden(self, end: int) -> int | None:
+        """The first offset of a record before the end that would count if its transaction were committed."""
+        with self.lock:
+            records = [r for r in self.tail.undecided if r.offset < end]
+        return next((r.offset for r in records if self.signatures.may_count(r.key, r.value, r.headers)), None)
+
+    def _read_one(self, record: Record) -> None:
+        why = self.signatures.refused(record.key, record.value, record.headers)
+        if why == REPLAYED:
+            self._report(record)
+            return
+        if self._awaited and not why:
+            self._awaited.difference_update(mac for _, mac in record.headers)
+        self._take(record, why)
+
+    def _report(self, record: Record) -> None:
+        """Name copies of earlier records: each of the first ones, then one of ten, of a hundred."""
+        self._replayed += 1
+        if self._replayed <= _NAMED or str(self._replayed).strip("0") == "1":
+            observe.event(
+                "record_replayed",
+                level="warning",
+                where=self.where,
+                key=(record.key or b"")[:80].decode(errors="backslashreplace"),
+                offset=record.offset,
+                count=self._replayed,
+                hint="find out who writes there besides drkit, and deny it",
+            )
+
+    def append(self, *records: tuple[bytes, bytes | None]) -> None:
+        """Write keys with values, durably (acks=all); None deletes a key.
+
+        With a control key the records are read back, and must count.
+
+        :raises DrkitError: one was not accepted, or does not count
+        """
+        if not records:
+            return
+        for _ in range(_TRIES):
+            if self._append(records):
+                return
+        raise Failed(
+            "own_topic_unwritable", where=self.where, evidence="records were accepted, and do not count"
+        )
+
+    def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> bool:
+        """Write records; False when one does not count, as another process wrote its key at the same time."""
+        with self.lock:
+            if self._settings.control is not None:
+                self.read()  # now no record has a higher order than these get
+            signed = [(key, value, self.signatures.text_headers(key, value)) for key, value in records]
+            macs = {mac for _, _, headers in signed for mac in (headers or {}).values()}
+            self._awaited |= macs
+        try:
+            self._produce(signed)
+            if macs:
+                self.read()
+            return not macs & self._awaited
+        finally:
+            self._awaited -= macs
+
+    def _produce(self, records: Sequence[Signed]) -> None:
+        reported: list[KafkaError | None] = []
+
+        def report(error: KafkaError | None, _message: Message) -> None:
+            reported.append(error)
+
+        may_send()
+        self._producer = producer = self._producer or log_producer(self._settings)
+        for key, value, headers in records:
+            producer.produce(self.name, value, key, partition=0, headers=headers, on_delivery=report)
+        producer.flush(_WRITE_SECONDS)
+        failed = next((error for error in reported if error is not None), None)
+        if failed is not None or len(reported) < len(records):
+            evidence = (
+                f"{failed.name()}: {failed.str()}" if failed else f"no answer in {_WRITE_SECONDS:.0f} s"
+            )
+            raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
+
+    def close(self) -> None:
+        """Close the connections; a later call makes new ones."""
+        with self.lock:
+            self.tail.close()
+            self._producer = None
+
+
+def log_producer(settings: ClusterSettings) -> Producer:
+    """An idempotent producer that sends at once."""
+    return Producer(
+        {
+            **confluent_config(settings),
+            "log_level": 0,
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "message.timeout.ms": 30_000,
+            "allow.auto.create.topics": False,  # a deleted topic must not come back as another one
+            # The note of the source's ends grows with the partitions. Brokers limit the compressed size.
+            "compression.type": "zstd",
+            "message.max.bytes": _LARGEST_BYTES,
+        },
+        logger=QUIET,
+    )

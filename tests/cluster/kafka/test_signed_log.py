@@ -1,0 +1,252 @@
+"""Who may write to one of drkit's topics hides no record there, repeats none, and ends no reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+import resource
+import uuid
+import zlib
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+import pytest
+
+from drkit.clock import wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.detect.awake import AwakeClock
+from drkit.detect.note_kinds import Automatic, Pause
+from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.records import Role, RoleRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.own_topics import appeared
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from drkit.watch.claim import acknowledge, claim
+from drkit.wire import Record, batch_crc
+from drkit.wire.header import CRC_AT, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC
+from drkit.wire.header import HEADER as FIELDS
+from drkit.wire.varint import varint
+from tests.support.flow_state.keys import KEYS
+from tests.support.flows.produce import producer
+from tests.support.waiting import eventually
+
+MAINTENANCE = Pause("root", "maintenance", 1_700_000_000_000)
+PROMOTED = RoleRecord(Role.PROMOTED, 2, "real", 2)
+_MIB = 1 << 20
+
+
+@pytest.fixture
+def settings(target: LocalCluster) -> ClusterSettings:
+    return ClusterSettings(alias="b", bootstrap_servers=target.bootstrap()).with_control(KEYS)
+
+
+@pytest.fixture
+def cluster(settings: ClusterSettings) -> Cluster:
+    return Cluster.connect(settings)
+
+
+@pytest.fixture
+def flow() -> FlowSettings:
+    return FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b", buckets=1)
+
+
+@contextmanager
+def open_transaction(settings: ClusterSettings, topic: str) -> Iterator[Producer]:
+    """A transaction of a client that has no control key and may write to a topic."""
+    out = producer(settings, transactional_id=f"shop-{uuid.uuid4().hex}")
+    out.init_transactions(30)
+    out.begin_transaction()
+    out.produce(topic, b"x", b"zzz", partition=0)
+    assert out.flush(30) == 0
+    try:
+        yield out
+    finally:
+        with suppress(KafkaException):
+            out.abort_transaction(30)
+
+
+@contextmanager
+def following(settings: ClusterSettings, flow: FlowSettings) -> Iterator[Noticeboard]:
+    board = Noticeboard(settings, flow, AwakeClock(), 5.0)
+    board.start()
+    try:
+        eventually(lambda: board.is_read, what="the notes")
+        yield board
+    finally:
+        board.stop()
+
+
+def pause(cluster: Cluster, flow: FlowSettings) -> None:
+    put_note(cluster, flow, Pause.KEY, MAINTENANCE.to_json())
+
+
+def resume(cluster: Cluster, flow: FlowSettings) -> None:
+    put_note(cluster, flow, Pause.KEY, None)
+
+
+def test_an_open_transaction_hides_no_pause(cluster: Cluster, flow: FlowSettings):
+    ensure_board(cluster, flow)
+    with following(cluster.settings, flow) as board, open_transaction(cluster.settings, topic_name(flow)):
+        pause(cluster, flow)
+        assert "maintenance" in read_notes(cluster, flow).pause
+        eventually(lambda: "maintenance" in board.pause, what="the pause")
+
+
+def test_an_open_transaction_hides_no_claim_of_an_automatic_failover(cluster: Cluster, flow: FlowSettings):
+    ensure_board(cluster, flow)
+    with open_transaction(cluster.settings, topic_name(flow)):
+        said = [
+            claim(cluster.settings, flow, Automatic(name, f"run-{name}", at_ms, ("test",)), 3600.0)
+            for at_ms, name in ((1_000, "o1"), (2_000, "o2"))
+        ]
+        assert said[0] == ""
+        assert "o1 already acted" in said[1]
+        found = acknowledge(cluster.settings, flow, "person", 3_000)
+    assert found is not None
+    assert found.by == "o1"
+
+
+def test_a_claim_that_is_not_decided_counts_as_a_failover(cluster: Cluster, flow: FlowSettings):
+    ensure_board(cluster, flow)
+    with following(cluster.settings, flow) as board:
+        assert board.automatic is None
+        out = producer(cluster.settings, transactional_id=f"claim-{uuid.uuid4().hex}")
+        out.init_transactions(30)
+        out.begin_transaction()
+        value = Automatic("o1", "run", 1_000, ("test",)).encode()
+        headers = board._log.signatures.text_headers(Automatic.KEY.encode(), value)
+        out.produce(topic_name(flow), value, Automatic.KEY.encode(), partition=0, headers=headers)
+        assert out.flush(30) == 0
+        eventually(lambda: board.automatic is not None, what="the doubt")
+        assert read_notes(cluster, flow).automatic is not None
+        out.abort_transaction(30)
+        eventually(lambda: board.automatic is None, what="the end of the doubt")
+
+
+def test_the_tombstone_of_an_earlier_resume_ends_no_pause(cluster: Cluster, flow: FlowSettings):
+    pause(cluster, flow)
+    resume(cluster, flow)
+    pause(cluster, flow)
+    with following(cluster.settings, flow) as board:
+        repeat(cluster.settings, topic_name(flow))
+        assert "maintenance" in read_notes(cluster, flow).pause
+        resume(cluster, flow)  # what is written after it is read after it
+        eventually(lambda: not board.pause, what="the resume")
+        pause(cluster, flow)
+        eventually(lambda: "maintenance" in board.pause, what="the pause")
+
+
+def test_no_earlier_record_makes_a_promoted_topic_passive(cluster: Cluster, flow: FlowSettings):
+    ensure_state_topic(cluster, flow)
+    with StateTopic(cluster.settings, flow.source) as state:
+        state.load()
+        state.put(RoleRecord(Role.FROZEN, 1, "drill", 1), "pay")
+        state.delete(RoleRecord, "pay")
+        state.put(PROMOTED, "pay")
+        repeat(cluster.settings, state.name)
+        state.load()
+        assert state.get(RoleRecord, "pay") == PROMOTED
+    with StateTopic(cluster.settings, flow.source) as fresh:
+        fresh.load()
+        assert fresh.get(RoleRecord, "pay") == PROMOTED
+
+
+def stored(settings: ClusterSettings, topic: str) -> list[Record]:
+    found: list[Record] = []
+    with closing(LogTail(settings, TopicPartition(topic, 0), found.append)) as tail:
+        tail.read(30)
+    return found
+
+
+def repeat(settings: ClusterSettings, topic: str) -> None:
+    """Write all records but the newest once more, with their headers, as a client without the key can."""
+    out = producer(settings)
+    for record in stored(settings, topic)[:-1]:
+        headers: dict[str, str | bytes | None] = {name.decode(): value for name, value in record.headers}
+        out.produce(topic, record.value, record.key, partition=0, headers=headers)
+    assert out.flush(30) == 0
+
+
+def test_a_record_that_unpacks_to_much_more_ends_no_reader(settings: ClusterSettings, flow: FlowSettings):
+    """The topic was created before its settings bounded what brokers take."""
+    cluster, name = Cluster.connect(settings), topic_name(flow)
+    create(settings, name)
+    pause(cluster, flow)
+    resume(cluster, flow)
+    before = peak_bytes()
+    append(settings, name, bomb(256))
+    with following(settings, flow) as board:
+        pause(cluster, flow)
+        eventually(lambda: "maintenance" in board.pause, what="the pause")
+    assert "maintenance" in read_notes(cluster, flow).pause
+    assert peak_bytes() - before < 128 * _MIB
+    resume(cluster, flow)
+    assert read_notes(cluster, flow).pause == ""
+
+
+def test_after_such_a_record_alone_failovers_are_paused(settings: ClusterSettings, flow: FlowSettings):
+    """Compaction may have removed a pause in its favour."""
+    cluster, name = Cluster.connect(settings), topic_name(flow)
+    create(settings, name)
+    append(settings, name, bomb(64))
+    assert "cannot be read" in read_notes(cluster, flow).pause
+    resume(cluster, flow)
+    assert read_notes(cluster, flow).pause == ""
+
+
+def test_brokers_take_no_such_record_for_a_topic_that_drkit_created(
+    settings: ClusterSettings, flow: FlowSettings
+):
+    ensure_board(Cluster.connect(settings), flow)
+    with pytest.raises(AssertionError, match="10"):  # MESSAGE_TOO_LARGE
+        append(settings, topic_name(flow), bomb(64))
+
+
+def create(settings: ClusterSettings, topic: str) -> None:
+    """A topic with the settings that brokers give it."""
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    appeared(Cluster.connect(settings), topic)
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def bomb(mib: int) -> bytearray:
+    """A batch of one record, which unpacks to some MiB; packed piece by piece."""
+    size = mib * _MIB
+    head = b"\0" + varint(0) + varint(0) + varint(3) + b"key" + varint(size)
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    parts = [packer.compress(varint(len(head) + size + 1) + head)]
+    parts += [packer.compress(bytes(_MIB)) for _ in range(mib)]
+    parts += [packer.compress(varint(0)), packer.flush()]
+    batch, now = bytearray(HEADER_SIZE) + b"".join(parts), wall_ms()
+    FIELDS.pack_into(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, 1, 0, now, now, -1, -1, -1, 1)
+    batch[CRC_AT:CRC_START] = batch_crc(batch).to_bytes(4, "big")
+    return batch
+
+
+def append(settings: ClusterSettings, topic: str, batch: bytearray) -> None:
+    loop = EventLoop()
+    raw = RawCluster(loop, settings, "test")
+
+    async def send() -> int:
+        await raw.connect()
+        found = (await metadata(raw, [topic]))[topic]
+        request = produce_request([Append(topic, found.topic_id, 0, batch)])
+        answer = await raw.send(request, found.leaders[0].node)
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    try:
+        code = loop.run(send)
+    finally:
+        raw.close()
+        loop.close()
+    assert code == 0, str(code)

@@ -1,0 +1,93 @@
+"""The order of drkit's records: no copy of an earlier one counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drkit.control_key import OUTDATED, UNORDERED, WINDOW_SECONDS, Signatures
+from drkit.kafka.reading.compacted import NewestValues
+from drkit.wire import Record
+from tests.support.flow_state.keys import KEYS, PLACE, TOPIC, earlier_form, signatures
+
+NAMES: Final = [b"pause", b"role/pay", b"promotion", b"lease"]
+writes = st.lists(
+    st.tuples(
+        st.sampled_from(NAMES),
+        st.none() | st.sampled_from([b"1", b"2"]),
+        st.integers(-400_000, 400_000),  # ms by which a writer's clock is off
+        st.lists(st.floats(0, 1), max_size=3),  # earlier records that are repeated after it
+    ),
+    min_size=1,
+    max_size=30,
+)
+Stored = tuple[bytes, bytes | None, tuple[tuple[bytes, bytes], ...]]
+
+
+def write(key: bytes, value: bytes | None, log: Sequence[Stored], now_ms: int) -> Stored:
+    """A record of a process that has read the log to its end, and has its own clock."""
+    mine = signatures(now_ms=now_ms)
+    for k, v, macs in log:
+        mine.refused(k, v, macs)
+    return key, value, mine.headers(key, value)
+
+
+def newest(log: Sequence[Stored]) -> NewestValues:
+    found = NewestValues(signatures())
+    for offset, (key, value, macs) in enumerate(log):
+        found.take(Record(offset, 0, key, value, macs))
+    return found
+
+
+@given(writes)
+def test_no_copy_of_an_earlier_record_or_tombstone_counts_at_any_state(
+    written: list[tuple[bytes, bytes | None, int, list[float]]],
+):
+    """Writers have different clocks; whoever reads the topic repeats any record at any time."""
+    log: list[Stored] = []
+    expected: dict[bytes, bytes | None] = {}
+    for number, (key, value, skew_ms, repeated) in enumerate(written):
+        log.append(write(key, value, log, 10_000_000 + 1000 * number + skew_ms))
+        expected[key] = value
+        log += [log[int(where * (len(log) - 1))] for where in repeated]
+        assert newest(log) == {k: v for k, v in expected.items() if v is not None}
+
+
+@given(writes, st.sampled_from(NAMES))
+def test_a_reader_after_compaction_takes_no_old_copy_for_the_newest(
+    written: list[tuple[bytes, bytes | None, int, list[float]]], key: bytes
+):
+    """The copy is the only record of its key that compaction has left."""
+    log: list[Stored] = []
+    for number, (name, value, _, _) in enumerate(written):
+        log.append(write(name, value, log, 10_000_000 + 1000 * number))
+    old = next((record for record in log if record[0] == key), None)
+    later_ms = 10_000_000 + 1000 * len(written) + int(1000 * WINDOW_SECONDS)
+    log.append(write(b"another", b"1", log, later_ms))
+    if old is not None:
+        found = newest([*(record for record in log if record[0] != key), old])
+        assert key not in found
+        assert found.refused == {key: OUTDATED}
+
+
+def test_records_of_the_earlier_form_count_until_ordered_ones_precede_them():
+    reader = signatures()
+    assert reader.refused(b"pause", b"old", earlier_form(b"pause", b"old")) == ""
+    assert reader.refused(b"lease", b"new", signatures().headers(b"lease", b"new")) == ""
+    assert reader.refused(b"pause", b"old", earlier_form(b"pause", b"old")) == UNORDERED
+
+
+def test_memory_of_orders_is_bounded_by_the_window():
+    reader, writer = signatures(now_ms=0), signatures(now_ms=0)
+    for number in range(30_000):
+        key = b"event/%d" % number
+        assert reader.refused(key, b"", writer.headers(key, b"")) == ""
+    assert len(reader._orders) == 30_000, "all of them within the window"
+    late = Signatures(KEYS, TOPIC, lambda: PLACE.cluster_id, lambda: int(2000 * WINDOW_SECONDS))
+    for number in range(30_001):
+        key = b"later/%d" % number
+        assert reader.refused(key, b"", late.headers(key, b"")) == ""
+    assert len(reader._orders) <= 30_001
