@@ -92,6 +92,10 @@ def test_an_erasing_change_waits_and_is_named_at_once(standby: Standby):
     told = world.event("config_delayed", topic)
     assert any(text.startswith(f"retention.ms {KEPT} → 1, followed at ") for text in told["settings"])
     assert f"set it on {world.target.alias} yourself" in told["hint"]
+    planned = standby.sync(effects=False).look().delayed
+    assert ("delay config", "retention.ms", KEPT, "1") in [
+        (r.what, r.setting, r.before, r.after) for r in planned
+    ]
     fault = standby.faults()["settings_delayed"]
     assert f"{topic}: cleanup.policy delete → compact,delete, followed at " in fault
     with pytest.raises(AssertionError, match="erased"):
