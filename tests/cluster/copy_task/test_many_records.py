@@ -65,6 +65,7 @@ def test_a_task_sees_its_lease_and_keeps_its_position_within_a_batch_of_very_man
         eventually(lambda: copied() > REQUESTS * RECORDS or not task.running, 60, "a part of the next")
         state.put(ControlRecord(lease.run_id, lease.plan, "stop"))
         report = task.report()
+        state.delete(ControlRecord)
     assert report["ended"] == "stop", (report, copied(), boottime() - began)
     assert copied() < (REQUESTS + 1) * RECORDS
 
