@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from hypothesis import example, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
 from drkit.topology.retention import Removal, inherited, keeps_less, removals
 from drkit.topology.topic_configs import Want
+from tests.support.examples import times
 from tests.support.topology.topic_configs import DEFAULT, FILE, Value
 
 VALUES: Final = {
-    "cleanup.policy": ["", "delete", "compact", "compact,delete", "delete, compact"],
-    "retention.ms": ["-1", "0", "5", "20"],
-    "retention.bytes": ["-1", "0", "5", "20"],
-    "delete.retention.ms": ["0", "5", "20"],
-    "min.compaction.lag.ms": ["0", "5", "20"],
+    "cleanup.policy": ["compact,delete", "delete", "compact", ""],
+    "retention.ms": ["-1", "0", "5"],
+    "retention.bytes": ["-1", "-1", "5"],
+    "delete.retention.ms": ["0", "20"],
+    "min.compaction.lag.ms": ["0", "0", "20"],
     "segment.bytes": ["1", "2", "8"],
     "max.message.bytes": ["1", "2"],
 }
@@ -32,22 +33,22 @@ class Kept(NamedTuple):
     is_tombstone: bool
 
 
-LOGS: Final = st.lists(st.builds(Kept, st.sampled_from("ab"), st.just(0), st.booleans()), max_size=30).map(
-    lambda log: [r._replace(age_ms=len(log) - 1 - i) for i, r in enumerate(log)]
-)
+LOGS: Final = st.lists(
+    st.builds(Kept, st.sampled_from("ab"), st.just(0), st.booleans()), min_size=9, max_size=30
+).map(lambda log: [r._replace(age_ms=len(log) - 1 - i) for i, r in enumerate(log)])
 
 
-def kept(settings: dict[str, str], log: list[Kept]) -> set[int]:
+def kept(topic: dict[str, str], log: list[Kept]) -> set[int]:
     """The offsets that brokers keep of a log: they remove whole segments, and compact all but the last."""
     size, policies = (
-        int(settings["segment.bytes"]),
-        {p.strip() for p in settings["cleanup.policy"].split(",")},
+        int(topic["segment.bytes"]),
+        {p.strip() for p in topic["cleanup.policy"].split(",")},
     )
     segments = [list(enumerate(log))[i : i + size] for i in range(0, len(log), size)]
     left = list(segments)
     if "delete" in policies:
         longest, most = (float("inf") if v == "-1" else int(v) for v in (
-            settings["retention.ms"], settings["retention.bytes"]
+            topic["retention.ms"], topic["retention.bytes"]
         ))  # fmt: skip
         while left and left[0][-1][1].age_ms > longest:
             del left[0]
@@ -57,29 +58,28 @@ def kept(settings: dict[str, str], log: list[Kept]) -> set[int]:
     if "compact" in policies:
         for segment in left[:-1]:
             for offset, record in segment:
-                if record.age_ms < int(settings["min.compaction.lag.ms"]):
+                if record.age_ms < int(topic["min.compaction.lag.ms"]):
                     continue
                 is_superseded = any(r.key == record.key for r in log[offset + 1 :])
-                is_over = record.is_tombstone and record.age_ms > int(settings["delete.retention.ms"])
+                is_over = record.is_tombstone and record.age_ms > int(topic["delete.retention.ms"])
                 if is_superseded or is_over:
                     found.discard(offset)
     return found
 
 
-@given(SETTINGS, SETTINGS, LOGS)
-@example(
-    {name: values[0] for name, values in VALUES.items()},
-    {name: values[-1] for name, values in VALUES.items()},
-    [Kept("a", 1, is_tombstone=False), Kept("a", 0, is_tombstone=False)],
-)
+@pytest.mark.parametrize("name", VALUES)
+@settings(max_examples=times(3))
+@given(before=SETTINGS, wanted=SETTINGS, log=LOGS)
 def test_what_is_not_held_back_removes_no_record(
-    before: dict[str, str], wanted: dict[str, str], log: list[Kept]
+    name: str, before: dict[str, str], wanted: dict[str, str], log: list[Kept]
 ):
-    current = {name: Value(value) for name, value in before.items()}
-    wants = {name: Want(value, "as on the source") for name, value in wanted.items()}
-    held = removals(current, wants, lambda _name: None)
-    followed = before | {name: value for name, value in wanted.items() if name not in held}
-    assert kept(followed, log) >= kept(before, log)
+    """One setting changes, then all of them."""
+    for changes in ({name: wanted[name]}, wanted):
+        current = {n: Value(value) for n, value in before.items()}
+        wants = {n: Want(value, "as on the source") for n, value in changes.items()}
+        held = removals(current, wants, lambda _name: None)
+        followed = before | {n: value for n, value in changes.items() if n not in held}
+        assert kept(followed, log) >= kept(before, log)
 
 
 @pytest.mark.parametrize(
