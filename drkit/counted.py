@@ -1,8 +1,9 @@
-"""Numbers and lists of names for sentences."""
+"""Numbers, times and lists of names for sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Final
 
 _SHOWN: Final = 5
@@ -38,3 +39,11 @@ def first_of(names: Iterable[object], most: int = _SHOWN) -> str:
     found = [str(name) for name in names]
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more
+
+
+def utc(at_ms: int) -> str:
+    """Return a time in UTC, to the second."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return "a time beyond the calendar"

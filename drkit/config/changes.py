@@ -19,6 +19,7 @@ LIVE: Final = (
     "replication_factor",
     "sync_topic_configs",
     "sync_topic_configs_interval_seconds",
+    "sync_topic_configs_delay_seconds",
     "config_properties_exclude",
     "use_defaults_from",
     "sync_topic_acls",

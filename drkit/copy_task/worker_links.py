@@ -66,7 +66,7 @@ def rehearse(flow: FlowSettings) -> int:
         batch = encode([Record(offset, 0, None, b"rehearsal") for offset in range(WHOLE_FROM)], 0)
         batch[:8] = (number * WHOLE_FROM).to_bytes(8, "big")  # the checksum begins after it
         batches.append(bytes(batch))
-    done = transform(
+    (done,) = transform(
         b"".join(batches), position=0, end=None, aborted=(), skip_producer_ids=frozenset(),
         merge_below=flow.merge_below_bytes, merge_up_to=flow.merge_up_to_bytes, max_batch_bytes=1 << 20,
     )  # fmt: skip

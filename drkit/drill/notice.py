@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from drkit.counted import utc
 from drkit.drill.entry import SCHEDULED, DrillEntry
 from drkit.drill.plan import DrillPlan
 from drkit.next_command import typed
-from drkit.status.pair.text import utc
 
 _REASONS: Final = 10
 

@@ -63,9 +63,10 @@ USES: Final[dict[type[BaseModel], dict[str, FieldUse]]] = {
         dropped="""
             separator internal_topic_separator takeover_from_mm2 epoch_seconds lease_seconds
             refresh_topics_interval_seconds sync_topic_configs sync_topic_configs_interval_seconds
-            config_properties_exclude use_defaults_from sync_topic_acls_interval_seconds
-            guard_passive_topics on_source_gap on_source_recreated on_source_deleted on_target_deleted
-            on_target_not_empty fetch_max_bytes fetch_partition_max_bytes fetch_max_wait_ms
+            sync_topic_configs_delay_seconds config_properties_exclude use_defaults_from
+            sync_topic_acls_interval_seconds guard_passive_topics on_source_gap on_source_recreated
+            on_source_deleted on_target_deleted on_target_not_empty
+            fetch_max_bytes fetch_partition_max_bytes fetch_max_wait_ms
             produce_request_bytes produce_in_flight merge_below_bytes merge_up_to_bytes
             bulk_commit_seconds bulk_commit_bytes checkpoint_interval_seconds emit_checkpoints
             offset_syncs_topic_location offset_syncs_topic_replication_factor offset_lag_max

@@ -40,6 +40,7 @@ from drkit.flow_state.kinds.tails import (
 )
 from drkit.flow_state.kinds.topics import (
     ConfigsRecord,
+    DelayedSetting,
     EventRecord,
     GenerationRecord,
     Role,
@@ -65,6 +66,7 @@ __all__ = [
     "ControlKeyRecord",
     "ControlRecord",
     "CutRecord",
+    "DelayedSetting",
     "EventRecord",
     "FenceAclsRecord",
     "FenceSizesRecord",

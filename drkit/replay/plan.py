@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.clock import wall_ms
-from drkit.counted import first_of
+from drkit.counted import first_of, utc
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.model import TopicPartition
@@ -28,7 +28,6 @@ from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
 from drkit.replay.refusals import too_large, wrong_time
 from drkit.replay.side import ActiveSide, Apart
 from drkit.replay.tail import Export, Tail
-from drkit.status.pair.text import utc
 from drkit.wire import Record
 
 Commits = Mapping[TopicPartition, Mapping[str, int]]

@@ -12,6 +12,7 @@ from drkit.config import FlowSettings
 from drkit.errors import DrkitError, error_text
 from drkit.flow_state.copied_topics import promoted_of, written_of
 from drkit.flow_state.records import (
+    ConfigsRecord,
     CutRecord,
     EventRecord,
     GenerationRecord,
@@ -59,6 +60,21 @@ def written_in(state: FlowState) -> tuple[str, ...]:
     """
     found = sorted(written_of(state).items())
     return tuple(f"{at} at offset {r.offset}" for at, r in found if at.topic not in promoted_of(state))
+
+
+def delayed_in(state: FlowState, flow: FlowSettings, now_ms: int) -> tuple[str, ...]:
+    """Return the changes of topic settings that wait, because the copies would keep fewer records.
+
+    Those whose time is over are followed by the next comparison, or their topic is not copied any more.
+    """
+    seconds, promoted = flow.sync_topic_configs_delay_seconds, promoted_of(state)
+    return tuple(
+        f"{topic}: {each.in_words(setting, seconds)}"
+        for topic, found in sorted(state.readable(ConfigsRecord).items())
+        if topic not in promoted
+        for setting, each in sorted((found.delayed or {}).items())
+        if now_ms < each.until_ms(seconds)
+    )
 
 
 def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:

@@ -75,6 +75,11 @@ def faults_of(
     if found.left_out:
         text = f"of the source are not copied: {first_of(found.left_out, 3)}"
         faults.append(Fault("topics_left_out", text))
+    if found.delayed:
+        some = counted(len(found.delayed), "change")
+        text = f"{some} of topic settings on the source would remove records of the copies, and wait:"
+        hint = "set it back on the source, or to follow it now set it on the target"
+        faults.append(Fault("settings_delayed", f"{text} {first_of(found.delayed, 3)}; {hint}"))
     if found.written:
         text = f"the copy to {counted(len(found.written), 'partition')} has stopped: since the turn another"
         faults.append(Fault(WRITTEN, f"{text} producer has written there: {first_of(found.written, 3)}"))

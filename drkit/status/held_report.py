@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import NamedTuple
 
+from drkit.counted import utc
 from drkit.model import TopicPartition
 from drkit.status.lag.hanging import OpenTransaction
 from drkit.status.lag.source import HeldBack
@@ -54,7 +54,7 @@ def held_partitions(
     """
     by: dict[TopicPartition, list[HeldBy]] = {}
     for t in transactions:
-        since = None if t.age_seconds is None else _time(now_ms / 1000 - t.age_seconds)
+        since = None if t.age_seconds is None else utc(round(now_ms - 1000 * t.age_seconds))
         holder = HeldBy(t.producer_id, t.transactional_id, since, t.command)
         by.setdefault(TopicPartition(t.topic, t.partition), []).append(holder)
     largest = sorted(held.items(), key=lambda item: (-item[1].records, item[0]))
@@ -69,7 +69,3 @@ def held_of(status: FlowStatus) -> tuple[HeldPartition, ...]:
     """What the last look at a running flow saw."""
     held = {TopicPartition(p.topic, p.partition): p.held_back for p in status.partitions}
     return held_partitions(held, (t for t in status.open_transactions if t.source), status.at_ms)
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

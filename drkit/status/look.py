@@ -26,6 +26,7 @@ from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import (
     copied_of,
+    delayed_in,
     error_line,
     is_taken_over,
     returned_topics,
@@ -155,8 +156,9 @@ class StatusCollector:
         found.runner, found.standbys = runner_of(state, found.at_ms), standbys_of(state, found.at_ms)
         found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
-        found.lift, found.written = state.get(PendingLift), written_in(state)
-        found.taken_over, found.returned = is_taken_over(state, self._flow), returned_topics(state)
+        found.lift, found.delayed = state.get(PendingLift), delayed_in(state, self._flow, found.at_ms)
+        found.taken_over = is_taken_over(state, self._flow)
+        found.written, found.returned = written_in(state), returned_topics(state)
         late = not_noted_since(state)
         found.not_noted = tuple(t for t in found.returned if t in late)
         found.left_out_producers = tuple(sorted(left_out(state).ids))
@@ -247,12 +249,9 @@ class StatusCollector:
         return await waiting(await self._connected(self._flow.source), topics, gaps, skip)
 
     def _left_out(self, found: Findings, missing: set[str], patience: float) -> None:
-        now = self._steady()
-        self._missing_since = {t: self._missing_since.get(t, now) for t in missing}
-        late = (t for t, since in self._missing_since.items() if now - since >= patience)
-        found.left_out = tuple(sorted(t for t in late if not self._flow.is_heartbeats(t)))
-
-    # -- both ---------------------------------------------------------------------------------------
+        now, is_beat = self._steady(), self._flow.is_heartbeats
+        self._missing_since = {t: self._missing_since.get(t, now) for t in missing if not is_beat(t)}
+        found.left_out = tuple(sorted(t for t, s in self._missing_since.items() if now - s >= patience))
 
     def _at_risk(self, found: Findings) -> list[PartitionStatus]:
         """Without the promoted topics: they are active on the target, and the primary can lose nothing."""

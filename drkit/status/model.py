@@ -215,6 +215,8 @@ class Findings:
     lift: PendingLift | None = None
     term: int = 0
     left_out: tuple[str, ...] = ()
+    delayed: tuple[str, ...] = ()
+    """Changes of topic settings that the copies do not follow yet, in words."""
     written: tuple[str, ...] = ()
     """Partitions of the target to which another client wrote since a turn, and where."""
     source_seen_ms: int | None = None

@@ -7,6 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from drkit.config import FlowSettings
+from drkit.counted import utc
 from drkit.errors import Refused
 from drkit.flow_state.events import TopicEvents
 from drkit.flow_state.records import ConfigsRecord, GenerationRecord
@@ -15,6 +16,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.topics import BROKER_DEFAULT, topic_configs
 from drkit.topic_sync.apply import TopicApply
+from drkit.topic_sync.delay import ConfigDelay, Delayed
 from drkit.topic_sync.rules import (
     Configs,
     Pair,
@@ -29,7 +31,17 @@ from drkit.topology.topic_configs import (
     is_fence,
     max_message_bytes,
 )
-from drkit.topology.topic_plan import ActualTopic, DeleteTopic, TopicChange, WantedTopic, plan
+from drkit.topology.topic_plan import (
+    DEFAULT,
+    ActualTopic,
+    ChangeRow,
+    DeleteConfig,
+    DeleteTopic,
+    SetConfig,
+    TopicChange,
+    WantedTopic,
+    plan,
+)
 
 _NONE_GONE: Final[Mapping[str, DeleteTopic]] = {}
 
@@ -59,7 +71,8 @@ class TopicChanges:
         """
         pairs = list(pairs)
         configs = self._compared(done, pairs)
-        wanted = self._all_wanted(done, pairs, configs)
+        delay = ConfigDelay(self._target, self._flow, self._state, self._events)
+        wanted, delayed = self._all_wanted(done, pairs, configs, delay)
         fit = [p for p in pairs if p.source.name not in done.left_out]
         actual = {
             p.target_name: ActualTopic(len(p.target.partitions), configs.get(p.target_name, {}))
@@ -84,7 +97,11 @@ class TopicChanges:
                 name = pair.source.name
                 done.actions[name] = "; ".join(filter(None, [done.actions.get(name), in_short(of_copy)]))
             if pair.target_name in configs and pair.source.name not in done.left_out:
-                kept += self._compared_with(pair, configs[pair.target_name], of_copy)
+                waiting = delayed.get(pair.target_name, {})
+                done.delayed += self._rows(pair, waiting)
+                if self._effects:
+                    delay.report(pair, waiting, frozenset(_settings(of_copy)))
+                kept += self._compared_with(pair, configs[pair.target_name], of_copy, waiting)
         self._state.put_all(kept)
         for name, deletion in gone.items():
             if deletion in changes:
@@ -108,18 +125,37 @@ class TopicChanges:
         return configs
 
     def _all_wanted(
-        self, done: TopicSyncResult, pairs: Sequence[Pair], configs: Mapping[str, Configs]
-    ) -> list[WantedTopic]:
-        wanted = []
+        self,
+        done: TopicSyncResult,
+        pairs: Sequence[Pair],
+        configs: Mapping[str, Configs],
+        delay: ConfigDelay,
+    ) -> tuple[list[WantedTopic], dict[str, Delayed]]:
+        """The topics as they are to be now, and by target topic the settings that wait."""
+        all_wanted, delayed = [], dict[str, Delayed]()
         for pair in pairs:
-            name = pair.source.name
+            name, target_name = pair.source.name, pair.target_name
             if name in done.left_out:
                 continue
             try:
-                wanted.append(self._wanted(pair, compare=pair.target_name in configs))
+                wanted = self._wanted(pair, compare=target_name in configs)
             except Refused as error:
                 done.left_out[name] = self._events.left_out(name, error)
-        return wanted
+                continue
+            if target_name in configs:
+                waiting = delayed[target_name] = delay.of(pair, configs[target_name], wanted.configs)
+                now = {n: w for n, w in wanted.configs.items() if n not in waiting}
+                wanted = wanted._replace(configs=now)
+            all_wanted.append(wanted)
+        return all_wanted, delayed
+
+    def _rows(self, pair: Pair, delayed: Delayed) -> Iterator[ChangeRow]:
+        """The settings that wait, for a plan."""
+        for name, each in sorted(delayed.items()):
+            after = DEFAULT if each.after is None else each.after
+            until = utc(each.until_ms(self._flow.sync_topic_configs_delay_seconds))
+            why = f"keeps fewer records, followed at {until}"
+            yield ChangeRow(pair.target_name, "delay config", name, each.before, after, why)
 
     def _wanted(self, pair: Pair, *, compare: bool) -> WantedTopic:
         source, target = pair.source, pair.target
@@ -146,7 +182,7 @@ class TopicChanges:
                               source_partitions=on_source, target_partitions=on_target)  # fmt: skip
 
     def _compared_with(
-        self, pair: Pair, configs: Configs, changes: Sequence[TopicChange]
+        self, pair: Pair, configs: Configs, changes: Sequence[TopicChange], delayed: Delayed
     ) -> Iterator[tuple[str, ConfigsRecord]]:
         """What is to be stored of a comparison; reports settings that others have changed."""
         name, followed = pair.source.name, self._rules.followed(pair.configs)
@@ -159,7 +195,8 @@ class TopicChanges:
             self.limits[pair.target.topic_id] = limit
         if not self._effects:
             return
-        if drift := drifted(changes, followed, recorded):
+        waited = known.delayed or {} if known is not None else {}
+        if drift := [s for s in drifted(changes, followed, recorded) if s not in waited]:
             self._events.written("config_drift", name, level="warning", target=pair.target_name,
                                  settings=drift, repaired=True)  # fmt: skip
         now = {n: v for n, v in followed.items() if v is not None}
@@ -167,8 +204,8 @@ class TopicChanges:
         if fenced and recorded and MAX_MESSAGE_BYTES in recorded:
             # The fence hides the source's own value: it returns when the topic is opened.
             now[MAX_MESSAGE_BYTES] = recorded[MAX_MESSAGE_BYTES]
-        if now != recorded:
-            yield name, ConfigsRecord(now)
+        if known != (found := ConfigsRecord(now, delayed or None)):
+            yield name, found
 
     def _deleted(self, done: TopicSyncResult, name: str, deletion: DeleteTopic) -> None:
         done.actions[name] = in_short([deletion])
@@ -176,3 +213,7 @@ class TopicChanges:
             done.left_out[name] = "source_deleted: the copy was deleted too"
             self._state.delete(ConfigsRecord, name)
             self._state.delete(GenerationRecord, name)
+
+
+def _settings(changes: Iterable[TopicChange]) -> Iterator[str]:
+    return (c.setting for c in changes if isinstance(c, SetConfig | DeleteConfig))

@@ -55,10 +55,11 @@ def dry_run(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str,
 
 
 def topic_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:
-    """One row for each change of a target topic, in the order of the changes; then the topics left out."""
+    """One row for each change of a target topic in its order, each delayed change, each topic left out."""
     rows: list[dict[str, Any]] = []
     for flow, found in _looks(settings, flows):
         told = [row for change in found.changes for row in change.rows()]
+        told += found.delayed
         told += [ChangeRow(t, "leave out", "", None, None, why) for t, why in sorted(found.left_out.items())]
         for topic, what, setting, before, after, why in told:
             rows.append({

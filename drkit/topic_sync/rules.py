@@ -17,6 +17,7 @@ from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue, Topic
 from drkit.topology.topic_configs import PASSIVE
 from drkit.topology.topic_plan import (
     AddPartitions,
+    ChangeRow,
     CreateTopic,
     DeleteConfig,
     DeleteTopic,
@@ -84,6 +85,8 @@ class TopicSyncResult:
     """Source topic → what was done (or, in a dry run, would be done) besides copying, in one line."""
     changes: list[TopicChange] = field(default_factory=list)
     """The changes that were made on the target (or, in a dry run, would be), in their order."""
+    delayed: list[ChangeRow] = field(default_factory=list)
+    """Changes that are not followed yet, because the copy would keep fewer records."""
 
     def promoted(self) -> TopicSyncResult:
         """The same after a failover took all of the flow over: what it held is opened, nothing is copied."""

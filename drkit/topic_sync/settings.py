@@ -20,17 +20,19 @@ CopiedIds = Mapping[str, tuple[str, UUID, UUID]]
 
 def follow_settings(
     source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, copied: CopiedIds
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """Bring the settings of some copies in step, as the next round of the topic sync would.
 
     :param state: of the flow, loaded
-    :returns: what was changed, and what could not be
+    :returns: what was changed or could not be; and the changes that are delayed, because the copy would keep
+        fewer records
     :raises DrkitError: a cluster does not answer, or refuses
     """
     pairs, done = _pairs(source, target, flow, state, copied), TopicSyncResult()
     TopicChanges(target, flow, state, TopicEvents(flow, state, effects=True), effects=True).make(done, pairs)
     changed = [f"{name}: {what}" for name, what in sorted(done.actions.items())]
-    return changed + [f"{name}: {why}" for name, why in sorted(done.left_out.items())]
+    delayed = [f"{row.topic}: {row.setting} {row.before} → {row.after}" for row in done.delayed]
+    return changed + [f"{name}: {why}" for name, why in sorted(done.left_out.items())], delayed
 
 
 def _pairs(

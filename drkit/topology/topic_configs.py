@@ -30,14 +30,17 @@ PASSIVE: Final[Mapping[str, str]] = {
 """Settings of every topic that receives copies; the source's own return when it is opened for producers."""
 
 DEFAULT_CONFIG_EXCLUDE: Final = (
+    r"flush\.(messages|ms)",
     r"follower\.replication\.throttled\.replicas",
     r"leader\.replication\.throttled\.replicas",
     r"message\.timestamp\.difference\.max\.ms",
+    r"preallocate",
     r"unclean\.leader\.election\.enable",
     r"local\.retention\..*",
     r"remote\.(log|storage)\..*",
 )
-"""What MM2 excludes, but ``min.insync.replicas`` is kept; tiered storage describes one cluster's disks."""
+"""What MM2 excludes, but ``min.insync.replicas`` is kept; flushes, preallocation and tiered storage are about
+one cluster's disks."""
 
 _SET_BY_SOMEBODY: Final = frozenset({
     "DYNAMIC_TOPIC_CONFIG",

@@ -12,11 +12,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from drkit.counted import counted
+from drkit.topology.retention import keeps_less
 from drkit.topology.topic_configs import Setting, Want
 
-_UNLIMITED: Final = -1
-# Settings whose larger value keeps more records: they grow before anything that could remove some.
-_KEEPS_RECORDS: Final = frozenset({"delete.retention.ms", "retention.bytes", "retention.ms"})
 DEFAULT: Final = "default"
 """A plan's word for a value that the target's brokers decide."""
 
@@ -113,7 +111,9 @@ class SetConfig(TopicChange):
         """Needed ones first, then what keeps more records, then the rest."""
         if self.needed:
             return TopicStep.NEEDED
-        return TopicStep.WIDEN if _keeps_more(self.setting, self.before, self.after) else TopicStep.REST
+        keeps_more = keeps_less(self.setting, self.after, self.before)
+        keeps_more = keeps_more and not keeps_less(self.setting, self.before, self.after)
+        return TopicStep.WIDEN if keeps_more else TopicStep.REST
 
     def rows(self) -> Iterator[ChangeRow]:
         """One row."""
@@ -216,9 +216,3 @@ def is_met(want: Want, setting: Setting) -> bool:
     if want.at_least and setting.value is not None and int(setting.value) > int(want.value):
         return True
     return setting.value == want.value and (setting.is_set_on_topic or not want.explicit)
-
-
-def _keeps_more(name: str, before: str | None, after: str) -> bool:
-    if name not in _KEEPS_RECORDS or before is None:
-        return False
-    return before != str(_UNLIMITED) and (after == str(_UNLIMITED) or int(after) > int(before))

@@ -7,10 +7,11 @@ clock, no file; foreign packages only for codecs and checksums.
 from __future__ import annotations
 
 from drkit.wire.aborted import AbortedTransactions, is_commit
+from drkit.wire.building import encode
 from drkit.wire.chunk import Chunk, Drop, DropReason, How, OffsetRun, Returned, Transformed
 from drkit.wire.header import BatchHeader, CorruptBatch, read_header, split
 from drkit.wire.reading import is_whole, pieces_in, records_in, visible
-from drkit.wire.records import Piece, Record, decode, encode
+from drkit.wire.records import Piece, Record, decode
 from drkit.wire.stamping import batch_crc, stamp
 from drkit.wire.transform import transform
 

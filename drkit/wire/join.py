@@ -15,9 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
 
+from drkit.wire.building import close
 from drkit.wire.chunk import Chunk, OffsetRun, Whole
 from drkit.wire.rebuild import Recipe
-from drkit.wire.records import HALF_RANGE_MS, LEAST_RECORD, close
+from drkit.wire.records import HALF_RANGE_MS, LEAST_RECORD
 
 Array = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]

@@ -80,6 +80,10 @@ class Group:
         self.last = 0
         """Position of the last batch taken in."""
 
+    def write_to(self, done: Transformed) -> None:
+        """Put the next batches there; nothing may wait."""
+        self._done = done
+
     def _start_over(self, codec: int) -> None:
         self._records: list[Piece] = []
         self._whole: list[Whole] = []
@@ -125,14 +129,18 @@ class Group:
         """Take in the usual batches from ``at`` on; returns the position after the last.
 
         Whatever is not usual, also a bad checksum, a cut-off batch or one that unpacks to a lot, is left to
-        the ordinary way. ``low`` is the least offset that may come next. Raises CorruptBatch.
+        the ordinary way, as what follows a full group. ``low`` is the least offset that may come next. Raises
+        CorruptBatch.
         """
+        start = at
         while True:
             at, low, next_codec = self._splice_until_full(at, low, usual)
             if next_codec < 0:
                 return at
             self.flush()
             self._codec = next_codec
+            if at > start:
+                return at
 
     def _splice_until_full(self, at: int, low: int, usual: Usual) -> tuple[int, int, int]:
         """Also returns the next offset and the codec to begin the next group with, -1 to stop."""

@@ -33,10 +33,11 @@ def visible(
     :param without: producers whose records are left out
     :raises CorruptBatch: a batch cannot be read
     """
-    return transform(
+    (found,) = transform(
         buffer, position=position, end=end, aborted=aborted, skip_producer_ids=without,
         merge_below=_APART, merge_up_to=_APART, max_batch_bytes=_ANY_SIZE,
     )  # fmt: skip
+    return found
 
 
 def is_whole(buffer: bytes | bytearray | memoryview, position: int) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from drkit.wire.building import TimesApartError, build
 from drkit.wire.chunk import Chunk, How, OffsetRun
-from drkit.wire.records import Piece, TimesApartError, build
+from drkit.wire.records import Piece
 
 
 class Recipe(NamedTuple):

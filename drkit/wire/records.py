@@ -1,4 +1,4 @@
-"""Records inside a batch: reading them as a consumer does, and writing them into a new batch.
+"""Records inside a batch, read as a consumer does; :mod:`drkit.wire.building` writes them.
 
 A record on the wire is ``length, attributes (1 byte, unused), timestamp delta, offset delta`` and then what
 never changes however the record is moved: key, value and headers. drkit handles that rest as one piece of
@@ -7,36 +7,23 @@ bytes (:data:`Piece`), because copying needs no more; only :func:`decode` takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from drkit.wire.codecs import MAX_DECOMPRESSED, CodecError, TooLargeError, compress, crc32c, decompress
+from drkit.wire.codecs import MAX_DECOMPRESSED, CodecError, TooLargeError, decompress
 from drkit.wire.header import (
-    CRC_AT,
-    CRC_START,
-    HEADER,
     HEADER_SIZE,
-    LENGTH_END,
-    MAGIC,
     BatchHeader,
     CorruptBatch,
 )
-from drkit.wire.varint import VARINTS, read_varint, short_varint, varint
+from drkit.wire.varint import read_varint
 
-_BLANK: Final = bytes(HEADER_SIZE)
-"""Room for a header: the records are joined right after it."""
 _MORE: Final = 0x80
 _SEVEN: Final = 0x7F
 _ZIGZAG: Final = tuple((byte >> 1) ^ -(byte & 1) for byte in range(_MORE))
 """The numbers that take one byte."""
 LEAST_RECORD: Final = 6
 """Attributes, both deltas, no key, no value, no headers: a byte each."""
-_EARLIEST: Final = 2048
-_HEADS: Final = (
-    *(b"\x00" + varint(delta) for delta in range(-_EARLIEST, 0)),
-    *(b"\x00" + delta for delta in VARINTS),
-)
-"""A record's attributes and timestamp delta; a delta of 0 is at ``_EARLIEST``: 2 s back, 16 s forward."""
 
 
 LARGEST_JOINED: Final = 4 << 20
@@ -45,10 +32,6 @@ HALF_RANGE_MS: Final = 1 << 62
 """Milliseconds: 146 million years. The sum of two numbers below it fits the 64 bits of a time."""
 _FIRST_TIME: Final = -(1 << 63)
 _LAST_TIME: Final = (1 << 63) - 1
-
-
-class TimesApartError(ValueError):
-    """Times of records that are too far apart for one batch."""
 
 
 class Record(NamedTuple):
@@ -78,12 +61,29 @@ def pieces(
     Raises CorruptBatch when the header lies (another number of records, offsets that do not rise or lie
     outside the batch) or the bytes are no records.
     """
+    return next(pieces_in_parts(header, batch, header.count + 1, limit))
+
+
+def pieces_in_parts(
+    header: BatchHeader,
+    batch: bytes | bytearray | memoryview,
+    most: int,
+    limit: int = MAX_DECOMPRESSED,
+) -> Iterator[list[Piece]]:
+    """Yield the records of a batch as :func:`pieces` does, at least one list of at most `most` records.
+
+    :raises CorruptBatch: where it finds a fault, so that earlier parts are out by then
+    """
     data = unpack(header.codec, bytes(batch[HEADER_SIZE:]), header.base_offset, limit)
     base, _, _, _, _, _, last, base_time, *_, count = header
-    if header.is_log_append_time:
+    is_append_time, append_time = header.is_log_append_time, header.max_timestamp
+    begin, number, most = _BEGIN, 0, min(most, count + 1)
+    while begin is _BEGIN or begin.at < len(data):
+        part, begin = _some(data, base, 0 if is_append_time else base_time, last, begin, most)
+        number += len(part)
+        _check_count(base, count, number, is_all=begin.at >= len(data))
         # KIP-32: every record has the time at which the broker took the batch, whatever the producer wrote.
-        return [(offset, header.max_timestamp, body) for offset, _, body in scan(data, base, 0, last, count)]
-    return scan(data, base, base_time, last, count)
+        yield [(offset, append_time, body) for offset, _, body in part] if is_append_time else part
 
 
 def unpack(codec: int, packed: bytes, base_offset: int, limit: int = MAX_DECOMPRESSED) -> bytes:
@@ -115,24 +115,53 @@ def scan(data: bytes, base_offset: int, base_time: int, last: int, count: int) -
     (Kafka's MemoryRecordsBuilder), so base plus delta is still the record's own time.
     Raises CorruptBatch, see :func:`pieces`.
     """
+    found, _ = _some(data, base_offset, base_time, last, _BEGIN, count + 1)
+    _check_count(base_offset, count, len(found), is_all=True)
+    return found
+
+
+def _check_count(base_offset: int, count: int, found: int, *, is_all: bool) -> None:
+    if found > count or (is_all and found < count):
+        inside = "more" if found > count else str(found)
+        raise CorruptBatch(base_offset, f"header says {count} records, {inside} are inside")
+
+
+class _Position(NamedTuple):
+    """A position between two records."""
+
+    at: int
+    """Bytes before it."""
+    previous: int
+    """Offset delta of the record before it."""
+
+
+_BEGIN: Final = _Position(0, -1)
+
+
+def _some(
+    data: bytes, base_offset: int, base_time: int, last: int, begin: _Position, most: int
+) -> tuple[list[Piece], _Position]:
+    """Return at most `most` records from a position on, and the position after them."""
     try:
-        found = _scan(data, base_offset, base_time, last)
+        found, end = _scan(data, base_offset, base_time, last, begin, most)
     except (IndexError, ValueError) as error:
         raise CorruptBatch(base_offset, f"records cannot be read: {error}") from error
-    if len(found) != count:
-        raise CorruptBatch(base_offset, f"header says {count} records, {len(found)} are inside")
     if not -HALF_RANGE_MS < base_time < HALF_RANGE_MS and not all(
         _FIRST_TIME <= time <= _LAST_TIME for _, time, _ in found
     ):
         raise CorruptBatch(base_offset, "a record's time has more than 64 bits")
-    return found
+    return found, end
 
 
-def _scan(data: bytes, base_offset: int, base_time: int, last: int) -> list[Piece]:
+def _scan(
+    data: bytes, base_offset: int, base_time: int, last: int, begin: _Position, most: int
+) -> tuple[list[Piece], _Position]:
     """The one loop over records: varints of one or two bytes are read in line, longer ones by a call."""
     found: list[Piece] = []
-    append, zigzag, at, end, previous = found.append, _ZIGZAG, 0, len(data), -1
-    while at < end:
+    (at, previous), append, zigzag, end = begin, found.append, _ZIGZAG, len(data)
+    for _ in range(most):
+        if at >= end:
+            break
         length = data[at]
         if length < _MORE:
             length, at = zigzag[length], at + 1
@@ -155,7 +184,7 @@ def _scan(data: bytes, base_offset: int, base_time: int, last: int) -> list[Piec
         at = stop
     if previous > last:
         raise ValueError(f"offset delta {previous} in a batch that ends at {last}")
-    return found
+    return found, _Position(at, previous)
 
 
 def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
@@ -218,80 +247,3 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
     if at + length > len(data):
         raise ValueError(f"field of {length} bytes in {len(data) - at}")
     return data[at : at + length], at + length
-
-
-def _sized(data: bytes | None) -> bytes:
-    return b"\x01" if data is None else short_varint(len(data)) + data
-
-
-def _body(record: Record) -> bytes:
-    parts = [_sized(record.key), _sized(record.value), short_varint(len(record.headers))]
-    for name, content in record.headers:
-        parts += (_sized(name), _sized(content))
-    return b"".join(parts)
-
-
-def encode(records: Iterable[Record], codec: int, *, leader_epoch: int = -1) -> bytearray:
-    """One batch of ``records``, which get the offsets 0 … n-1; their times and contents stay.
-
-    CreateTime, no producer, CRC set. ``codec`` as in :attr:`BatchHeader.codec`.
-    Raises ValueError without records, CodecError for an unknown codec.
-    """
-    batch = build([(record.offset, record.timestamp, _body(record)) for record in records], codec)
-    if leader_epoch != -1:
-        batch[LENGTH_END : LENGTH_END + 4] = leader_epoch.to_bytes(4, "big", signed=True)
-    batch[CRC_AT:CRC_START] = crc32c(bytes(memoryview(batch)[CRC_START:])).to_bytes(4, "big")
-    return batch
-
-
-def build(records: Sequence[Piece], codec: int) -> bytearray:
-    """One batch of ``records`` (at least one), numbered from 0 without gaps; its CRC is not set.
-
-    :raises TimesApartError: fewer of them may go into a batch
-    """
-    if not records:
-        raise ValueError("a batch needs a record")
-    base_time = records[0][1]
-    times = [time for _, time, _ in records]
-    earliest, latest = min(times) - base_time, max(times)
-    if earliest <= -HALF_RANGE_MS or latest - base_time >= HALF_RANGE_MS:
-        raise TimesApartError
-    parts = None
-    if earliest >= -_EARLIEST:  # an index below zero would read the table from its end
-        parts = _join_short(records, base_time)
-    if parts is None:
-        parts = _join_any(records, base_time)
-    return close(b"".join(parts), codec, len(records), base_time, latest)
-
-
-def close(records: bytes | memoryview, codec: int, count: int, base_time: int, max_time: int) -> bytearray:
-    """The batch around ``count`` encoded ``records``, numbered from 0 without gaps; its CRC is not set."""
-    batch = bytearray().join((_BLANK, compress(codec, records) if codec else records))
-    length = len(batch) - LENGTH_END
-    HEADER.pack_into(
-        batch, 0, 0, length, -1, MAGIC, 0, codec, count - 1, base_time, max_time, -1, -1, -1, count
-    )
-    return batch
-
-
-def _join_short(records: Sequence[Piece], base_time: int) -> list[bytes] | None:
-    """The usual way; None when a number is not in its table."""
-    sizes, heads, zero = VARINTS, _HEADS, _EARLIEST - base_time
-    parts: list[bytes] = []
-    extend = parts.extend
-    try:
-        for number, (_, time, body) in enumerate(records):
-            head = heads[time + zero]
-            offset = sizes[number]
-            extend((sizes[len(head) + len(offset) + len(body)], head, offset, body))
-    except IndexError:
-        return None
-    return parts
-
-
-def _join_any(records: Sequence[Piece], base_time: int) -> list[bytes]:
-    parts: list[bytes] = []
-    for number, (_, time, body) in enumerate(records):
-        head = b"\x00" + varint(time - base_time) + short_varint(number)
-        parts += (short_varint(len(head) + len(body)), head, body)
-    return parts

@@ -6,7 +6,7 @@ LogAppendTime, a cut) is taken apart and rebuilt, and small batches are joined.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
 from drkit.wire.aborted import AbortedTransactions
@@ -29,9 +29,11 @@ from drkit.wire.header import (
 )
 from drkit.wire.merge import FEW_RECORDS, WHOLE_FROM, Group, Usual
 from drkit.wire.rebuild import Recipe, rebuild
-from drkit.wire.records import LARGEST_JOINED, pieces, scan, unpack_small
+from drkit.wire.records import LARGEST_JOINED, pieces_in_parts, scan, unpack_small
 
 _NO_END: Final = 1 << 63
+_ANY_NUMBER: Final = 1 << 31
+"""More records than a batch can have."""
 _NONE_KEPT: Final = 0, frozenset[int]()
 _RECORDS_AT: Final = HEADER_SIZE - CRC_START
 _PLAIN: Final = frozenset(
@@ -59,7 +61,7 @@ class _Pass:
         *,
         copy_again: bool,
         kept: tuple[int, frozenset[int]],
-        inspect: bool,
+        most_records: int,
     ) -> None:
         self._buffer = buffer
         self._position = position
@@ -77,34 +79,48 @@ class _Pass:
         if copy_again and position < skip_before:  # from the cut on each batch is looked at
             skip, end = frozenset(), min(end, skip_before)
         self._usual = Usual(plain, skip | self._kept, min(below - 1, largest) - LENGTH_END, end)
-        self._inspect = inspect
+        self._most = most_records
+        self._taken_apart = 0
+        """Records since the last part of the result."""
         self._low = -1
 
-    def run(self) -> None:
+    def run(self) -> Iterator[Transformed]:
         """All whole batches up to the end."""
         buffer, unpack, longest = self._buffer, HEADER.unpack_from, self._usual.longest
         at, size = 0, len(self._buffer)
         while at + HEADER_SIZE <= size:
             fields = unpack(buffer, at)
-            if fields[1] <= longest and fields[-1] < WHOLE_FROM:
-                after = self._splice(at)
-                if after > at:
-                    at = after
-                    continue
-            stop = at + check_start(buffer, at, size)
-            if stop == at or not self._take(at, stop, BatchHeader._make(fields)):
-                break
-            at = stop
+            is_usual = fields[1] <= longest and fields[-1] < WHOLE_FROM
+            if is_usual and (after := self._splice(at)) > at:
+                at = after
+            else:
+                stop = at + check_start(buffer, at, size)
+                if stop == at or not (yield from self._take(at, stop, BatchHeader._make(fields))):
+                    break
+                at = stop
+            if self._taken_apart >= self._most:
+                yield self._part()
         else:
             check_start(buffer, at, size)
+        yield self._part()
+
+    def _part(self) -> Transformed:
+        """Return the batches since the last part."""
         self.group.flush()
-        for chunk in self.done.chunks:
+        done = self.done
+        for chunk in done.chunks:
             check_sound(chunk)
+        self._taken_apart = 0
+        self.done = Transformed(next_source=done.next_source, leader_epoch=done.leader_epoch)
+        self.group.write_to(self.done)
+        return done
 
     def _splice(self, at: int) -> int:
-        after = self.group.splice(at, max(self._low, self._position), self._usual)
+        low = max(self._low, self._position)
+        after = self.group.splice(at, low, self._usual)
         if after > at:
             self._seen(read_header(self._buffer, self.group.last))
+            self._taken_apart += self._low - low
         return after
 
     def _seen(self, header: BatchHeader) -> None:
@@ -112,7 +128,7 @@ class _Pass:
         self.done.leader_epoch = header.leader_epoch
         self.done.next_source = max(self.done.next_source, min(header.next_offset, self._end))
 
-    def _take(self, at: int, stop: int, header: BatchHeader) -> bool:
+    def _take(self, at: int, stop: int, header: BatchHeader) -> Generator[Transformed, None, bool]:
         """Handle the batch between two positions; False when neither it nor what follows is to be taken."""
         if header.base_offset >= self._end:
             return False
@@ -123,7 +139,7 @@ class _Pass:
             self.done.returned = Returned(max(header.base_offset, self._position), header.producer_id)
             return False
         if reason is None:
-            self._copy(at, header, covered)
+            yield from self._copy(at, header, covered)
         elif reason is DropReason.BEFORE_POSITION:
             self.done.drop(header.base_offset, header.next_offset, reason)
         else:
@@ -171,25 +187,34 @@ class _Pass:
     def _is_copied_again(self, header: BatchHeader) -> bool:
         return self._copy_again and header.last_offset < self._skip_before
 
-    def _copy(self, at: int, header: BatchHeader, covered: bytes) -> None:
+    def _copy(self, at: int, header: BatchHeader, covered: bytes) -> Iterator[Transformed]:
         how = self._how(header)
         small = header.size < self._below and header.count <= FEW_RECORDS
-        if how is How.FORWARDED:
-            if not (small and self._join(at, header, covered)):
-                self._forward(at, header, covered)
-            return
-        low, high = self._position, min(header.next_offset, self._end)
-        records = pieces(header, memoryview(self._buffer)[at : at + header.size])
-        if how is How.SLICED:
-            records = [record for record in records if low <= record[0] < high]
-        if not records:
-            self.done.drop(max(low, header.base_offset), high, DropReason.EMPTY)
-        elif small and sum(len(body) for _, _, body in records) <= LARGEST_JOINED:
-            self.group.add(at, header, records, how)
-        else:
+        if how is not How.FORWARDED:
+            yield from self._rewrite(at, header, how, small=small)
+        elif not (small and self._join(at, header, covered)):
             self.group.flush()
-            recipe = Recipe(header.codec, header.leader_epoch, self._largest, how)
-            self.done.chunks += rebuild(records, recipe)
+            self.done.chunks.append(forward(header, covered))
+
+    def _rewrite(self, at: int, header: BatchHeader, how: How, *, small: bool) -> Iterator[Transformed]:
+        low, high = max(self._position, header.base_offset), min(header.next_offset, self._end)
+        batch, is_empty = memoryview(self._buffer)[at : at + header.size], True
+        recipe = Recipe(header.codec, header.leader_epoch, self._largest, how)
+        for found in pieces_in_parts(header, batch, self._most):
+            self._taken_apart += len(found)
+            records = [r for r in found if low <= r[0] < high] if how is How.SLICED else found
+            if records:
+                if small and sum(len(body) for _, _, body in records) <= LARGEST_JOINED:
+                    self.group.add(at, header, records, how)
+                else:
+                    self.group.flush()
+                    self.done.chunks += rebuild(records, recipe)
+                is_empty, self.done.next_source = False, records[-1][0] + 1
+            if self._taken_apart >= self._most:
+                self.done.leader_epoch = header.leader_epoch
+                yield self._part()
+        if is_empty:
+            self.done.drop(low, high, DropReason.EMPTY)
 
     def _join(self, at: int, header: BatchHeader, covered: bytes) -> bool:
         """Join a batch with its neighbours; False when it unpacks to too much for that.
@@ -201,18 +226,14 @@ class _Pass:
             return False
         if header.count >= WHOLE_FROM:
             self.group.add_whole(at, header, data)
+            self._taken_apart += header.count
             return True
         records = scan(
             data, header.base_offset, header.base_timestamp, header.last_offset_delta, header.count
         )
         self.group.add(at, header, records, How.FORWARDED)
+        self._taken_apart += header.count
         return True
-
-    def _forward(self, at: int, header: BatchHeader, covered: bytes) -> None:
-        if self._inspect and not header.codec:
-            pieces(header, memoryview(self._buffer)[at : at + header.size])
-        self.group.flush()
-        self.done.chunks.append(forward(header, covered))
 
     def _how(self, header: BatchHeader) -> How:
         if header.base_offset < self._position or header.last_offset >= self._end:
@@ -239,9 +260,9 @@ def transform(
     merge_below: int,
     merge_up_to: int,
     max_batch_bytes: int,
-    inspect: bool = False,
-) -> Transformed:
-    """Turn the records of one partition in a Fetch answer into batches for the target.
+    most_records: int = _ANY_NUMBER,
+) -> Iterator[Transformed]:
+    """Turn the records of one partition in a Fetch answer into batches for the target, in one or more parts.
 
     :param buffer: the record batches as fetched; the last may be cut off
     :param position: first wanted source offset; a fetch inside a batch returns all of it
@@ -254,8 +275,8 @@ def transform(
     :param merge_below: batches of fewer bytes, and of few records, are joined with neighbours; 0: none
     :param merge_up_to: bytes of an uncompressed merged batch at most; of compressed ones, the sum before
     :param max_batch_bytes: largest batch the target takes; only a single record can make a larger chunk
-    :param inspect: also read the records of uncompressed batches that are forwarded (0.5 µs each). Brokers
-        check no offsets inside these, so a header may lie; the copy reads as the original does.
+    :param most_records: taken apart for one part, about: each needs 500 bytes and 1 to 2 µs. Every part is
+        complete: what follows its end may be fetched again.
 
     Checksums are verified (2 % of what fetching and appending costs). Raises CorruptBatch where one does not
     match, a header contradicts the records that are looked at, or the message format is before 2.
@@ -272,7 +293,6 @@ def transform(
         below=merge_below,
         up_to=merge_up_to,
         largest=max_batch_bytes,
-        inspect=inspect,
+        most_records=most_records,
     )
-    work.run()
-    return work.done
+    return work.run()

@@ -183,6 +183,7 @@ def test_topics_partitions_and_settings_are_those_of_mm2(
     settings = load(files[1])
     (flow,) = settings.flows
     assert isinstance(flow, FlowSettings)
+    flow = flow.model_copy(update={"sync_topic_configs_delay_seconds": 0.0})  # MirrorMaker 2 has no delay
     src, drkit_target = (
         Cluster.connect(settings.cluster("source")),
         Cluster.connect(settings.cluster("target")),

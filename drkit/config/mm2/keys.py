@@ -70,7 +70,7 @@ FLOW_KEYS: Final = (
     Mm2Key("refresh.groups.interval.seconds", "600", _N, "", "see refresh_topics_interval_seconds"),
     Mm2Key("sync.topic.configs.enabled", "true", _W, "sync_topic_configs"),
     Mm2Key("sync.topic.configs.interval.seconds", "600", _W, "sync_topic_configs_interval_seconds",
-           "when absent: 60, so changes are followed sooner"),
+           "when absent: 60, so changes are followed sooner; see sync_topic_configs_delay_seconds"),
     Mm2Key("config.properties.exclude", _CONFIG_EXCLUDE, _W, "config_properties_exclude",
            "drkit's own default keeps min.insync.replicas", kept=True),
     Mm2Key("config.properties.blacklist", "", _W, "config_properties_exclude",

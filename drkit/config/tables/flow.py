@@ -94,6 +94,9 @@ class FlowSettings(Strict):
     """Settings of existing topics follow the source; false: they are copied when a topic is created."""
     sync_topic_configs_interval_seconds: PositiveFloat = 60.0
     """How often settings are compared, changes followed and drift on the target repaired."""
+    sync_topic_configs_delay_seconds: float = Field(86_400.0, ge=0)
+    """A change on the source that lets the copy keep fewer records (shorter retention, compaction) waits for
+    this time before it is followed. With 0 it does not wait."""
     config_properties_exclude: Patterns = DEFAULT_CONFIG_EXCLUDE
     """Settings of topics that are not followed: regular expressions for the whole name."""
     use_defaults_from: Literal["target", "source"] = "target"

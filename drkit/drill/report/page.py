@@ -9,12 +9,11 @@ from typing import Final
 from jinja2 import Environment, StrictUndefined
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
-from drkit.counted import counted
+from drkit.counted import counted, utc
 from drkit.drill.bubble_evidence import BubbleEvidence
 from drkit.drill.evidence import BUBBLE
 from drkit.drill.report.model import DrillReport, GroupReport
 from drkit.drill.report.outages import longest_outage, outage_rows, outage_window
-from drkit.status.pair.text import utc
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The page's Content-Security-Policy: names of groups are other people's text."""

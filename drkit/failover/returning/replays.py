@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
-from drkit.counted import counted, first_of
+from drkit.counted import counted, first_of, utc
 from drkit.errors import Refused
 from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.commands import begin_command, is_held, retry_command
@@ -30,7 +30,6 @@ from drkit.replay.kept import NotKept
 from drkit.replay.plan import ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
-from drkit.status.pair.text import utc
 
 _APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
 

@@ -70,10 +70,14 @@ def _settings_followed(context: Context) -> list[str]:
     copied = {t: context.known.topics[t] for t in context.scope.topics if t in context.known.topics}
     source, target = Cluster.connect(context.source_settings), context.target_admin()
     try:
-        found = follow_settings(source, target, flow, context.state, copied)
+        found, delayed = follow_settings(source, target, flow, context.state, copied)
     except DrkitError as error:
         return [f"settings changed since the last round of the topic sync are not copied: {error.in_short}"]
-    return [f"settings followed: {first_of(found)}"] if found else []
+    notes = [f"settings followed: {first_of(found)}"] if found else []
+    if delayed:
+        todo = f"to follow them, set them on {flow.target}"
+        notes.append(f"settings not followed, they remove records: {first_of(delayed)}; {todo}")
+    return notes
 
 
 def question_of(context: Context, seen: Survey) -> PreconditionInput:

@@ -178,6 +178,9 @@ def _promote(context: Context) -> None:
                 cut = context.request.clients_cut or None
                 role = replace(role, planned=True, clients_cut=cut)
             state.put(role, name)
+            configs = state.get(ConfigsRecord, name)
+            if configs is not None and configs.delayed:
+                state.put(replace(configs, delayed=None), name)  # the copy's own settings count from now on
     promotion = state.get(PromotionRecord)
     if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
         state.put(PromotionRecord(context.term, context.run_id, context.wall()))

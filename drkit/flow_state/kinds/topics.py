@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 from uuid import UUID
 
+from drkit.counted import utc
 from drkit.flow_state.codec.body import Body, record, stored
 from drkit.flow_state.codec.fields import (
     Fields,
@@ -98,6 +99,28 @@ class RoleRecord(TopicRecord):
 
 
 @record
+class DelayedSetting(Body):
+    """A change on the source that lets the copy keep fewer records; it is not followed yet."""
+
+    since_ms: int = stored(whole())
+    """When it was first seen, by the replicator's clock."""
+    before: str | None = stored(optional(prose))
+    """The copy's value, or None where it is unknown."""
+    after: str | None = stored(optional(prose))
+    """The value to follow, or None for the default of the target's brokers."""
+
+    def until_ms(self, delay_seconds: float) -> int:
+        """Return the time at which it is followed."""
+        return self.since_ms + int(delay_seconds * 1000)
+
+    def in_words(self, setting: str, delay_seconds: float) -> str:
+        """Describe the change, and when it is followed."""
+        after = "the brokers' default" if self.after is None else self.after
+        when = utc(self.until_ms(delay_seconds))
+        return f"{setting} {self.before or 'unknown'} → {after}, followed at {when}"
+
+
+@record
 class ConfigsRecord(TopicRecord):
     """The settings of the source topic at the last comparison.
 
@@ -107,6 +130,10 @@ class ConfigsRecord(TopicRecord):
     KEY: ClassVar[str] = "configs/"
 
     settings: Mapping[str, str] = stored(mapping_of(name, prose), key="set")
+    delayed: Mapping[str, DelayedSetting] | None = stored(
+        optional(mapping_of(name, DelayedSetting.of)), default=None, omit_none=True
+    )
+    """Changes that the copy does not follow yet."""
 
 
 @record

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from drkit.counted import counted, size_text
+from drkit.counted import counted, size_text, utc
 from drkit.status.pair.model import DeltaBound, PairPart, PairState, PairStatus, PairTopic, numbered
 
 _PERCENT: Final = 100
@@ -96,14 +95,6 @@ def delta_text(topic: PairTopic, bound: DeltaBound) -> str:
         return f"delta may not be whole since {utc(bound.until_ms)} ({topic.topic}: {bound.by})"
     used = round(bound.used * _PERCENT)
     return f"delta whole until {utc(bound.until_ms)} ({topic.topic}: {bound.by}, {used} % used)"
-
-
-def utc(at_ms: int) -> str:
-    """A time in UTC, to the second."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return "a time beyond the calendar"
 
 
 def _word(value: str) -> str:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 import itertools
-import threading
-import time
 import uuid
 
 import pytest
@@ -16,7 +13,7 @@ from drkit.clock import boottime
 from drkit.copy_task import worker_links
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.flow_state.lease.run_lease import FlowLease
-from drkit.flow_state.processes import boot_id, this_process
+from drkit.flow_state.processes import boot_id
 from drkit.flow_state.records import ControlRecord, LeaseRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.offset_map.topic import bucket_of
@@ -24,11 +21,11 @@ from tests.support.flows.compare import check_copy
 from tests.support.flows.flow import Flow
 from tests.support.flows.process import CopyProcess
 from tests.support.flows.produce import fill, producer
+from tests.support.flows.renewed_lease import LEASE_SECONDS, renew, renewing
 from tests.support.waiting import eventually
 
 START_SECONDS = 3.0
 """The driver's lease at the start of the epoch."""
-LEASE_SECONDS = 6.0
 
 
 @pytest.fixture
@@ -42,27 +39,6 @@ def topic(flow: Flow) -> str:
     name = flow.create_both(f"t{uuid.uuid4().hex[:8]}")
     fill(flow.source, name, 100)
     return name
-
-
-def renew(state: StateTopic, run: str = "run") -> None:
-    state.put(LeaseRecord(run, this_process(), time.time_ns(), int(LEASE_SECONDS * 1000)))
-
-
-@contextmanager
-def renewing(state: StateTopic, who: str = "run") -> Iterator[None]:
-    ended = threading.Event()
-
-    def run() -> None:
-        while not ended.wait(0.5):
-            renew(state, who)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def end_of(flow: Flow, topic: str) -> int:

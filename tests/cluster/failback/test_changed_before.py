@@ -105,21 +105,27 @@ def test_what_a_deleted_topic_had_that_was_not_copied_is_lost(pair: Pair) -> Non
 @pytest.mark.wide
 def test_a_setting_of_the_last_minute_goes_with_the_clients(pair: Pair) -> None:
     there, back, topic = pair.now, pair.other, pair.now.name("orders")
-    there.create(there.source, topic, 2, {"retention.ms": "-1", "segment.ms": "70000000"})
-    fill(there.source, topic, 40)
+    shorter = there.name("shorter")
+    for name in (topic, shorter):
+        there.create(there.source, name, 2, {"retention.ms": MINUTES, "segment.ms": "70000000"})
+        fill(there.source, name, 40)
     there.replicate()
-    there.copied([topic])
-    changed = {"retention.ms": MINUTES, "segment.ms": None, "max.message.bytes": "2000000"}
-    assert not alter_topic_configs(Cluster.connect(there.source), {topic: changed})
+    there.copied([topic, shorter])
+    changed = {"retention.ms": "-1", "segment.ms": None, "max.message.bytes": "2000000"}
+    source = Cluster.connect(there.source)
+    assert not alter_topic_configs(source, {topic: changed, shorter: changed | {"retention.ms": "60000000"}})
     report = pair.switch()
     [notes] = [step["notes"] for step in report["steps"] if step["step"] == StepName.SNAPSHOT]
     assert any("settings followed" in note for note in notes), notes
-    expected = (MINUTES, None, "2000000")
+    assert any(f"{shorter}: retention.ms {MINUTES} → 60000000" in note for note in notes), notes
+    expected = ("-1", None, "2000000")
     assert _settings(there.target, topic) == expected
+    assert _settings(there.target, shorter) == (MINUTES, None, "2000000"), "the copy keeps its records"
     assert pair.reprotect()["state"] == "done"
     back.replicate()
-    back.copied([topic])
+    back.copied([topic, shorter])
     assert _settings(there.source, topic) == expected, "they were not taken back"
+    assert _settings(there.source, shorter) == (MINUTES, None, "2000000"), "from then on it is passive"
 
 
 def _settings(cluster: ClusterSettings, topic: str) -> tuple[str | None, ...]:

@@ -30,7 +30,8 @@ def world(source: LocalCluster, target: LocalCluster) -> Iterator[World]:
 
 
 def always(world: World, **more) -> TopicSync:
-    return world.sync(sync_topic_configs_interval_seconds=ALWAYS, **more)
+    at_once = {"sync_topic_configs_interval_seconds": ALWAYS, "sync_topic_configs_delay_seconds": 0.0}
+    return world.sync(**{**at_once, **more})
 
 
 def changes(sync: TopicSync) -> list[tuple[str, str, str | None]]:
@@ -76,7 +77,7 @@ def test_drift_on_the_target_is_repaired_and_named_once(world: World):
     sync.look()
     world.set(
         world.target, full,
-        retention_ms="1000", message_timestamp_type="LogAppendTime", flush_messages="7",
+        retention_ms="1000", message_timestamp_type="LogAppendTime", compression_type="gzip",
     )  # fmt: skip
 
     found = sync.look()
@@ -85,12 +86,12 @@ def test_drift_on_the_target_is_repaired_and_named_once(world: World):
     assert [(type(c), c.setting) for c in found.changes if isinstance(c, (SetConfig, DeleteConfig))] == [
         (SetConfig, "message.timestamp.type"),
         (SetConfig, "retention.ms"),
-        (DeleteConfig, "flush.messages"),
+        (DeleteConfig, "compression.type"),
     ]
     assert world.event("config_drift", full)["settings"] == [
         "message.timestamp.type",
         "retention.ms",
-        "flush.messages",
+        "compression.type",
     ]
     assert world.settings(full)["retention.ms"] == "86400000"
     assert world.settings(full)["message.timestamp.type"] == "CreateTime"
@@ -101,7 +102,8 @@ def test_drift_on_the_target_is_repaired_and_named_once(world: World):
 def test_settings_are_compared_when_their_interval_is_over(world: World):
     full = world.create(world.source, "orders")
     now = [100.0]
-    sync = SettledSync(world, clock=lambda: now[0])
+    flow = world.flow(sync_topic_configs_delay_seconds=0.0)
+    sync = SettledSync(world, flow=flow, clock=lambda: now[0])
     sync.look()
     world.set(world.source, full, retention_ms="5000")
     now[0] += 59

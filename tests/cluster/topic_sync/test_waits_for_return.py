@@ -85,7 +85,7 @@ def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterato
         plain = world.plain()
         back = {
             "source": world.target.alias, "target": world.source.alias, "topics": [f"{world.tag}-.*"],
-            "heartbeats_replication": False,
+            "heartbeats_replication": False, "sync_topic_configs_delay_seconds": 0,
         }  # fmt: skip
         plain["flows"] = [world.flow_fields, back]
         settings = Settings.model_validate(plain)

@@ -119,6 +119,21 @@ def log(*batches: Batch) -> bytes:
 
 
 def run(buffer: bytes, **arguments: Any) -> Transformed:
+    """All parts of :func:`parts` as one."""
+    first, *others = parts(buffer, **arguments)
+    for part in others:
+        first.chunks += part.chunks
+        for drop in part.drops:
+            first.drop(*drop)
+        for producer, records in part.looped.items():
+            first.looped[producer] = first.looped.get(producer, 0) + records
+        assert part.next_source >= first.next_source
+        first.returned, first.next_source = part.returned, part.next_source
+        first.leader_epoch = part.leader_epoch
+    return first
+
+
+def parts(buffer: bytes, **arguments: Any) -> list[Transformed]:
     """``transform`` with arguments that change nothing by themselves."""
     usual: dict[str, Any] = {
         "position": 0,
@@ -129,7 +144,7 @@ def run(buffer: bytes, **arguments: Any) -> Transformed:
         "merge_up_to": 256 * 1024,
         "max_batch_bytes": 1024 * 1024,
     }
-    return transform(buffer, **(usual | arguments))
+    return list(transform(buffer, **(usual | arguments)))
 
 
 def copied(done: Transformed) -> list[Record]:

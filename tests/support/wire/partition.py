@@ -162,7 +162,7 @@ class Partition:
         while position < (stable if end is None else min(stable, end)):
             fetched = self.fetch(position, max_bytes)
             stable = fetched.end
-            done = transform(fetched.records, position=position, aborted=fetched.aborted, **usual)
+            (done,) = transform(fetched.records, position=position, aborted=fetched.aborted, **usual)
             assert done.next_source > position
             position = done.next_source
             yield done

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import pytest
 
 from drkit.wire import CorruptBatch, How, Record, decode, split, transform
 from drkit.wire.records import LARGEST_JOINED
-from tests.support.wire.forge import Batch, run
+from tests.support.wire.forge import Batch, batch, parts, run
 from tests.support.wire.partition import MERGE
 
 MIB = 1 << 20
@@ -35,10 +36,11 @@ def peak(data: bytes) -> int:
     """Bytes that a transformation holds at most."""
     tracemalloc.start()
     try:
-        transform(
+        for _ in transform(
             data, position=0, end=None, aborted=(), skip_producer_ids=frozenset(), merge_below=64 << 10,
             merge_up_to=256 << 10, max_batch_bytes=MIB,
-        )  # fmt: skip
+        ):  # fmt: skip
+            pass
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -100,3 +102,56 @@ def test_with_the_brokers_time_a_producers_nonsense_counts_for_nothing() -> None
     done = run(batch.to_bytes(), **MERGE)
     ((header, data),) = split(bytes(done.chunks[0].data))
     assert {record.timestamp for record in decode(header, data)} == {1_700_000_000_000}
+
+
+MANY = 30_000
+PART = 2_000
+
+
+def tiny(count: int, **fields: Any) -> bytes:
+    """An ordinary producer's batch of records with neither key nor value: 9 bytes each, 1 when compressed."""
+    rows = tuple(Record(n, 1_700_000_000_000, None, None, ()) for n in range(count))
+    return Batch(0, rows, codec=4, max_time=1_700_000_000_000, **fields).to_bytes()
+
+
+@pytest.fixture(scope="module")
+def tiny_log() -> bytes:
+    return tiny(MANY, attributes=LOG_APPEND_TIME)
+
+
+@pytest.mark.parametrize("position", [0, MANY // 2 + 1])
+def test_a_batch_of_very_many_records_comes_in_parts(tiny_log: bytes, position: int) -> None:
+    found, held = [], []
+    tracemalloc.start()
+    for part in transform(
+        tiny_log, position=position, end=None, aborted=(), skip_producer_ids=frozenset(),
+        merge_below=64 << 10, merge_up_to=256 << 10, max_batch_bytes=MIB, most_records=PART,
+    ):  # fmt: skip
+        found.append(sum(chunk.count for chunk in part.chunks))
+        assert part.next_source == position + sum(found)
+        held.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    assert sum(found) == MANY - position
+    assert max(found) <= PART
+    assert max(held) < 5 * MIB, "480 bytes for each record would be 14 MiB"
+
+
+def test_very_many_records_of_small_batches_come_in_parts() -> None:
+    """Each is small enough to be joined with others."""
+    rows = tuple(Record(n, 1_700_000_000_000, None, None, ()) for n in range(100))
+    for attributes in (0, LOG_APPEND_TIME):
+        log = b"".join(
+            Batch(100 * at, tuple(r._replace(offset=100 * at + r.offset) for r in rows), codec=4,
+                  attributes=attributes, max_time=1_700_000_000_000).to_bytes()
+            for at in range(500)
+        )  # fmt: skip
+        found = [sum(c.count for c in part.chunks) for part in parts(log, **MERGE, most_records=PART)]
+        assert sum(found) == 50_000
+        assert max(found) <= PART + 100
+
+
+def test_one_record_batches_come_in_parts_when_a_group_is_full() -> None:
+    log = b"".join(batch(n, 1, codec=0).to_bytes() for n in range(20_000))
+    found = [sum(c.count for c in part.chunks) for part in parts(log, **MERGE, most_records=2_000)]
+    assert sum(found) == 20_000
+    assert len(found) > 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from drkit.wire import DropReason, How, Record, Transformed
 from tests.support.examples import times
-from tests.support.wire.forge import ABORT, COMMIT, Batch, copied, marker, run
+from tests.support.wire.forge import ABORT, COMMIT, Batch, copied, marker, parts, run
 
 NOW = 1_700_000_000_000
 APPEND_TIME = NOW + 777
@@ -126,7 +126,7 @@ KNOBS = st.fixed_dictionaries(
         "merge_below": st.sampled_from([0, 120, 300, 16_384, 1 << 20]),
         "merge_up_to": st.sampled_from([0, 500, 3000, 1 << 18]),
         "max_batch_bytes": st.sampled_from([300, 2000, 1 << 20]),
-        "inspect": st.booleans(),
+        "most_records": st.sampled_from([1, 7, 30, 1 << 31]),
     }
 )
 
@@ -163,6 +163,23 @@ def test_any_slice_of_a_partition(seed: int, ends: tuple[int, int], knobs: dict[
     assert copied(done) == sorted(row for row in log.visible if start <= row.offset < end)
     accounted(log, done, start, min(end, fetched_to))
     assert start <= done.next_source <= max(start, end)
+
+
+@settings(max_examples=times(2))
+@given(seed=st.integers(0, 1 << 30), stop=st.integers(0, 60), start=st.integers(0, 1100), knobs=KNOBS)
+def test_after_any_part_the_rest_can_be_fetched_again(
+    seed: int, stop: int, start: int, knobs: dict[str, Any]
+) -> None:
+    """A task that ends between two parts, also within a batch, leaves a position where the next begins."""
+    log = written(seed, 25)
+    buffer, aborted, _ = fetch(log, start, 1 << 20)
+    more = {"skip_producer_ids": OPPOSITE, **knobs}
+    done = parts(buffer, position=start, aborted=aborted, **more)[: stop + 1]
+    first = [record for part in done for record in copied(part)]
+    position = done[-1].next_source
+    buffer, aborted, _ = fetch(log, position, 1 << 20)
+    second = copied(run(buffer, position=position, aborted=aborted, **more))
+    assert first + second == sorted(row for row in log.visible if row.offset >= start)
 
 
 @settings(max_examples=times(1.5))
