@@ -140,10 +140,15 @@ class Signatures:
         return found if isinstance(found, str) else self._out_of_order(key, found)
 
     def may_count(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> bool:
-        """Whether a record is of drkit's processes, whatever its order."""
+        """Whether a record would count if it came next."""
         if self._keys is None:
             return key is not None and not (headers and _macs(headers))
-        return not isinstance(read_mac(self._keys, self._place, key, value, headers), str)
+        order = read_mac(self._keys, self._place, key, value, headers)
+        if isinstance(order, str):
+            return False
+        if order is None:
+            return not self._newest
+        return order > max(self._orders.get(key, 0), self._newest - _WINDOW)
 
     @property
     def _place(self) -> LogPlace:
@@ -171,6 +176,7 @@ class Signatures:
         """
         if self._keys is None:
             return ()
+        assert self._cluster_id(), "the log was not read"  # noqa: S101  else every reader refuses the record
         self._signed = order = max(self._newest + 1, self._signed + 1, self._wall() * 1000)
         return ((_NAME, mac_of(self._keys.current, self._place, key, value, order)),)
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import click
 
+from drkit.cli.signals import interruptible
 from drkit.cli.talk import agrees, answer, say
 from drkit.errors import Usage
 
@@ -42,7 +43,8 @@ def _put(question: Callable[[], _T], command: str, instead: str, without: str = 
     if sys.stdin is None or sys.stdin.closed:
         raise _unanswered(command, instead, without)
     try:
-        return question()
+        with interruptible():
+            return question()
     except click.Abort as error:
         if isinstance(error.__context__, EOFError) and not sys.stdin.isatty():
             say()

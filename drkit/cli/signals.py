@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 import signal
 import threading
@@ -39,6 +40,17 @@ def stopping_run() -> threading.Event:
     stop = threading.Event()
     signal.signal(signal.SIGHUP, setting(stop, _interrupt, told))
     return stop
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While a question is asked, a signal interrupts at once."""
+    before = {number: signal.signal(number, lambda *_: _interrupt()) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def setting(

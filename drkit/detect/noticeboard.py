@@ -39,6 +39,7 @@ from drkit.wire import Record
 _RETRY_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 1.0
 _WAIT_MS: Final = 100
+_SILENT_SECONDS: Final = 10.0
 
 
 def topic_name(flow: FlowSettings) -> str:
@@ -217,13 +218,13 @@ class Noticeboard:
                     self._ended.wait(_RETRY_SECONDS)
 
     def _follow(self) -> None:
-        """Read and write until the end.
+        """Read and write until the end, or until nothing was heard for a while: the topic may be gone.
 
         :raises LogRestarted: the topic was created again; it is read from its start then
         """
-        producer = _producer(self._cluster, self._ttl)
+        producer, heard = _producer(self._cluster, self._ttl), self._clock.now()
         try:
-            while not self._ended.is_set():
+            while not self._ended.is_set() and self._clock.now() - heard < _SILENT_SECONDS:
                 if self._log.tail.cluster_id:
                     self._send(producer)
                 try:
@@ -235,6 +236,7 @@ class Noticeboard:
                     self._fails(error.in_short)
                     self._ended.wait(_WAIT_MS / 1000)
                 else:
+                    heard = self._clock.now()
                     self._is_read = self._is_read or ended
                     self._expect()
         finally:

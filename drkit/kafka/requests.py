@@ -15,13 +15,15 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
-from drkit.kafka.raw import RawCluster
+from drkit.clock import monotonic
+from drkit.kafka.raw import KafkaTimeoutError, RawCluster
 from drkit.model import TopicPartition
 
 EARLIEST = -2
 LATEST = -1
 ALL = -1
 _NO_EPOCH = -1
+_THROTTLED_SECONDS = 0.1
 _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
@@ -198,13 +200,24 @@ async def fetch_one(
     max_wait_ms: int = 100,
     timeout_ms: int = 30_000,
 ) -> Any:
-    """Fetch from one partition outside a session; returns the response's partition data."""
+    """Fetch from one partition outside a session; returns the response's partition data.
+
+    A throttled fetch is answered without data (KIP-219): it is sent again when the connection may be used.
+
+    :raises RawError: no answer with data in time
+    """
     request = fetch_request(
         topic, {partition: offset}, committed=committed, partition_bytes=max_bytes, max_bytes=max_bytes,
         max_wait_ms=max_wait_ms,
     )  # fmt: skip
-    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
-    return answer.responses[0].partitions[0]
+    deadline = monotonic() + timeout_ms / 1000
+    while True:
+        answer = await cluster.send(request, node, timeout_ms=timeout_ms)
+        if answer.responses:
+            return answer.responses[0].partitions[0]
+        if monotonic() > deadline:
+            raise KafkaTimeoutError(f"{cluster.alias} throttles reads of {topic[0]}")
+        await cluster.loop.sleep(_THROTTLED_SECONDS)
 
 
 def fetch_request(

@@ -8,7 +8,7 @@ from uuid import UUID
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
 from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, CheckpointSeen, ForgottenCheckpoint, is_checkpoint
 from drkit.wire import Record
@@ -29,7 +29,7 @@ class CheckpointTail:
         self._begin()
 
     def _begin(self) -> None:
-        self._tail = LogTail(self._target, self._at, self._keep)
+        self._tail = LogTail(self._target, self._at, self._keep, self._pass_over, unpacked_bytes=LARGE_BYTES)
         self.newest: dict[str, dict[TopicPartition, CheckpointSeen]] = {}
         """Group → partition of the target → its checkpoint."""
         self.gone: set[str] = set()
@@ -60,6 +60,9 @@ class CheckpointTail:
                 self._take(key, record)
             self._fresh.clear()
         return ""
+
+    def _pass_over(self, _offset: int, _why: str) -> None:
+        self.unreadable += 1
 
     def _keep(self, record: Record) -> None:
         """Decode only the newest record of each position; an unreadable one hides no older checkpoint."""

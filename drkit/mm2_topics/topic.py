@@ -15,7 +15,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
 from drkit.kafka.own_topics import appeared
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, create_topics, describe_topics
 from drkit.model import TopicPartition
 from drkit.wire import Record
@@ -73,7 +73,7 @@ def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[Record]:
     :raises Failed: it cannot be read
     """
     found: list[Record] = []
-    with closing(LogTail(cluster, TopicPartition(name, 0), found.append)) as tail:
+    with closing(LogTail(cluster, TopicPartition(name, 0), found.append, unpacked_bytes=LARGE_BYTES)) as tail:
         tail.read(_SECONDS)
     return found
 

@@ -20,6 +20,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, KafkaException, Producer
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.signed_log import SignedLog
+from drkit.wire import Record
 
 _SECONDS: Final = 10.0
 _FENCED: Final = frozenset({
@@ -52,12 +53,21 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
         if against := against_claim(read_notes(cluster, flow), mine, window_seconds):
             return against
         key, value = Automatic.KEY.encode(), mine.encode()
-        with closing(SignedLog(target, topic_name(flow), lambda _record, _why: None)) as log:
+        counted: list[bytes | None] = []
+
+        def take(record: Record, why: str) -> None:
+            if not why and record.key == key:
+                counted.append(record.value)
+
+        with closing(SignedLog(target, topic_name(flow), take)) as log:
             log.read()
             producer.begin_transaction()
             headers = log.signatures.text_headers(key, value)
             producer.produce(log.name, value, key, partition=0, headers=headers)
             producer.commit_transaction(_SECONDS)
+            log.read()
+            if value not in counted:
+                return "another note of it was written at the same moment"
     except KafkaException as error:
         cause = error.args[0]
         if cause.code() in _FENCED:

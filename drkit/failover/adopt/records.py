@@ -73,7 +73,7 @@ class TopicRecords:
     def newest(self, *, unsigned: bool) -> list[ReadRecord]:
         """Return the valid record of every key, in the order of the offsets.
 
-        A record with a MAC wins over later ones without.
+        A record with a MAC wins over later ones without, and over copies of earlier records.
 
         :param unsigned: for a key without any MAC, use the newest record
         """
@@ -81,7 +81,11 @@ class TopicRecords:
         for record in filter(self.is_needed, self.records):
             at = record.partition, record.key
             before = found.get(at)
-            if is_valid(record) or (unsigned and (before is None or not is_valid(before))):
+            if is_valid(record):
+                wins = before is None or record.order >= before.order  # not so a copy of an earlier record
+            else:
+                wins = unsigned and (before is None or not is_valid(before))
+            if wins:
                 found[at] = record
         return sorted(found.values(), key=lambda r: (r.partition, r.offset))
 
@@ -91,7 +95,11 @@ class TopicRecords:
 
     def is_signed(self) -> bool:
         """Whether the newest needed record of every key has a MAC of the current control key."""
-        last = {(r.partition, r.key): r for r in self.records if self.is_needed(r)}
+        last: dict[tuple[int, bytes | None], ReadRecord] = {}
+        for record in filter(self.is_needed, self.records):
+            before = last.get((record.partition, record.key))
+            if before is None or not is_valid(record) or record.order >= before.order:
+                last[record.partition, record.key] = record
         return all(r.sign is Sign.CURRENT for r in last.values())
 
 

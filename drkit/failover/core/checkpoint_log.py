@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from drkit.config import ClusterSettings
-from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, group_of, is_checkpoint, latest
@@ -27,7 +27,7 @@ class CheckpointLog:
         self._id: UUID | None = None
         self._values: dict[bytes, bytes] = {}
         self._gone: set[bytes] = set()
-        self._tail = LogTail(target, self._at, self._take)
+        self._tail = LogTail(target, self._at, self._take, unpacked_bytes=LARGE_BYTES)
 
     @property
     def gone(self) -> set[str]:
@@ -50,7 +50,7 @@ class CheckpointLog:
         if now != self._id:
             self._tail.close()
             self._id, self._values, self._gone = now, {}, set()
-            self._tail = LogTail(self._target, self._at, self._take)
+            self._tail = LogTail(self._target, self._at, self._take, unpacked_bytes=LARGE_BYTES)
         if now is not None:
             try:
                 self._tail.read(_SECONDS)

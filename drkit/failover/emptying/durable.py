@@ -98,7 +98,7 @@ def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
         if context.clock() >= told + _TELL_SECONDS:
             told = context.clock()
             context.tell(StepProgress(step, wait._replace(seconds=left).in_words(context.flow.target)))
-        context.run(context.loop.sleep, min(left, _PAUSE_SECONDS))
+        context.pause(min(left, _PAUSE_SECONDS))
         if left <= _PAUSE_SECONDS and (more := empty_again(context, step)):
             # Brokers were killed while this waited: it begins again.
             notes, until = [*notes, *more], context.clock() + _seconds(context)

@@ -143,7 +143,9 @@ class LogEndReader:
                 return
             finally:
                 missing.discard(node)
-                if not enough.is_done and (not missing or len(found) > len(replicas) // 2):
+                few = self._few_since is not None and monotonic() - self._few_since > _FEW_SECONDS
+                wanted = 0 if few else len(replicas) // 2
+                if not enough.is_done and (not missing or len(found) > wanted):
                     enough.success(None)
 
         for node in replicas:

@@ -42,6 +42,8 @@ class LogTail(LogEndReader):
 
     :param take: called with each record, in order; never with one of an open or aborted transaction
     :param pass_over: called with the offset of a batch that was not read, and why
+    :param may_count: which records of open transactions are kept until these are decided; any client may
+        leave any number of them
     :param unpacked_bytes: a batch that unpacks to more is passed over
     :param cluster: connections to use and leave open; None: own ones
     """
@@ -53,11 +55,13 @@ class LogTail(LogEndReader):
         take: Callable[[Record], None],
         pass_over: Callable[[int, str], None] = lambda _offset, _why: None,
         *,
+        may_count: Callable[[Record], bool] = lambda _record: True,
         unpacked_bytes: int = SMALL_BYTES,
         cluster: RawCluster | None = None,
     ) -> None:
         super().__init__(settings, at, cluster)
         self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
+        self._may_count = may_count
         self.next_offset = 0
         """The first offset that is not read, or belongs to an open transaction."""
         self._ahead = 0
@@ -80,6 +84,11 @@ class LogTail(LogEndReader):
         if self._cluster is not None and self._cluster.cluster_id:
             self._answered = self._cluster.cluster_id
         return self._answered
+
+    def close(self) -> None:
+        """Let go of the connections; a later question makes new ones."""
+        self._answered = self.cluster_id
+        super().close()
 
     def read(self, seconds: float) -> LogEnds:
         """Take the next records up to the end at the time of the call.
@@ -207,7 +216,8 @@ class LogTail(LogEndReader):
             else:
                 records = [r for r in self._unpacked(header, batch) if r.offset >= self._ahead]
                 if header.is_transactional:
-                    self._open.setdefault(header.producer_id, []).extend(records)
+                    some = self._open.setdefault(header.producer_id, [])
+                    some += (r for r in records if self._may_count(r))
                 else:
                     self._take_all(records)
             self._ahead = max(self._ahead, header.next_offset)

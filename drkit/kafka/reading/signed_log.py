@@ -73,6 +73,7 @@ class SignedLog:
             TopicPartition(self.name, 0),
             self._read_one,
             lambda offset, why: self._take(Record(offset, 0, None, None), why),
+            may_count=lambda r: self.signatures.may_count(r.key, r.value, r.headers),
             unpacked_bytes=self._unpacked_bytes,
         )
         self.signatures = Signatures(self._settings.control, self.name, lambda: self.tail.cluster_id)

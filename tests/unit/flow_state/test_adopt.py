@@ -154,3 +154,16 @@ def test_a_doubt_outlives_the_mark():
     assert bucket.doubt(MapKey(UUID(int=1), UUID(int=2), 0)) is not None
     bucket.apply(key, value, 2)
     assert bucket.doubt(MapKey(UUID(int=1), UUID(int=2), 0)) is None
+
+
+def test_a_copy_of_an_earlier_record_is_not_signed_again():
+    """Its MAC is valid and its offset later: readers pass it over, so the next key must not revive it."""
+    topic = state(("role/pay", Sign.PREVIOUS))
+    (first,) = topic.records
+    promoted = first._replace(offset=1, value=b"promoted", order=2_000)
+    topic.records = [first._replace(value=b"frozen", order=1_000), promoted]
+    copy = topic.records[0]._replace(offset=2)
+    topic.records.append(copy)
+    assert topic.newest(unsigned=False) == [promoted]
+    topic.records[1] = promoted._replace(sign=Sign.CURRENT)
+    assert topic.is_signed(), "the copy does not count"

@@ -24,7 +24,7 @@ class Scene:
         self.now, self.begun, self.back = 1_000.0, dict[str, Any](), list[float]()
         self.context: Any = SimpleNamespace(
             request=SimpleNamespace(planned=planned), flow=SimpleNamespace(target="home"),
-            loop=SimpleNamespace(sleep=self._sleep), run=lambda work, *given: work(*given),
+            pause=self._sleep,
             clock=lambda: self.now, tell=lambda _progress: None, effects=lambda _step: self.begun,
         )  # fmt: skip
         until = self.now + left
