@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -24,6 +25,11 @@ LATEST = -1
 ALL = -1
 _NO_EPOCH = -1
 _THROTTLED_SECONDS = 0.1
+_STATE = attrgetter(
+    "producer_epoch", "last_sequence", "current_txn_start_offset", "coordinator_epoch", "last_timestamp"
+)
+_WHOLE: Any = {"current_leader_epoch": _NO_EPOCH, "last_fetched_epoch": _NO_EPOCH, "log_start_offset": -1}
+_NO_SESSION: Any = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
 _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
@@ -172,16 +178,7 @@ async def describe_producers(
     return {
         TopicPartition(t.name, p.partition_index): (
             p.error_code,
-            {
-                s.producer_id: ProducerState(
-                    s.producer_epoch,
-                    s.last_sequence,
-                    s.current_txn_start_offset,
-                    s.coordinator_epoch,
-                    s.last_timestamp,
-                )
-                for s in p.active_producers
-            },
+            {s.producer_id: ProducerState(*_STATE(s)) for s in p.active_producers},
         )
         for t in answer.topics
         for p in t.partitions
@@ -236,26 +233,16 @@ def fetch_request(
     """
     topic_of, partition_of = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
     wanted = [
-        partition_of(
-            partition=number,
-            current_leader_epoch=_NO_EPOCH,
-            fetch_offset=offset,
-            last_fetched_epoch=_NO_EPOCH,
-            log_start_offset=-1,
-            partition_max_bytes=partition_bytes,
-        )
-        for number, offset in offsets.items()
+        partition_of(partition=n, fetch_offset=offset, partition_max_bytes=partition_bytes, **_WHOLE)
+        for n, offset in offsets.items()
     ]
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1 if max_wait_ms else 0,
         max_bytes=max_bytes,
         isolation_level=1 if committed else 0,
-        session_id=0,
-        session_epoch=-1,
         topics=[topic_of(topic=topic[0], topic_id=topic[1], partitions=wanted)],
-        forgotten_topics_data=[],
-        rack_id="",
+        **_NO_SESSION,
     )
 
 

@@ -63,7 +63,7 @@ def parted(data: bytes) -> tuple[bytes, bytes]:
 def _copy(data: bytes) -> None:
     for more in (
         {"merge_below": 16384},
-        {"position": 1, "inspect": True},
+        {"position": 1},
         {"max_batch_bytes": 70},
         {"end": 3},
     ):

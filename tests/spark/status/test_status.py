@@ -20,6 +20,7 @@ from drkit.monitoring.metrics import TABLE
 from drkit.monitoring.metrics_mm2 import MM2
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.model import FlowStatus
+from drkit.watch.board import TABLE as OBSERVED
 from tests.support.flows.compare import read
 from tests.support.flows.produce import fill, fill_transactions
 from tests.support.status.alert_files import DASHBOARD, METRIC, RULES, expressions
@@ -171,6 +172,8 @@ def test_rules_and_dashboard_find_what_they_ask_for(world: World):
     # These are there when something went wrong, and the last two when long epochs have ended.
     # Of drills that the file schedules: this one has none.
     used -= {name for name in used if name.startswith("drkit_drill_")}
+    # Those of an observer.
+    used -= set(OBSERVED)
     used -= {"drkit_fault", "drkit_errors_total", "drkit_group_writes_refused_total"}
     used -= {"drkit_epoch_gap_seconds", *(name for name in used if "replication_latency" in name)}
 

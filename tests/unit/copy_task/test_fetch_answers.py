@@ -66,6 +66,7 @@ def task_of(p: PartitionCopy) -> Any:
         stopped=stopped,
         throttle=SimpleNamespace(take=lambda _size: None, most=lambda size: size),
         offer=lambda _p: None,
+        ending="",
         changed=SimpleNamespace(set=lambda: None),
         seconds_left=9,
         counters=Counters(),

@@ -23,6 +23,9 @@ _DRY: Final = f"drkit reprotect --dry-run {_CUT}"
 _NO_AUTHORIZER: Final = "the old primary has no authorizer"
 _DELTA: Final = 'drkit reprotect --resume --method TOPIC=delta --disposition TOPIC=discard --reason "WHY"'
 _EXPORT: Final = "drkit divergence export --to /exports"
+_REBUILD: Final = (
+    f'{_DRY} --export-to PLACE --disposition TOPIC=discard --method TOPIC=rebuild --reason "WHY"'
+)
 _TO_THIRD: Final = "drkit reprotect --flow 'primary->standby' --to CLUSTER"
 _UNTIL: Final = f"drkit reprotect --export-to PLACE --until-export {_CUT}"
 
@@ -145,6 +148,16 @@ def alter_an_export(scene: Scene) -> None:
     original = file.read_bytes()
     file.write_bytes(original[:-1] + b" ")
     scene.after = lambda: file.write_bytes(original)
+
+
+@STAGES.of("reprotect-other-flow", _REBUILD, sentence("other_flow_reads"))
+def read_it_by_another_flow(scene: Scene) -> None:
+    side = _with_a_tail(scene)
+    scene.tables["clusters"] = {"reports": {"bootstrap_servers": "127.0.0.1:1"}}
+    reports = {**side.flow_fields, "target": "reports"}
+    flows = side.plain()["flows"]
+    scene.plain = lambda: {**side.plain(), "flows": [*flows, reports]}
+    scene.before["drkit reprotect --plan"] = lambda: setattr(scene, "plain", side.plain)
 
 
 @STAGES.of("reprotect-third-cluster", _TO_THIRD)
