@@ -133,14 +133,14 @@ class Signatures:
         self._forget_at = _REMEMBERED
 
     def refused(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> str:
-        """Why the next record of the log does not count; empty when it does."""
+        """Return the reason why the next record of the log does not count, or an empty text."""
         if self._keys is None:
             return NO_KEY if headers and _macs(headers) else ""
         found = read_mac(self._keys, self._place, key, value, headers)
         return found if isinstance(found, str) else self._out_of_order(key, found)
 
     def may_count(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> bool:
-        """Whether a record would count if it came next."""
+        """Return whether a record would count if it were the next one."""
         if self._keys is None:
             return key is not None and not (headers and _macs(headers))
         order = read_mac(self._keys, self._place, key, value, headers)
@@ -181,7 +181,7 @@ class Signatures:
         return ((_NAME, mac_of(self._keys.current, self._place, key, value, order)),)
 
     def text_headers(self, key: bytes | None, value: bytes | None) -> dict[str, str | bytes | None] | None:
-        """The same for the client that takes text."""
+        """Return the same headers for confluent-kafka, or None without a control key."""
         return {name.decode(): mac for name, mac in self.headers(key, value)} or None
 
 
@@ -198,7 +198,7 @@ def mac_of(key: ControlKey, place: LogPlace, name: bytes | None, value: bytes | 
 def read_mac(
     keys: ControlKeys, place: LogPlace, key: bytes | None, value: bytes | None, headers: Headers | None
 ) -> int | str | None:
-    """The order in the MAC of a record, None in one of the earlier form; a text says why it is not valid."""
+    """Return the order in a MAC, None for a MAC without one, or the reason why it is not valid."""
     found = _macs(headers)
     if not found:
         return NO_MAC

@@ -32,10 +32,10 @@ def until_signalled(first: Callable[[], None] = lambda: None) -> threading.Event
 
 
 def stopping_run() -> threading.Event:
-    """The same for a failover or failback, which ends at its next step; a lost terminal counts, too."""
+    """Return an event that SIGINT, SIGTERM or SIGHUP sets: a failover or failback ends at its next step."""
 
     def told() -> None:
-        say("stopping: the run is held before its next step; once it has opened the standby, it ends")
+        say("stopping before the next step; a run that has opened the standby continues to its end")
 
     stop = threading.Event()
     signal.signal(signal.SIGHUP, setting(stop, _interrupt, told))

@@ -26,7 +26,7 @@ from drkit.offsets.mm2_records import Heartbeat
 from drkit.wire import Record
 
 _NEW_MS: Final = 60_000
-"""Two hosts' clocks may differ by some of it."""
+"""Longer than clocks of two hosts usually differ."""
 _LAST: Final = 1_000
 _SECONDS: Final = 5.0
 

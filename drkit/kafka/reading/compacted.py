@@ -21,7 +21,7 @@ _OPEN: Final = "a record of an open transaction follows it"
 class NewestValues(dict[bytes, bytes]):
     """Key → newest value, without deleted keys. Records are taken in the order of the topic.
 
-    :param signatures: of drkit's own topics: only records with a valid MAC count; None: all count
+    :param signatures: verifies records of drkit's own topics, or None to take all records
     """
 
     def __init__(self, signatures: Signatures | None = None) -> None:
@@ -55,7 +55,7 @@ class NewestValues(dict[bytes, bytes]):
         self.since.clear()
 
     def expect(self, records: Iterable[Record]) -> None:
-        """What open transactions may still change: the newest record of these keys does not count."""
+        """Refuse the keys of records in open transactions: their newest value is not decided."""
         for record in records:
             signed = self._signatures
             if record.key is not None and (

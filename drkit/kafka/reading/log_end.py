@@ -41,7 +41,7 @@ class LogEnds(NamedTuple):
 class LogEndReader:
     """Asks for the ends of one partition again and again; for one thread.
 
-    :param cluster: connections to use and leave open; None: own ones
+    :param cluster: existing connections to use, or None to make own ones
     """
 
     def __init__(

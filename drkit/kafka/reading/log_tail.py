@@ -45,7 +45,7 @@ class LogTail(LogEndReader):
     :param may_count: which records of open transactions are kept until these are decided; any client may
         leave any number of them
     :param unpacked_bytes: a batch that unpacks to more is passed over
-    :param cluster: connections to use and leave open; None: own ones
+    :param cluster: existing connections to use, or None to make own ones
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class LogTail(LogEndReader):
         return answer
 
     async def _find_start(self, cluster: RawCluster, node: int) -> None:
-        """Go on where the log begins now, after retention or DeleteRecords."""
+        """Continue at the start of the log, after retention or DeleteRecords."""
         bounds = []
         for which in (EARLIEST, LATEST):
             listed = (await list_offsets(cluster, node, {self._at: which}, committed=False))[self._at]
