@@ -2,7 +2,7 @@
 
 Any client that may write to a `drkit-*` topic can write any bytes there. With a key that only drkit's
 processes have, a record counts only when it was written with that key (decision 24). The MAC covers the
-cluster, the topic, the record and its place in the order of the topic's records, so a copy of an earlier
+cluster, the topic, the record and its order among the records of the topic, so a copy of an earlier
 record does not count either. :class:`Signatures` signs and verifies; nothing else does.
 """
 
@@ -22,6 +22,8 @@ LEAST_BYTES: Final = 32
 """Minimum size of key material."""
 LEAST_DIFFERENT: Final = 8
 """Minimum number of different bytes in the key material: 32 zeros are no key."""
+WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
+"""What to do about records that drkit has not written."""
 NO_MAC: Final = "it has no MAC"
 NO_KEY: Final = "it has a MAC, and this configuration names no control key"
 REPLAYED: Final = "it is a copy of an earlier record of this key"

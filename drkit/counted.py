@@ -21,6 +21,11 @@ def counted(number: int, noun: str, does: str = "") -> str:
     return f"{told} {verb(number, does)}" if does else told
 
 
+def is_reported(count: int) -> bool:
+    """Return whether one of many equal events is reported: the first five, then the 10th, the 100th, …."""
+    return count <= _SHOWN or str(count).strip("0") == "1"
+
+
 def verb(number: int, does: str) -> str:
     """Return a verb that fits a number of things; it is given as it is with 1."""
     return does if number == 1 else _PLURALS.get(does) or does.removesuffix("s")

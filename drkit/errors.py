@@ -17,7 +17,7 @@ class DrkitError(Exception):
     :param code: of :mod:`drkit.catalogue`, which has the sentence and the hint
     :param where: the file, cluster, topic or partition concerned
     :param evidence: what was seen (an error code, a number, an answer)
-    :param hint: the next thing to do, best a ``NextCommand``; None: the hint of the catalogue
+    :param hint: the next thing to do, best a ``NextCommand``, or None for the hint of the catalogue
     :param values: for the placeholders of the sentence and of the hint
     """
 

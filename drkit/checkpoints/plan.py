@@ -177,7 +177,7 @@ class FrameLook:
         if self._tail is None:
             self._tail = CheckpointTail(self._clusters[1], topic)
         if self._tail.read(self._topic_id):
-            return ()  # read on at the next look
+            return ()  # continue at the next look
         found = [
             (group, *at)
             for group, partitions in self._tail.newest.items()
@@ -185,7 +185,7 @@ class FrameLook:
             for at in partitions
             if group not in on_source or at.topic not in copies
         ]
-        # Some of them may stay, as the source does not confirm it: the others get their turn.
+        # The source may not confirm some of them: then others are asked next.
         return tuple(random.sample(found, min(len(found), _RECORDED_AT_ONCE)))
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ async def take_back(
     copies = shard.known.upstream
     kept = await _same_on_source(shard, source)
     no_topics = await _unknown(target, {name for _, name, _ in shard.recorded if name not in copies})
-    # Only the topic's own cluster can say that a group is gone.
+    # Only the topic's own cluster proves that a group is gone.
     asked = {group for group, name, _ in shard.recorded if copies.get(name) in kept}
     states = await groups.describe(sorted(asked))
     dead = {group for group, state in states.items() if state.value is not None and state.value.state == DEAD}

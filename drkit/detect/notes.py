@@ -170,7 +170,7 @@ class Notes:
         return cast("Note[R] | None", self._notes.get(kind.KEY))
 
     def damaged(self, kind: type[StateRecord]) -> str:
-        """Why the newest note of such a kind is dropped or unknown; empty when it is neither."""
+        """Return the reason why the newest note of such a kind is dropped or unknown, or an empty text."""
         return self._damaged.get(kind.KEY, "") or (_OPEN if kind.KEY in self.undecided else "")
 
     @property

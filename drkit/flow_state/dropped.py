@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from drkit import observe
+from drkit.control_key import WHO_WRITES
+from drkit.counted import is_reported
 
-_MOST_NAMED: Final = 5
-"""Each of the first ones is an event; after them the tenth, the hundredth, …, with the count."""
-_WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 HOW_TO_ADOPT: Final = (
     "if it was written before this pair had a control key: drkit control adopt; if another process of drkit"
-    f" has another key, or none: give it this one; if neither: {_WHO_WRITES}"
+    f" has another key, or none: give it this one; if neither: {WHO_WRITES}"
 )
 """What to do about records without a valid MAC."""
 
@@ -33,7 +32,7 @@ class Dropped:
         self.count += 1
         self.first = self.first or f"offset {offset}: {why}"
         reason = f"offset {offset}: {why}"
-        if self.count <= _MOST_NAMED or str(self.count).strip("0") == "1":
+        if is_reported(self.count):
             observe.event(
                 "record_dropped", level="warning", where=self._where, reason=reason, hint=HOW_TO_ADOPT,
                 key=(key or b"")[:80].decode(errors="backslashreplace"), count=self.count,

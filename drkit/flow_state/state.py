@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Self, TypeVar, cast
+from typing import NamedTuple, Self, TypeVar, cast
 
 from drkit.control_key import NO_KEY
 from drkit.errors import Refused
@@ -11,7 +11,6 @@ from drkit.flow_state.codec.fields import Fields, Malformed
 from drkit.flow_state.records import StateRecord, decoded, kind_of
 
 R = TypeVar("R", bound=StateRecord)
-_WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 
 
 class Damaged(Refused):

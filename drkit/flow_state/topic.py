@@ -49,14 +49,14 @@ class StateTopic:
         self._read(self._log.load)
 
     def load_decided(self) -> bool:
-        """Read on; False when an open transaction hides a record that was written before this call.
+        """Return whether every record written before this call is read: open transactions may hide some.
 
         :raises DrkitError: the topic cannot be read
         """
         return self._read(self._log.read_decided) is None
 
     def _read(self, read: Callable[[], int | None]) -> int | None:
-        if self._is_closed:  # at the end of an attempt, when a thread reads once more
+        if self._is_closed:  # a thread may read after the attempt has ended
             raise self._unreadable("it was closed")
         hidden = read()
         with self._log.lock:

@@ -44,7 +44,7 @@ class PartitionLeader(NamedTuple):
     replicas: tuple[int, ...] = ()
     """Ids of the brokers that hold the partition."""
     in_sync: tuple[int, ...] = ()
-    """Ids of those that have all of it."""
+    """Ids of the in-sync replicas."""
 
 
 class TopicMetadata(NamedTuple):

@@ -52,6 +52,7 @@ _SETTLING: Final = frozenset({
     KafkaError.NOT_LEADER_FOR_PARTITION,
     _UNKNOWN,
 })  # fmt: skip
+_PAUSE_SECONDS: Final = 0.05
 _PATIENCE_MS: Final = 10_000
 """Then another broker is asked: this one may be frozen."""
 
@@ -122,6 +123,7 @@ def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
             except RawError:
                 if monotonic() > deadline:
                     raise
+            await raw.loop.sleep(_PAUSE_SECONDS)
 
     told = ask_once(cluster.settings, "topics", ask, what="describe topics")
     for name, topic in told.items():

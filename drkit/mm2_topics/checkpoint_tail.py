@@ -40,8 +40,8 @@ class CheckpointTail:
     def read(self, topic_id: UUID | None, seconds: float = READ_SECONDS) -> str:
         """Read up to the end; returns why that failed, empty when everything is read.
 
-        :param topic_id: current id of the topic; None: it does not exist. A changed id is a new topic, and
-            the checkpoints of the old topic are dropped.
+        :param topic_id: current id of the topic, or None if it does not exist. With a changed id the
+            checkpoints of the old topic are dropped.
         """
         if topic_id != self._id:
             self.close()
@@ -53,7 +53,7 @@ class CheckpointTail:
             self._tail.read(seconds)
         except DrkitError as error:
             if isinstance(error, LogRestarted):
-                self._id = None  # the next read begins anew
+                self._id = None  # the next read begins at the start
             return error.evidence
         finally:
             for key, record in self._fresh.items():

@@ -107,7 +107,7 @@ class FlowFigures:
         if not status.partitions:
             return  # no answer
         self.counts = counts
-        if totals is None:  # a process that copies forgets with its progress
+        if totals is None:  # a copying process forgets them with its progress
             observe.keep((status.source, status.target), {p.topic for p in status.partitions})
 
 

@@ -60,7 +60,7 @@ class MapBucket:
     doubtful: dict[MapKey, dict[bytes, UnreadableRecord]] = field(default_factory=dict)
     """Those of them that have the key of a record of the map, of which nothing else is left to read."""
     signatures: Signatures | None = None
-    """Of what was read; None: nothing was."""
+    """Verifies the records of this bucket, or None before the first read."""
 
     def doubt(self, key: MapKey) -> Unavailable | None:
         """Why the map of a partition cannot be relied on; None when it can."""

@@ -63,7 +63,7 @@ async def read_on(
 
 
 def signatures_of(bucket: MapBucket, cluster: RawCluster) -> Signatures:
-    """What verifies the bucket's next records, and signs them."""
+    """Return the signatures of a bucket, which verify its next records and sign new ones."""
     bucket.signatures = bucket.signatures or cluster.signatures(bucket.name)
     return bucket.signatures
 

@@ -139,7 +139,7 @@ class Case(NamedTuple):
 
     @property
     def is_echo(self) -> bool:
-        """What the source keeps came from the group's own position on the target, which is still there.
+        """Return whether drkit copied the source's offset from a position that the target still has.
 
         Else the source has the only position: the target has forgotten it (``offsets.retention.minutes``),
         the group was deleted on it, or this flow has written there since.

@@ -13,6 +13,7 @@ from uuid import UUID
 from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings
+from drkit.control_key import WHO_WRITES
 from drkit.errors import Refused
 from drkit.flow_state.creation import ensure_offset_map
 from drkit.flow_state.names import offset_map_topic
@@ -31,7 +32,6 @@ from drkit.model import TopicPartition
 
 _OF_OTHERS: Final = frozenset({LeaseRecord.KEY, ControlRecord.KEY})
 """Keys of which an older value is wrong by now; their writers renew them all the time."""
-_WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 
 
 class InternalTopics:
@@ -83,7 +83,7 @@ class InternalTopics:
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
                 cluster=self._target.alias, key=key, reason=why, restored=restored,
-                hint=_WHO_WRITES,
+                hint=WHO_WRITES,
             )  # fmt: skip
 
     def _is_hidden(self) -> bool:

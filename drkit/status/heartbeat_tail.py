@@ -137,7 +137,7 @@ class HeartbeatTail:
 
     @contextmanager
     def _begun_again(self) -> Iterator[None]:
-        """Where the topic was created again, the next read begins anew."""
+        """Begin at the start with the next read if the topic was created again."""
         try:
             yield
         except LogRestarted:
@@ -146,11 +146,11 @@ class HeartbeatTail:
             self._tail = None
 
     def _open(self) -> LogTail | None:
-        """The reader, which begins at the last heartbeats; None: there is no topic yet, or no answer."""
+        """Return the reader of the last heartbeats, or None if there is no topic yet or no answer."""
         if self._tail is None:
             tail = LogTail(self._target, TopicPartition(self.topic, 0), self._take)
             try:
-                tail.next_offset = max(0, tail.ask(_SECONDS).replicated - _LAST)
+                tail.skip_to_last(_LAST, _SECONDS)
             except DrkitError:  # others report that the target is gone
                 tail.close()
                 return None

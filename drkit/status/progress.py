@@ -82,7 +82,7 @@ class Progress:
     def epoch_ended(self, reports: Sequence[Mapping[str, Any]], topics: Container[str] | None = None) -> None:
         """Take the reports of all tasks of one epoch.
 
-        :param topics: the topics that are not gone: others are forgotten; None: all stay,
+        :param topics: the topics that are not gone: others are forgotten. With None all stay,
             as a copy with an end knows that by the partitions with which it began
         """
         totals = self.totals

@@ -28,10 +28,10 @@ from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_plan import DeleteTopic
 
 GRACE_MS: Final = 7 * 24 * 3600 * 1000
-"""What is recorded of a deleted topic stays so long: `drkit status` shows what became of it."""
+"""Records of a deleted topic are kept for this time, because `drkit status` shows its last event."""
 _PAUSE_MS: Final = 3600 * 1000
 _AT_ONCE: Final = 100
-"""Topics of which a round deletes the records."""
+"""Maximum number of topics whose records one round deletes."""
 _LAST_EVENTS: Final = frozenset({"source_deleted", "topic_deleted", "topic_left_out"})
 GONE_ROUNDS: Final = 2
 """Number of rounds in a row that must find a topic deleted before its copy is deleted."""

@@ -45,12 +45,12 @@ class AbortedTransactions:
 
 
 def is_commit(header: BatchHeader, batch: memoryview) -> bool:
-    """Whether a control batch ends its producer's transaction by a commit."""
+    """Return whether a control batch commits its producer's transaction."""
     return _kind(header, batch) == _COMMIT
 
 
 def _kind(header: BatchHeader, batch: memoryview) -> int | None:
-    """The kind of a control batch's marker; None: it has none."""
+    """Return the kind of a control batch's marker, or None if there is no marker."""
     for marker in decode(header, batch)[:1]:
         if marker.key is not None and len(marker.key) >= _CONTROL_KEY.size:
             return int(_CONTROL_KEY.unpack_from(marker.key)[1])

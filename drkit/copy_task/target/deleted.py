@@ -1,4 +1,4 @@
-"""What the offset map says of copies that were deleted is deleted, too, by the writer of the bucket."""
+"""Deletes the offset map's records of deleted copies, by the writer of the bucket."""
 
 from __future__ import annotations
 

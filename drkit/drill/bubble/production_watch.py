@@ -38,16 +38,41 @@ class ProductionWatch(WatchThreads):
     ) -> None:
         self._settings, self._flow, self._seconds, self._abort = settings, flow, seconds, abort
         super().__init__(self._watch)
-        self._ended, self._is_read = ended, threading.Event()
+        self._ended, self._wake, self._looked = ended, threading.Event(), threading.Condition()
+        self._looks = 0
+        """Number of times that the journal was read."""
+        self._is_over = False
         self.has_run = False
         """Whether a run of production began during the drill."""
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._is_read.wait(_SILENT_SECONDS)  # a run that begins after this is noticed
+        self.refresh()  # a run that begins after this is noticed
         return self
 
+    def __exit__(self, *error: object) -> None:
+        self.stop.set()
+        self._wake.set()
+        super().__exit__(*error)
+
+    def refresh(self) -> None:
+        """Return when the journal was read again, from after this call, or does not answer."""
+        with self._looked:
+            wanted = self._looks + 2  # the next one may have begun before
+            while self._looks < wanted and not self._is_over:
+                self._wake.set()
+                if not self._looked.wait(_SILENT_SECONDS):
+                    return
+
     def _watch(self) -> None:
+        try:
+            self._watch_journal()
+        finally:
+            with self._looked:
+                self._is_over = True
+                self._looked.notify_all()
+
+    def _watch_journal(self) -> None:
         target = self._settings.cluster(self._flow.target).with_client(self._flow.target_admin)
         began = answered = monotonic()
         with connections("drill", target) as (raw,):
@@ -66,7 +91,6 @@ class ProductionWatch(WatchThreads):
                 if answered == now:
                     runs = set(journal.history.runs)
                     known = runs if known is None else known
-                    self._is_read.set()
                     if new := sorted(runs - known):
                         self.has_run = True
                         self._abort(f"production failover {new[0]} began")
@@ -77,7 +101,11 @@ class ProductionWatch(WatchThreads):
                 if now - began > self._seconds:
                     self._abort(f"the drill exceeds its limit of {self._seconds:g} s")
                     return
-                self.stop.wait(_LOOK_SECONDS)
+                with self._looked:
+                    self._looks += answered == now
+                    self._looked.notify_all()
+                self._wake.wait(_LOOK_SECONDS)
+                self._wake.clear()
 
 
 async def _read(raw: RawCluster, journal: JournalTopic) -> None:

@@ -122,10 +122,13 @@ class _BubbleRun:
         prepare = (self.gate, self.inventory, self.create, self.steady)
         rehearse = (self.failover, self.clients, self.check, self.controls)
         try:
+            self.stage.check_aborted()
             for step in prepare + rehearse:
-                self.stage.check_aborted()
                 self.steps.run(step)
+                self.watch.refresh()
+                self.stage.check_aborted()
         except DrkitError as error:
+            self.watch.refresh()  # a failover that began is the reason, whatever noticed it first
             # A process that was killed, for production or by others, shows as any error.
             if self.stage.is_aborted():
                 self.verdict = DrillVerdict(ABORTED, (self.stage.abort_reason,))

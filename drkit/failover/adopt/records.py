@@ -33,7 +33,7 @@ class ReadRecord(NamedTuple):
     value: bytes | None
     sign: Sign
     order: int = 0
-    """The order in its MAC; 0: none."""
+    """The order in its MAC, or 0 for a MAC without one."""
 
 
 class TopicKind(StrEnum):
@@ -82,7 +82,7 @@ class TopicRecords:
             at = record.partition, record.key
             before = found.get(at)
             if is_valid(record):
-                wins = before is None or record.order >= before.order  # not so a copy of an earlier record
+                wins = before is None or record.order >= before.order  # lower in a copy
             else:
                 wins = unsigned and (before is None or not is_valid(before))
             if wins:

@@ -41,7 +41,7 @@ def begin_command(context: Context, request: RunRequest, topics: Sequence[str] =
 def return_command(flow: str, topics: Sequence[str], request: RunRequest = NOTHING) -> NextCommand:
     """Return the command that begins a failback.
 
-    :param topics: only these; empty: all
+    :param topics: the topics to name, or none for all
     """
     named = (word for topic in topics for word in ("--topic", topic))
     return RETURN.typed("--flow", flow, *named, *request.options())

@@ -117,7 +117,7 @@ class Context:
     decision: Mapping[str, Any] = field(default_factory=dict)
     """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
     named_topics: tuple[str, ...] = ()
-    """The topics that the command which began the run has named; empty: all return."""
+    """The topics named by the command that began the run, or none for all topics."""
     until_export: bool = False
     """Whether that command decides after the export."""
     is_stopped: Callable[[], bool] = lambda: False

@@ -67,7 +67,7 @@ def _beating(context: Context) -> Collection[str]:
                 found.add(beat.target)
 
     with closing(LogTail(settings, TopicPartition(TOPIC, 0), take)) as tail, suppress(DrkitError):
-        tail.next_offset = max(0, tail.ask(_SECONDS).replicated - _LAST)
+        tail.skip_to_last(_LAST, _SECONDS)
         tail.read(_SECONDS)
     return sorted(found - set(context.settings.clusters))
 

@@ -268,7 +268,7 @@ def to_replay(manifest: str, sha256: str, topics: Collection[str], disposition: 
     """What is left to do for records of some topics of the old primary that only an export has.
 
     :param sha256: of the manifest
-    :param disposition: how they are appended; empty: to their own topics
+    :param disposition: how they are appended, or an empty text for their own topics
     """
     return (
         f"what only the old primary had of {first_of(sorted(topics))} is in the export alone, not replayed:"

@@ -14,7 +14,6 @@ from drkit.flow_state.names import fence_topic
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceLog, FenceMark
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import appeared, create_own_topic
-from drkit.kafka.reading.log_end import LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import describe_topics
 from drkit.wire import Record
@@ -39,7 +38,7 @@ class FenceTopic:
     def __init__(self, source: ClusterSettings, flow: FlowSettings) -> None:
         self._source, self._flow = source, flow
         self.name = fence_topic(flow.source, flow.target)
-        self._log = SignedLog(source, self.name, self._take)
+        self._log = SignedLog(source, self.name, self._take, on_restart=self._begin)
         self._known: Cluster | None = None
         self._exists = False
         self._begin()
@@ -56,9 +55,6 @@ class FenceTopic:
     def close(self) -> None:
         """End the connections; a later call makes new ones, and reads all again."""
         self._known, self._exists = None, False
-        self._restart()
-
-    def _restart(self) -> None:
         self._log.restart()
         self._begin()
 
@@ -85,11 +81,7 @@ class FenceTopic:
         if not self._exists:
             return FenceLog()
         try:
-            try:
-                self._log.load()
-            except LogRestarted:  # the topic was created again
-                self._restart()
-                self._log.load()
+            self._log.load()
         except DrkitError:
             self.close()
             raise
@@ -109,7 +101,7 @@ class FenceTopic:
         except Malformed as error:
             self._refused[key] = str(error)
             return
-        if entry.token not in self._fences.tokens:  # one that is replayed says nothing new
+        if entry.token not in self._fences.tokens:  # a replayed one adds no information
             self._fences.take(entry)
 
     def append(self, entry: FenceEntry) -> FenceLog:

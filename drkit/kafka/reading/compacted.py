@@ -80,10 +80,10 @@ def newest_values(
         return found
     with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "reader")) as raw:
         for topic in described.values():
+            control = cluster.settings.control
+            signatures = Signatures(control, topic.name, lambda: cluster.cluster_id) if verified else None
+            values = found[topic.name] = NewestValues(signatures)
             for partition in topic.partitions:
-                control = cluster.settings.control
-                signatures = Signatures(control, topic.name, lambda: cluster.cluster_id) if verified else None
-                values = found.setdefault(topic.name, NewestValues(signatures))
                 at = TopicPartition(topic.name, partition)
                 tail = LogTail(
                     cluster.settings,

@@ -90,10 +90,14 @@ class LogTail(LogEndReader):
         self._answered = self.cluster_id
         super().close()
 
+    def skip_to_last(self, records: int, seconds: float) -> None:
+        """Begin to read at most this many offsets before the end. Raises as :meth:`ask` does."""
+        self.next_offset = max(0, self.ask(seconds).replicated - records)
+
     def read(self, seconds: float) -> LogEnds:
         """Take the next records up to the end at the time of the call.
 
-        Whatever was acknowledged before the call is taken, or stands in :attr:`undecided`.
+        Whatever was acknowledged before the call is taken, or is in :attr:`undecided`.
 
         :raises LogRestarted: the log was emptied or created again
         :raises DrkitError: it cannot be read to its end in time
@@ -200,8 +204,8 @@ class LogTail(LogEndReader):
                 self._take_all(r for r in records if r.offset >= start and r.offset not in self._early)
             self.next_offset = max(self.next_offset, header.next_offset)
         self._early = {offset for offset in self._early if offset >= self.next_offset}
-        for producer, records in list(self._open.items()):
-            self._open[producer] = [r for r in records if r.offset >= self.next_offset]
+        left = {p: [r for r in some if r.offset >= self.next_offset] for p, some in self._open.items()}
+        self._open = {producer: records for producer, records in left.items() if records}
 
     def _take_others(self, answer: Any) -> None:
         """Take records outside of transactions, and of those that are committed; others are undecided."""

@@ -15,7 +15,8 @@ from typing import Final
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
-from drkit.control_key import REPLAYED, Signatures
+from drkit.control_key import REPLAYED, WHO_WRITES, Signatures
+from drkit.counted import is_reported
 from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, Message, Producer
@@ -29,9 +30,8 @@ from drkit.wire import Record
 _READ_SECONDS: Final = 20.0
 _WRITE_SECONDS: Final = 30.0
 _OPEN_SECONDS: Final = 30.0
-"""A transaction of drkit's own that nobody ends stays open for its 10 s, and until the coordinator looks."""
+"""A transaction of a dead process stays open for its timeout, 10 s, and until the coordinator checks."""
 _PAUSE_SECONDS: Final = 0.05
-_NAMED: Final = 5
 _TRIES: Final = 3
 _LARGEST_BYTES: Final = 16 << 20
 Signed = tuple[bytes, bytes | None, dict[str, str | bytes | None] | None]
@@ -46,6 +46,8 @@ class SignedLog:
     """May be used from several threads. Connections are made at the first use.
 
     :param take: called with each record in order, by the thread that reads
+    :param on_restart: called before a topic that was created again is read from its start, or None if its
+        user must not continue with such a topic
     :param unpacked_bytes: a batch that unpacks to more is passed over
     """
 
@@ -55,10 +57,11 @@ class SignedLog:
         topic: str,
         take: Take,
         *,
+        on_restart: Callable[[], None] | None = None,
         unpacked_bytes: int = LARGE_BYTES,
     ) -> None:
         self.name, self._settings, self._take = topic, settings, take
-        self._unpacked_bytes = unpacked_bytes
+        self._unpacked_bytes, self._on_restart = unpacked_bytes, on_restart
         self.lock = threading.RLock()
         """Held while records are read and taken."""
         self._producer: Producer | None = None
@@ -90,33 +93,37 @@ class SignedLog:
             self._begin()
 
     def read(self) -> int:
-        """Read on to the end; returns the end. All that was acknowledged before this call is before it.
+        """Read the log to its end and return that offset: records acknowledged before this call are below it.
 
         Records of open transactions are left out.
 
-        :raises LogRestarted: the topic was emptied or created again
+        :raises LogRestarted: the topic was emptied or created again, and there is no `on_restart`
         :raises DrkitError: it cannot be read to its end
         """
         with self.lock:
             try:
                 return self.tail.read(_READ_SECONDS).replicated
             except LogRestarted:
-                raise
+                if self._on_restart is None:
+                    raise
+                self.restart()
+                self._on_restart()
+                return self.read()
             except DrkitError as error:
                 kind = NotAuthorized if isinstance(error, NotAuthorized) else Failed
                 raise kind("own_topic_unreadable", where=self.where, evidence=error.evidence) from error
 
     def read_decided(self) -> int | None:
-        """Read on to the end. Raises as :meth:`read` does.
+        """Read the log to its end. Raises as :meth:`read` does.
 
-        :returns: the offset of a record before the end that an open transaction hides; None: there is none
+        :returns: the offset of a record below the end that an open transaction hides, or None
         """
         with self.lock:
             end = self.read()
             return self._hidden(end)
 
     def load(self) -> None:
-        """Read on to the end, and wait until open transactions hide nothing. Raises as :meth:`read` does.
+        """Read the log to its end, and wait until open transactions hide none. Raises as :meth:`read` does.
 
         :raises Failed: a transaction stays open that may hold a record of drkit's
         """
@@ -146,9 +153,9 @@ class SignedLog:
         self._take(record, why)
 
     def _report(self, record: Record) -> None:
-        """Name copies of earlier records: each of the first ones, then one of ten, of a hundred."""
+        """Report a copy of an earlier record."""
         self._replayed += 1
-        if self._replayed <= _NAMED or str(self._replayed).strip("0") == "1":
+        if is_reported(self._replayed):
             observe.event(
                 "record_replayed",
                 level="warning",
@@ -156,7 +163,7 @@ class SignedLog:
                 key=(record.key or b"")[:80].decode(errors="backslashreplace"),
                 offset=record.offset,
                 count=self._replayed,
-                hint="find out who writes there besides drkit, and deny it",
+                hint=WHO_WRITES,
             )
 
     def append(self, *records: tuple[bytes, bytes | None]) -> None:

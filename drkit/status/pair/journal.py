@@ -122,7 +122,7 @@ class JournalRuns:
     def see(self, now_ms: int, *, alive: bool | None) -> None:
         """Judge the run that is under way: it is held when its process is gone, or has been silent too long.
 
-        :param alive: whether its process lives; None: it is on another machine
+        :param alive: whether its process lives, or None if that is on another machine
         """
         run, silent = self.under_way, (now_ms - self.written_ms) / 1000
         if run is not None and not run.held:

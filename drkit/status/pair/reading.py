@@ -14,7 +14,6 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reading.log_end import LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import (
     EARLIEST,
@@ -53,7 +52,10 @@ class JournalTail:
     """
 
     def __init__(self, settings: ClusterSettings, source: str) -> None:
-        self._log = SignedLog(settings, journal_topic(source), self._take)
+        self._log = SignedLog(settings, journal_topic(source), self._take, on_restart=self._begin)
+        self._begin()
+
+    def _begin(self) -> None:
         self._runs = JournalRuns()
 
     def read(self) -> JournalRuns:
@@ -61,12 +63,7 @@ class JournalTail:
 
         :raises DrkitError: it cannot be read
         """
-        try:
-            self._log.read()
-        except LogRestarted:
-            self._log.restart()
-            self._runs = JournalRuns()
-            self._log.read()
+        self._log.read()
         runs = self._runs
         runs.see(wall_ms(), alive=lives_here(holder_of(runs.holder)) if runs.holder else None)
         return runs

@@ -113,6 +113,7 @@ def test_a_real_failover_ends_a_bubble(
     def begun(name: str) -> None:
         if name == step:
             real.start()
+            eventually(world.steps_begun, 60, "the first entry of the failover")
 
     report = run(settings, plan_of(settings), DrillProgress(begun=begun))
     real.join()

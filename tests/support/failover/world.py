@@ -15,6 +15,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings, Settings
+from drkit.failover.core.machine import StepName
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.service import FailoverService
@@ -219,7 +220,17 @@ class World(Clusters):
         return read(cluster, topic)
 
     def run_log(self) -> RunLog:
-        """The newest run, as an independent reader of the journal sees it."""
+        """Return the newest run, read from the journal by a reader of its own."""
+        last = self._last_run()
+        assert last is not None
+        return last
+
+    def steps_begun(self) -> set[StepName]:
+        """Return the steps that the newest run began; empty: there is no run."""
+        last = self._last_run()
+        return set() if last is None else last.begun
+
+    def _last_run(self) -> RunLog | None:
         loop = EventLoop()
         raw = RawCluster(loop, self.target, "test")
         topic = JournalTopic(raw, self.source.alias, self.target.alias)
@@ -233,7 +244,6 @@ class World(Clusters):
         finally:
             raw.close()
             loop.close()
-        assert topic.history.last is not None
         return topic.history.last
 
     def close(self) -> None:

@@ -52,10 +52,10 @@ def draining(world: World, folder: Path) -> Iterator[subprocess.Popen[str]]:
     writer = threading.Thread(target=write)
     run = drkit(folder, "failover", "--all", "--planned", "--clients-cut", "the test has none", "--yes")
     try:
-        eventually(lambda: StepName.LOCK in begun(world), seconds=60, what="the run")
+        eventually(lambda: StepName.LOCK in world.steps_begun(), seconds=60, what="the run")
         replicator.send_signal(signal.SIGSTOP)
         writer.start()
-        eventually(lambda: StepName.DRAIN in begun(world), seconds=60, what="the wait for the copy")
+        eventually(lambda: StepName.DRAIN in world.steps_begun(), seconds=60, what="the wait for the copy")
         yield run
     finally:
         replicator.send_signal(signal.SIGCONT)
@@ -65,13 +65,6 @@ def draining(world: World, folder: Path) -> Iterator[subprocess.Popen[str]]:
         if run.poll() is None:
             run.kill()
         run.communicate()
-
-
-def begun(world: World) -> set[StepName]:
-    try:
-        return world.run_log().begun
-    except AssertionError:
-        return set()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
