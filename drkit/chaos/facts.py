@@ -39,8 +39,13 @@ def place_of(e: Acked | Read | Consumed) -> str:
 
 def choice(report: Mapping[str, Any] | None, kind: str, topic: str) -> str:
     """Return the disposition or the method that a return's request has for a topic; empty: none."""
-    choices = ((report or {}).get("request") or {}).get(kind) or {}
+    choices = _part(report or {}, "request").get(kind) or {}
     return str(choices.get(topic, choices.get(_EVERY_TOPIC, "")))
+
+
+def _part(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a part of a report; empty where it has none."""
+    return report.get(name) or {}
 
 
 class Failover(NamedTuple):
@@ -55,26 +60,12 @@ class Failover(NamedTuple):
     report: Mapping[str, Any]
     returned: Mapping[str, Any] | None
     """Report of the return that made the source the standby; None: no return is done."""
-
-    @property
-    def is_planned(self) -> bool:
-        """Whether it is a switchover."""
-        return bool((self.report.get("request") or {}).get("planned"))
-
-    @property
-    def is_fenced(self) -> bool:
-        """Whether its fence was proven."""
-        return bool((self.report.get("fence") or {}).get("proven"))
-
-    @property
-    def loss(self) -> Mapping[str, Any]:
-        """The loss that it states."""
-        return self.report.get("loss") or {}
-
-    @property
-    def groups(self) -> Mapping[str, Any]:
-        """Its groups, with their positions."""
-        return self.report.get("groups") or {}
+    is_planned: bool
+    is_fenced: bool
+    loss: Mapping[str, Any]
+    """The loss that it states."""
+    groups: Mapping[str, Any]
+    """Its groups, with their positions."""
 
     def moves(self, topic: str) -> bool:
         """Return whether a topic is in its scope; a report without topics moves all."""
@@ -86,13 +77,13 @@ class Failover(NamedTuple):
 
     def stated_position(self, group: str, tp: TopicPartition) -> int | None:
         """Return the offset on the source that was translated; None: the report has none."""
-        position = (self.groups.get("positions") or {}).get(group, {}).get(str(tp))
+        position = _part(self.groups, "positions").get(group, {}).get(str(tp))
         return None if position is None else int(position[0])
 
     def names_without_position(self, group: str, tp: TopicPartition | None = None) -> bool:
         """Return whether the report says that a group has no position, in a partition or in any."""
-        unavailable = (self.groups.get("unavailable") or {}).get(group, {})
-        is_outside = group in ((self.report.get("outside") or {}).get("groups") or {})
+        unavailable = _part(self.groups, "unavailable").get(group, {})
+        is_outside = group in _part(_part(self.report, "outside"), "groups")
         return is_outside or (bool(unavailable) if tp is None else str(tp) in unavailable)
 
 
@@ -128,19 +119,17 @@ class Facts(ScenarioHistory):
     @cached_property
     def acked(self) -> dict[Record, tuple[int, Acked]]:
         """Acknowledged records, without those of aborted transactions, with the index of their event."""
-        acked = ((i, e) for i, e in enumerate(self.events) if isinstance(e, Acked))
-        return {(e.tp, e.value): (i, e) for i, e in acked if e.transaction != "aborted"}
-
-    @cached_property
-    def writers(self) -> set[str]:
-        """How the values of each client begin: without their numbers."""
-        sent = (e.value for e in self.events if isinstance(e, Acked | NotAcked))
-        return {value.rpartition(" ")[0] for value in sent}
+        return {(e.tp, e.value): (i, e) for i, e in self.at(Acked) if e.transaction != "aborted"}
 
     def acked_at(self, cluster: str, record: Record) -> int | None:
         """Return the offset with which a cluster acknowledged a record; None: it did not."""
         e = self.acked[record][1] if record in self.acked else None
         return e.offset if e is not None and e.cluster == cluster else None
+
+    @cached_property
+    def writers(self) -> set[str]:
+        """How the values of each client begin: without their numbers."""
+        return {e.value.rpartition(" ")[0] for e in self.events if isinstance(e, Acked | NotAcked)}
 
     @cached_property
     def logs(self) -> dict[str, dict[TopicPartition, list[tuple[int, str]]]]:
@@ -179,8 +168,7 @@ class Facts(ScenarioHistory):
     @cached_property
     def committed(self) -> dict[tuple[str, TopicPartition], int]:
         """What each group committed last on the active side, since that was opened."""
-        commits = ((i, e) for i, e in enumerate(self.events) if isinstance(e, OffsetCommitted))
-        since = (e for i, e in commits if e.cluster == self.active and i > self.opened)
+        since = (e for i, e in self.at(OffsetCommitted) if e.cluster == self.active and i > self.opened)
         return {(e.group, e.tp): e.offset for e in since}
 
     @cached_property
@@ -197,23 +185,20 @@ class Facts(ScenarioHistory):
         """Failovers that are done, in their order."""
         begun: dict[str, int] = {}
         opened: dict[str, int] = {}
-        for i, e in enumerate(self.events):
-            if isinstance(e, JournalEntered):
-                begun.setdefault(e.run, i)
-                if (e.step, e.kind, e.effect) == (StepName.OPEN, "result", ""):
-                    opened.setdefault(e.run, i)
+        for i, e in self.at(JournalEntered):
+            begun.setdefault(e.run, i)
+            if (e.step, e.kind, e.effect) == (StepName.OPEN, "result", ""):
+                opened.setdefault(e.run, i)
         done = {e.run: e for e in self.of(RunReported) if e.state == RunState.DONE}
-        runs = sorted(done.values(), key=lambda e: begun.get(e.run, len(self.events)))
-        failovers: list[Failover] = []
-        for e in runs:
-            if e.table == RETURN.name and failovers:
-                failovers[-1] = failovers[-1]._replace(returned=e.report)
-            elif e.table == FAILOVER.name:
-                index, end = opened.get(e.run, len(self.events)), len(self.events)
-                failovers.append(Failover(e.source, OTHER[e.source], index, end, e.report, None))
+        never, failovers = len(self.events), list[Failover]()
+        for run in sorted(done.values(), key=lambda e: begun.get(e.run, never)):
+            if run.table == RETURN.name and failovers:
+                failovers[-1] = failovers[-1]._replace(returned=run.report)
+            elif run.table == FAILOVER.name:
+                failovers.append(_failover(run, opened.get(run.run, never), never))
         for i, f in enumerate(failovers):
             again = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
-            failovers[i] = f._replace(until=next(again, len(self.events)))
+            failovers[i] = f._replace(until=next(again, never))
         return failovers
 
     @cached_property
@@ -222,9 +207,7 @@ class Facts(ScenarioHistory):
         return [DivergentTail(f, self._stated(f), self._late(f)) for f in self.failovers]
 
     def _stated(self, f: Failover) -> frozenset[Record]:
-        if f.is_planned:
-            return frozenset()
-        partitions = f.loss.get("partitions") or ()
+        partitions = () if f.is_planned else f.loss.get("partitions") or ()
         lost_from = {TopicPartition(p["topic"], p["partition"]): p.get("lost_from") for p in partitions}
         stated = set()
         for record, (index, e) in self.acked.items():
@@ -236,8 +219,8 @@ class Facts(ScenarioHistory):
         return frozenset(stated)
 
     def _late(self, f: Failover) -> frozenset[Record]:
-        of_source = ((record, i) for record, (i, e) in self.acked.items() if e.cluster == f.source)
-        return frozenset(record for record, i in of_source if f.opened < i < f.until)
+        acked = self.acked.items()
+        return frozenset(r for r, (i, e) in acked if e.cluster == f.source and f.opened < i < f.until)
 
     @cached_property
     def replayed(self) -> frozenset[Record]:
@@ -250,15 +233,27 @@ class Facts(ScenarioHistory):
         """Ranges of offsets that the answers of ``drkit divergence`` name."""
         answers = [e.answer for e in self.of(CommandEnded) if "divergence" in e.words]
         named = [p for a in answers for p in (*a.get("partitions", ()), *a.get("uncopied", ()))]
-        return [
-            (TopicPartition(p["topic"], p["partition"]), p["lost_from"], p["end"])
-            for p in named
-            if p.get("end") is not None
-        ]
+        ended = (p for p in named if p.get("end") is not None)
+        return [(TopicPartition(p["topic"], p["partition"]), p["lost_from"], p["end"]) for p in ended]
 
     def is_divergent(self, acked: Acked) -> bool:
         """Return whether ``drkit divergence`` names a record of the old primary."""
         return any(tp == acked.tp and first <= acked.offset < end for tp, first, end in self.divergent)
+
+
+def _failover(run: RunReported, opened: int, never: int) -> Failover:
+    return Failover(
+        run.source,
+        OTHER[run.source],
+        opened,
+        never,
+        run.report,
+        returned=None,
+        is_planned=bool(_part(run.report, "request").get("planned")),
+        is_fenced=bool(_part(run.report, "fence").get("proven")),
+        loss=_part(run.report, "loss"),
+        groups=_part(run.report, "groups"),
+    )
 
 
 class CheckResult(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 import json
 import os
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
 from drkit.clock import monotonic
 from drkit.model import TopicPartition
@@ -24,9 +24,10 @@ _KINDS: Final[dict[str, type[Event]]] = {}
 """The classes of events, by the `event` of a line."""
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True)
 class Event:
-    """One event; `seconds` and `by` are set by the process that records it."""
+    """One event; `seconds` and `by` are set by the process that records it. Each kind is a dataclass."""
 
     KIND: ClassVar[str]
     seconds: float = field(default=0.0, kw_only=True)
@@ -34,11 +35,11 @@ class Event:
     """The client, replicator or stage that recorded it."""
 
     def __init_subclass__(cls, kind: str = "") -> None:
+        dataclass(frozen=True)(cls)
         if kind:
             cls.KIND, _KINDS[kind] = kind, cls
 
 
-@dataclass(frozen=True)
 class _AtPartition(Event):
     cluster: str
     topic: str
@@ -50,7 +51,6 @@ class _AtPartition(Event):
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True)
 class Acked(_AtPartition, kind="acked"):
     """A producer's record was acknowledged; `sent` is when it was sent, on the clock of `seconds`."""
 
@@ -61,7 +61,6 @@ class Acked(_AtPartition, kind="acked"):
     sent: float | None = None
 
 
-@dataclass(frozen=True)
 class NotAcked(Event, kind="not_acked"):
     """A record was refused, or its fate is unknown: a timeout or a lost connection is never a refusal."""
 
@@ -72,7 +71,6 @@ class NotAcked(Event, kind="not_acked"):
     is_refused: bool
 
 
-@dataclass(frozen=True)
 class Consumed(_AtPartition, kind="consumed"):
     """A member of a group was given a record."""
 
@@ -81,7 +79,6 @@ class Consumed(_AtPartition, kind="consumed"):
     value: str
 
 
-@dataclass(frozen=True)
 class OffsetCommitted(_AtPartition, kind="committed"):
     """A cluster confirmed a commit of a group: the offset of the next record to read."""
 
@@ -89,7 +86,6 @@ class OffsetCommitted(_AtPartition, kind="committed"):
     offset: int
 
 
-@dataclass(frozen=True)
 class JournalEntered(Event, kind="journal"):
     """An orchestrator wrote an entry of its journal and waits for leave; `table` is failover or return."""
 
@@ -100,7 +96,6 @@ class JournalEntered(Event, kind="journal"):
     effect: str
 
 
-@dataclass(frozen=True)
 class FaultBegan(Event, kind="fault_began"):
     """A fault is in force, which was verified; one that `lasts` stays so until :class:`FaultEnded`."""
 
@@ -110,14 +105,12 @@ class FaultBegan(Event, kind="fault_began"):
     lasts: bool = False
 
 
-@dataclass(frozen=True)
 class FaultEnded(Event, kind="fault_ended"):
     """A fault is no longer in force."""
 
     fault: str
 
 
-@dataclass(frozen=True)
 class CommandEnded(Event, kind="command"):
     """A command of drkit ended; `code` is None if its process was killed."""
 
@@ -130,7 +123,6 @@ class CommandEnded(Event, kind="command"):
     """What it answered, as `--json` prints it."""
 
 
-@dataclass(frozen=True)
 class RunReported(Event, kind="run"):
     """The report of a run, made from its journal, and where its entries break its table."""
 
@@ -144,7 +136,6 @@ class RunReported(Event, kind="run"):
     violations: list[str]
 
 
-@dataclass(frozen=True)
 class Read(_AtPartition, kind="read"):
     """A committed record of the final log of a cluster."""
 
@@ -152,7 +143,6 @@ class Read(_AtPartition, kind="read"):
     value: str
 
 
-@dataclass(frozen=True)
 class LogEnd(_AtPartition, kind="log_end"):
     """The final log of a partition was read from `start` to `end`, or only up to `read_to`."""
 
@@ -161,7 +151,6 @@ class LogEnd(_AtPartition, kind="log_end"):
     read_to: int
 
 
-@dataclass(frozen=True)
 class FinalPosition(_AtPartition, kind="position"):
     """The final committed offset of a group on a cluster."""
 
@@ -169,7 +158,6 @@ class FinalPosition(_AtPartition, kind="position"):
     offset: int
 
 
-@dataclass(frozen=True)
 class Probed(Event, kind="probe"):
     """A record was sent to a topic of a cluster when all was over; whether it was accepted."""
 
@@ -179,7 +167,6 @@ class Probed(Event, kind="probe"):
     error: str = ""
 
 
-@dataclass(frozen=True)
 class Observed(Event, kind="observed"):
     """A verdict of detection: UP, SUSPECT, HOLD, LOST, with its reason."""
 
@@ -187,7 +174,6 @@ class Observed(Event, kind="observed"):
     reason: str
 
 
-@dataclass(frozen=True)
 class LookFailed(Event, kind="look_failed"):
     """Something that the checks need could not be read."""
 
@@ -195,7 +181,6 @@ class LookFailed(Event, kind="look_failed"):
     error: str
 
 
-@dataclass(frozen=True)
 class ScenarioEnded(Event, kind="end"):
     """The facts at the end: the cluster that should take writes, and what is left behind."""
 
@@ -242,6 +227,10 @@ class ScenarioHistory:
     def of(self, kind: type[_E]) -> Iterator[_E]:
         """Return the events of one kind."""
         return (event for event in self.events if isinstance(event, kind))
+
+    def at(self, kind: type[_E]) -> Iterator[tuple[int, _E]]:
+        """Return the events of one kind, each after its index in the history."""
+        return ((i, event) for i, event in enumerate(self.events) if isinstance(event, kind))
 
     def last(self, kind: type[_E]) -> _E | None:
         """Return the newest event of one kind, or None."""

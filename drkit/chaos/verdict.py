@@ -23,9 +23,9 @@ from drkit.chaos.checks import (
     ONE_SIDE,
     POSITIONS,
     SAME_SIDES,
+    translations,
 )
 from drkit.chaos.facts import CheckResult, DivergentTail, Facts
-from drkit.chaos.group_checks import translations
 from drkit.chaos.history import (
     Acked,
     Consumed,
@@ -73,8 +73,8 @@ class ScenarioVerdict(NamedTuple):
 
 
 class _Interval(NamedTuple):
-    table: str
-    name: str
+    name: tuple[str, str]
+    """Table and step; of a fault any."""
     begins: int
     ends: int
     """Index of the event that ends it; of an instant the one that begins it."""
@@ -87,47 +87,40 @@ class _Interval(NamedTuple):
 
 
 def _steps(history: ScenarioHistory) -> Iterator[_Interval]:
-    """Return when each step was under way: from its intent until the run's next entry that is no effect.
+    """Return when each step was under way, and how long each verdict of an observer stood.
 
-    After the death of an orchestrator that entry is the one with which another continues the run.
+    A step is under way from its intent until the run's next entry that is no effect of it; after the death of
+    an orchestrator that is the one with which another continues the run. A verdict stands until the next one.
     """
     under_way: dict[str, _Interval] = {}
     for i, e in enumerate(history.events):
         if isinstance(e, JournalEntered):
-            step = under_way.get(e.run)
-            if e.effect and step is not None and e.step == step.name:
+            key, name, begins = e.run, (e.table, e.step), e.kind == "intent" and not e.effect
+            if e.effect and key in under_way and under_way[key].name == name:
                 continue
-            if step is not None:
-                yield under_way.pop(e.run)._replace(ends=i)
-            if e.kind == "intent" and not e.effect:
-                under_way[e.run] = _Interval(e.table, e.step, i, len(history.events))
+        elif isinstance(e, Observed):
+            key, name, begins = e.by, (DETECTION, e.verdict), True
+        else:
+            continue
+        if key in under_way:
+            yield under_way.pop(key)._replace(ends=i)
+        if begins:
+            under_way[key] = _Interval(name, i, len(history.events))
     yield from under_way.values()
-    yield from _verdicts(history)
-
-
-def _verdicts(history: ScenarioHistory) -> Iterator[_Interval]:
-    """Return how long each verdict of an observer stood: until its next one."""
-    standing: dict[str, _Interval] = {}
-    for i, e in enumerate(history.events):
-        if isinstance(e, Observed):
-            if e.by in standing:
-                yield standing[e.by]._replace(ends=i)
-            standing[e.by] = _Interval(DETECTION, e.verdict, i, len(history.events))
-    yield from standing.values()
 
 
 def _faults(history: ScenarioHistory, fault: str) -> Iterator[_Interval]:
-    ends = [i for i, e in enumerate(history.events) if isinstance(e, FaultEnded) and e.fault == fault]
-    for i, e in enumerate(history.events):
-        if isinstance(e, FaultBegan) and e.fault == fault:
+    ends = [i for i, e in history.at(FaultEnded) if e.fault == fault]
+    for i, e in history.at(FaultBegan):
+        if e.fault == fault:
             otherwise = len(history.events) if e.lasts else i
-            yield _Interval("", fault, i, next((end for end in ends if end > i), otherwise))
+            yield _Interval(("", fault), i, next((end for end in ends if end > i), otherwise))
 
 
 def steps_under(history: ScenarioHistory, fault: str) -> set[tuple[str, str]]:
     """Return the steps and verdicts, with their tables, that were under way while a fault was in force."""
     faults = list(_faults(history, fault))
-    return {(s.table, s.name) for s in _steps(history) if any(s.overlaps(f) for f in faults)}
+    return {s.name for s in _steps(history) if any(s.overlaps(f) for f in faults)}
 
 
 def in_force(history: ScenarioHistory, wanted: RequiredFault, table: str = "") -> bool:
