@@ -6,16 +6,16 @@ A check that examined nothing proves nothing. A record is missing only from a lo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Final, NamedTuple
 
-from drkit.chaos.facts import CHECKS as CHECKS
-from drkit.chaos.facts import Facts, Failover, Record, check, choice, place_of
 from drkit.chaos.history import (
     Acked,
     CommandEnded,
     Consumed,
     Event,
+    Failover,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -24,8 +24,12 @@ from drkit.chaos.history import (
     OffsetCommitted,
     Probed,
     Read,
+    Record,
     RunReported,
     ScenarioEnded,
+    ScenarioHistory,
+    choice,
+    place_of,
 )
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
@@ -50,11 +54,39 @@ _DOWN: Final = frozenset({"kill primary", "freeze primary", "fill primary"})
 """Faults under which an observer may call the primary lost."""
 
 
+class CheckResult(NamedTuple):
+    """The result of one check."""
+
+    name: str
+    examined: int
+    offences: list[str]
+
+
+Check = Callable[[ScenarioHistory], CheckResult]
+CHECKS: Final[dict[str, Check]] = {}
+"""The checks by their names."""
+
+
+def check(name: str) -> Callable[[Callable[[ScenarioHistory], Iterator[str]]], Check]:
+    """Register a check, which yields for each item that it examines what is wrong with it, or nothing."""
+
+    def register(examine: Callable[[ScenarioHistory], Iterator[str]]) -> Check:
+        @wraps(examine)
+        def checked(history: ScenarioHistory) -> CheckResult:
+            problems = list(examine(history))
+            return CheckResult(name, len(problems), list(filter(None, problems)))
+
+        CHECKS[name] = checked
+        return checked
+
+    return register
+
+
 # -- groups -------------------------------------------------------------------------------------------------
 
 
 @check(POSITIONS)
-def check_positions(facts: Facts) -> Iterator[str]:
+def check_positions(facts: ScenarioHistory) -> Iterator[str]:
     """Check that no group skips a record, and none repeats one, unless the report names it (I5 to I8)."""
     if facts.failovers:
         yield from _without_position(facts, facts.failovers[-1])
@@ -67,7 +99,7 @@ def check_positions(facts: Facts) -> Iterator[str]:
             yield from _skipped(facts, position)
 
 
-def _without_position(facts: Facts, f: Failover) -> Iterator[str]:
+def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
     """Look for groups that had a position on the side that was left, and have none on the active one."""
     for cluster, group, tp in facts.positions:
         if cluster == f.source and f.moves(tp.topic) and (f.target, group, tp) not in facts.positions:
@@ -84,14 +116,14 @@ class Translation(NamedTuple):
     is_emptied: bool
     """Whether the source's final log may have other offsets."""
 
-    def source_offset(self, facts: Facts, record: Record) -> int | None:
+    def source_offset(self, facts: ScenarioHistory, record: Record) -> int | None:
         """Return the offset of a record on the source; None: unknown."""
         source = self.failover.source
         acked = facts.acked_at(source, record)
         return acked if self.is_emptied else facts.offsets[source].get(record, acked)
 
 
-def translations(facts: Facts, group: str, tp: TopicPartition) -> Iterator[Translation]:
+def translations(facts: ScenarioHistory, group: str, tp: TopicPartition) -> Iterator[Translation]:
     """Return the translations from which a group's position on the active side follows."""
     worked = max((i for (name, _), i in facts.last_work.items() if name == group), default=-1)
     for f in facts.failovers:
@@ -106,7 +138,7 @@ def translations(facts: Facts, group: str, tp: TopicPartition) -> Iterator[Trans
             yield Translation(f, committed, is_emptied)
 
 
-def _displacement(facts: Facts, translation: Translation, position: FinalPosition) -> str:
+def _displacement(facts: ScenarioHistory, translation: Translation, position: FinalPosition) -> str:
     """Compare the position of a group that is not at work with the one that was translated."""
     f, committed, _ = translation
     for offset, value in facts.logs[facts.active].get(position.tp, ()):
@@ -122,7 +154,7 @@ def _displacement(facts: Facts, translation: Translation, position: FinalPositio
     return ""
 
 
-def _is_named(facts: Facts, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
+def _is_named(facts: ScenarioHistory, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
     """Return whether a failover's report says that a group repeats a record.
 
     The positions of a primary that is silent are those of the last checkpoint: what a group committed since
@@ -138,7 +170,7 @@ def _is_named(facts: Facts, f: Failover, e: FinalPosition | Consumed, own: int) 
     return f.names_without_position(e.group, e.tp) if translated is None else own >= translated
 
 
-def _repeated(facts: Facts) -> Iterator[str]:
+def _repeated(facts: ScenarioHistory) -> Iterator[str]:
     """Look for records that a group was given again after their commit was confirmed."""
     unconfirmed: dict[tuple[str, str, TopicPartition], list[tuple[int, Consumed]]] = defaultdict(list)
     confirmed: dict[tuple[str, Record], tuple[int, Consumed]] = {}
@@ -161,7 +193,7 @@ def _repeated(facts: Facts) -> Iterator[str]:
             yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
 
 
-def _moved_back(facts: Facts, e: FinalPosition) -> str:
+def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:
     """Compare a final position with what was committed there since OPEN, and with the end of the log."""
     least, log_end = facts.committed.get((e.group, e.tp), 0), facts.log_ends.get((e.cluster, e.tp))
     problem = f"is before {least}, which it committed" if e.offset < least else ""
@@ -170,7 +202,7 @@ def _moved_back(facts: Facts, e: FinalPosition) -> str:
     return f"group {e.group}, {e.tp}: its position {e.offset} {problem}" if problem else ""
 
 
-def _skipped(facts: Facts, e: FinalPosition) -> Iterator[str]:
+def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
     """Look for records before the final position of a group at work that it was never given."""
     # The cluster and the offset at which it began, as far as that is known.
     known = [(i, c.cluster, c.offset) for i, c in facts.at(Consumed) if (c.group, c.tp) == (e.group, e.tp)][
@@ -195,7 +227,7 @@ def _skipped(facts: Facts, e: FinalPosition) -> Iterator[str]:
 
 
 @check(ACKNOWLEDGED)
-def check_acknowledged(facts: Facts) -> Iterator[str]:
+def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each acknowledged record is on the active side, or was stated as lost (I1, I2)."""
     present, lost = facts.offsets[facts.active], Counter[TopicPartition]()
     last = facts.tails[-1] if facts.tails else None
@@ -214,7 +246,7 @@ def check_acknowledged(facts: Facts) -> Iterator[str]:
                 yield f"{tp}: {lost[tp]} records are lost, {stated} are stated"
 
 
-def _is_excused(facts: Facts, index: int, e: Acked) -> bool:
+def _is_excused(facts: ScenarioHistory, index: int, e: Acked) -> bool:
     for f, stated, late in facts.tails:
         record = (e.tp, e.value)
         is_trimmed = f.source == facts.active and choice(f.returned, "methods", e.topic) == "trim"
@@ -225,7 +257,7 @@ def _is_excused(facts: Facts, index: int, e: Acked) -> bool:
 
 
 @check(IN_ORDER)
-def check_order(facts: Facts) -> Iterator[str]:
+def check_order(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each value is a client's and there once, those of one cluster in their order (I3, I4)."""
     logs = facts.logs[facts.active]
     copies = Counter((tp.topic, value) for tp, log in logs.items() for _, value in log)
@@ -247,7 +279,7 @@ def check_order(facts: Facts) -> Iterator[str]:
 
 
 @check(OLDER_WRITER)
-def check_older_writer(facts: Facts) -> Iterator[str]:
+def check_older_writer(facts: ScenarioHistory) -> Iterator[str]:
     """Check that nothing of the old primary follows the first record of the opened side's own (I10)."""
     for f in facts.failovers:
         for tp, log in facts.logs[f.target].items():
@@ -263,7 +295,7 @@ def check_older_writer(facts: Facts) -> Iterator[str]:
 
 
 @check(ABORTED)
-def check_aborted(facts: Facts) -> Iterator[str]:
+def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
     """Check that no record of an aborted transaction was read or consumed (I15)."""
     sights: list[Read | Consumed] = [*facts.of(Read), *facts.of(Consumed)]
     seen = {(e.topic, e.value): e for e in sights}
@@ -274,7 +306,7 @@ def check_aborted(facts: Facts) -> Iterator[str]:
 
 
 @check("same for every reader")
-def check_readers(facts: Facts) -> Iterator[str]:
+def check_readers(facts: ScenarioHistory) -> Iterator[str]:
     """Check that one position never shows two values (I17); examined is what was shown twice.
 
     Offsets are used again only after a cluster came back with an older disk.
@@ -299,7 +331,7 @@ def _is_sent_after(e: Acked, event: Event) -> bool:
 
 
 @check(ONE_SIDE)
-def check_one_side(facts: Facts) -> Iterator[str]:
+def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
     """Check that the side that was left takes no write after OPEN, or one that is named (I9, I20)."""
     paid = [i for i, e in facts.at(CommandEnded) if {"fence", "pay"} <= {*e.words} and e.code == 0]
     for f, _, late in facts.tails:
@@ -322,7 +354,7 @@ def check_one_side(facts: Facts) -> Iterator[str]:
 
 
 @check(JOURNAL)
-def check_journal(facts: Facts) -> Iterator[str]:
+def check_journal(facts: ScenarioHistory) -> Iterator[str]:
     """Check that the entries of each run follow its table (I11, I13)."""
     for e in facts.of(RunReported):
         yield from e.violations
@@ -330,7 +362,7 @@ def check_journal(facts: Facts) -> Iterator[str]:
 
 
 @check(DECIDED)
-def check_decided(facts: Facts) -> Iterator[str]:
+def check_decided(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each failover states its loss, who accepted it, and every group's position (I12)."""
     for f in facts.failovers:
         name = f"failover {f.report.get('run', '')}".strip()
@@ -346,7 +378,7 @@ def check_decided(facts: Facts) -> Iterator[str]:
 
 
 @check(COMMANDS)
-def check_commands(facts: Facts) -> Iterator[str]:
+def check_commands(facts: ScenarioHistory) -> Iterator[str]:
     """Check the exit code of each command, and that a refusal has its reason."""
     for e in facts.of(CommandEnded):
         words, is_silent = " ".join(e.words), e.code == Refused.exit_code and not e.error
@@ -357,7 +389,7 @@ def check_commands(facts: Facts) -> Iterator[str]:
 
 
 @check(OBSERVED)
-def check_observers(facts: Facts) -> Iterator[str]:
+def check_observers(facts: ScenarioHistory) -> Iterator[str]:
     """Check that an observer calls the primary lost only while it is down."""
     down: set[str] = set()
     for e in facts.events:
@@ -369,7 +401,7 @@ def check_observers(facts: Facts) -> Iterator[str]:
 
 
 @check(LEFT_BEHIND)
-def check_left(facts: Facts) -> Iterator[str]:
+def check_left(facts: ScenarioHistory) -> Iterator[str]:
     """Check that nothing is left behind (I18)."""
     end = facts.last(ScenarioEnded)
     if end is not None:
@@ -380,7 +412,7 @@ def check_left(facts: Facts) -> Iterator[str]:
 
 
 @check(SAME_SIDES)
-def check_sides(facts: Facts) -> Iterator[str]:
+def check_sides(facts: ScenarioHistory) -> Iterator[str]:
     """Check that both sides have the same records, if a return is the last run that is done."""
     f = facts.failovers[-1] if facts.failovers else None
     if f is None or f.returned is None:
@@ -396,7 +428,7 @@ def check_sides(facts: Facts) -> Iterator[str]:
 
 
 @check(GIVEN_UP)
-def check_given_up(facts: Facts) -> Iterator[str]:
+def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
     """Check that of each tail that returned only those records are missing that were given up (I14)."""
     for number, tail in enumerate(facts.tails, 1):
         f = tail.failover

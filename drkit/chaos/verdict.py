@@ -23,12 +23,13 @@ from drkit.chaos.checks import (
     ONE_SIDE,
     POSITIONS,
     SAME_SIDES,
+    CheckResult,
     translations,
 )
-from drkit.chaos.facts import CheckResult, DivergentTail, Facts
 from drkit.chaos.history import (
     Acked,
     Consumed,
+    DivergentTail,
     Event,
     FaultBegan,
     FaultEnded,
@@ -144,7 +145,7 @@ def judge(
 
     :param needs: names of checks that must have examined something, besides those of the runs that are done
     """
-    facts = Facts(history.events)
+    facts = history
     checked = [check(facts) for check in CHECKS.values()]
     if offences := [f"{c.name}: {offence}" for c in checked for offence in c.offences]:
         return ScenarioVerdict(FAIL, offences, checked)
@@ -156,7 +157,7 @@ def judge(
     return ScenarioVerdict(INCONCLUSIVE if reasons else PASS, reasons, checked)
 
 
-def _needs(facts: Facts) -> Iterator[str]:
+def _needs(facts: ScenarioHistory) -> Iterator[str]:
     """Return the checks that must have examined something, by the runs that are done."""
     yield from (ACKNOWLEDGED, IN_ORDER, ONE_SIDE, LEFT_BEHIND)
     if facts.failovers:
@@ -167,7 +168,7 @@ def _needs(facts: Facts) -> Iterator[str]:
             yield GIVEN_UP
 
 
-def _unknown(facts: Facts) -> Iterator[str]:
+def _unknown(facts: ScenarioHistory) -> Iterator[str]:
     """Return what is not known at the end."""
     if facts.last(ScenarioEnded) is None:
         yield "the run has no end"
@@ -193,11 +194,11 @@ def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
 
     A defect for which the history has no event is left out.
     """
-    defects = _defects(Facts(history.events))
+    defects = _defects(history)
     return {name: bool(CHECKS[check](ScenarioHistory(events)).offences) for check, name, events in defects}
 
 
-def _defects(facts: Facts) -> Iterator[tuple[str, str, list[Event]]]:
+def _defects(facts: ScenarioHistory) -> Iterator[tuple[str, str, list[Event]]]:
     """Return the check that must find each defect, the defect's name, and the history with it."""
     events = list(facts.events)
     copies = list(_copies(facts))
@@ -232,7 +233,7 @@ def _defects(facts: Facts) -> Iterator[tuple[str, str, list[Event]]]:
         yield from _defects_of_return(facts, facts.tails[-1])
 
 
-def _defects_of_return(facts: Facts, tail: DivergentTail) -> Iterator[tuple[str, str, list[Event]]]:
+def _defects_of_return(facts: ScenarioHistory, tail: DivergentTail) -> Iterator[tuple[str, str, list[Event]]]:
     events, f = list(facts.events), tail.failover
     for e in facts.of(Read):
         is_compared = {(f.source, e.tp), (f.target, e.tp)} <= facts.log_ends.keys()
@@ -245,7 +246,7 @@ def _defects_of_return(facts: Facts, tail: DivergentTail) -> Iterator[tuple[str,
             yield GIVEN_UP, "a record that was given up shown", [*events, shown]
 
 
-def _copies(facts: Facts) -> Iterator[Read]:
+def _copies(facts: ScenarioHistory) -> Iterator[Read]:
     """Return records of the active side that must be there, those of another cluster if there are any."""
     tails = frozenset[tuple[TopicPartition, str]]().union(*(tail.records for tail in facts.tails))
     reads = [
@@ -260,11 +261,11 @@ def _copies(facts: Facts) -> Iterator[Read]:
     return iter([e for e in reads if _writer(facts, e) != facts.active] or reads)
 
 
-def _writer(facts: Facts, e: Read) -> str:
+def _writer(facts: ScenarioHistory, e: Read) -> str:
     return facts.acked[e.tp, e.value][1].cluster
 
 
-def _is_shiftable(facts: Facts, p: FinalPosition, shift: int) -> bool:
+def _is_shiftable(facts: ScenarioHistory, p: FinalPosition, shift: int) -> bool:
     """Return whether a position of the active side, one record on or back, breaks a promise."""
     log = dict(facts.logs[facts.active].get(p.tp, ()))
     record = (p.tp, log.get(p.offset if shift > 0 else p.offset - 1, ""))
