@@ -336,7 +336,7 @@ def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
     paid = [i for i, e in facts.at(CommandEnded) if {"fence", "pay"} <= {*e.words} and e.code == 0]
     for f, _, late in facts.tails:
         first_paid = next((i for i in paid if i > f.opened), len(facts.events))
-        for record in late:
+        for record in sorted(late):
             index, e = facts.acked[record]
             problem = "" if f.is_fenced or facts.is_divergent(e) else "no divergence names it"
             if index > first_paid and _is_sent_after(e, facts.events[first_paid]):

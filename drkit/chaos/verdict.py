@@ -43,7 +43,6 @@ from drkit.chaos.history import (
     ScenarioEnded,
     ScenarioHistory,
 )
-from drkit.model import TopicPartition
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 DETECTION: Final = "detection"
@@ -145,15 +144,14 @@ def judge(
 
     :param needs: names of checks that must have examined something, besides those of the runs that are done
     """
-    facts = history
-    checked = [check(facts) for check in CHECKS.values()]
+    checked = [check(history) for check in CHECKS.values()]
     if offences := [f"{c.name}: {offence}" for c in checked for offence in c.offences]:
         return ScenarioVerdict(FAIL, offences, checked)
     examined = {c.name for c in checked if c.examined}
-    needed = dict.fromkeys((*_needs(facts), *needs))
+    needed = dict.fromkeys((*_needs(history), *needs))
     reasons = [f"nothing was examined: {name}" for name in needed if name not in examined]
-    reasons += [f"was not in force: {w}" for w in wanted if not in_force(facts, w)]
-    reasons += _unknown(facts)
+    reasons += [f"was not in force: {w}" for w in wanted if not in_force(history, w)]
+    reasons += _unknown(history)
     return ScenarioVerdict(INCONCLUSIVE if reasons else PASS, reasons, checked)
 
 
@@ -200,65 +198,63 @@ def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
 
 def _defects(facts: ScenarioHistory) -> Iterator[tuple[str, str, list[Event]]]:
     """Return the check that must find each defect, the defect's name, and the history with it."""
-    events = list(facts.events)
-    copies = list(_copies(facts))
+    copies = _copies(facts)
     if copies:
         copy = copies[len(copies) // 2]
-        yield ACKNOWLEDGED, "a copied record dropped", [e for e in events if e is not copy]
-        yield IN_ORDER, "a copied record repeated", [*events, replace(copy, offset=_FAR)]
-        yield IN_ORDER, "a foreign record", [*events, replace(copy, offset=_FAR, value="not a client's")]
-    for first, second in pairwise(copies):
-        if first.tp == second.tp and _writer(facts, first) == _writer(facts, second):
-            swapped = {
-                id(first): replace(first, value=second.value),
-                id(second): replace(second, value=first.value),
-            }
-            yield IN_ORDER, "two records swapped", [swapped.get(id(e), e) for e in events]
+        foreign = replace(copy, offset=_FAR, value="not a client's")
+        yield ACKNOWLEDGED, "a copied record dropped", _changed(facts, (copy, None))
+        yield IN_ORDER, "a copied record repeated", [*facts.events, replace(copy, offset=_FAR)]
+        yield IN_ORDER, "a foreign record", [*facts.events, foreign]
+    for a, b in pairwise(copies):
+        if a.tp == b.tp and _writer(facts, a) == _writer(facts, b):
+            swapped = (a, replace(a, value=b.value)), (b, replace(b, value=a.value))
+            yield IN_ORDER, "two records swapped", _changed(facts, *swapped)
             break
     for shift, name in ((1, "a position one later"), (-1, "a position one earlier")):
         position = next((p for p in facts.positions.values() if _is_shiftable(facts, p, shift)), None)
         if position is not None:
             moved = replace(position, offset=position.offset + shift)
-            yield POSITIONS, name, [moved if e is position else e for e in events]
-    for e in facts.of(Acked):
-        if e.transaction == "aborted" and facts.active:
-            yield ABORTED, "an aborted record shown", [*events, Read(facts.active, *e.tp, _FAR, e.value)]
-            break
+            yield POSITIONS, name, _changed(facts, (position, moved))
+    aborted = next((e for e in facts.of(Acked) if e.transaction == "aborted"), None)
+    if aborted is not None and facts.active:
+        shown = Read(facts.active, *aborted.tp, _FAR, aborted.value)
+        yield ABORTED, "an aborted record shown", [*facts.events, shown]
     last = facts.failovers[-1] if facts.failovers else None
-    if last is not None and last.opened < len(events) and copies:
-        late = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN")
-        events.insert(last.opened + 1, late)
-        yield ONE_SIDE, "a record acknowledged after OPEN", events
+    if last is not None and last.opened < len(facts.events) and copies:
+        late, opened = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN"), last.opened + 1
+        with_late = [*facts.events[:opened], late, *facts.events[opened:]]
+        yield ONE_SIDE, "a record acknowledged after OPEN", with_late
     if facts.tails and facts.tails[-1].failover.returned is not None:
         yield from _defects_of_return(facts, facts.tails[-1])
 
 
 def _defects_of_return(facts: ScenarioHistory, tail: DivergentTail) -> Iterator[tuple[str, str, list[Event]]]:
-    events, f = list(facts.events), tail.failover
+    f = tail.failover
     for e in facts.of(Read):
         is_compared = {(f.source, e.tp), (f.target, e.tp)} <= facts.log_ends.keys()
         if e.cluster == f.source and is_compared and f.copies_whole(e.topic):
-            yield SAME_SIDES, "a record of the standby dropped", [read for read in events if read is not e]
+            yield SAME_SIDES, "a record of the standby dropped", _changed(facts, (e, None))
             break
     for tp, value in sorted(tail.records)[:1]:
         if tail.disposition((tp, value)) == "discard" and (facts.active, tp) in facts.log_ends:
             shown = Read(facts.active, *tp, _FAR, value)
-            yield GIVEN_UP, "a record that was given up shown", [*events, shown]
+            yield GIVEN_UP, "a record that was given up shown", [*facts.events, shown]
 
 
-def _copies(facts: ScenarioHistory) -> Iterator[Read]:
+def _changed(facts: ScenarioHistory, *changes: tuple[Event, Event | None]) -> list[Event]:
+    """Return the events with some replaced, or left out."""
+    by_id = {id(old): new for old, new in changes}
+    events = (by_id.get(id(e), e) for e in facts.events)
+    return [e for e in events if e is not None]
+
+
+def _copies(facts: ScenarioHistory) -> list[Read]:
     """Return records of the active side that must be there, those of another cluster if there are any."""
-    tails = frozenset[tuple[TopicPartition, str]]().union(*(tail.records for tail in facts.tails))
-    reads = [
-        e
-        for e in facts.of(Read)
-        if e.cluster == facts.active
-        and (e.cluster, e.tp) in facts.log_ends
-        and (e.tp, e.value) in facts.acked
-        and (e.tp, e.value) not in tails
-    ]
-    reads.sort(key=lambda e: (e.tp, e.offset))
-    return iter([e for e in reads if _writer(facts, e) != facts.active] or reads)
+    known = facts.acked.keys() - {record for tail in facts.tails for record in tail.records}
+    ended = {tp for cluster, tp in facts.log_ends if cluster == facts.active}
+    active = (e for e in facts.of(Read) if e.cluster == facts.active and e.tp in ended)
+    reads = sorted((e for e in active if (e.tp, e.value) in known), key=lambda e: (e.tp, e.offset))
+    return [e for e in reads if _writer(facts, e) != facts.active] or reads
 
 
 def _writer(facts: ScenarioHistory, e: Read) -> str:
@@ -272,12 +268,10 @@ def _is_shiftable(facts: ScenarioHistory, p: FinalPosition, shift: int) -> bool:
     if p.cluster != facts.active or not record[1] or record in facts.replayed:
         return False
     if facts.is_live(p.group):
-        last = [
-            e for e in facts.of(OffsetCommitted) if (e.cluster, e.group, e.tp) == (p.cluster, p.group, p.tp)
-        ]
+        own = (p.cluster, p.group, p.tp)
+        last = [e.offset for e in facts.of(OffsetCommitted) if (e.cluster, e.group, e.tp) == own][-1:]
         given = {e.value for e in facts.of(Consumed) if (e.group, e.tp) == (p.group, p.tp)}
-        is_known = any(e.offset == p.offset for e in last[-1:]) and bool(given)
-        return is_known and (shift < 0 or record[1] not in given)
+        return last == [p.offset] and bool(given) and (shift < 0 or record[1] not in given)
     compared = list(translations(facts, p.group, p.tp))
     is_named = any(p.group in (t.failover.groups.get("repeats") or {}) for t in compared)
     return not is_named and any(t.source_offset(facts, record) is not None for t in compared)
