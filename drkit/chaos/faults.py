@@ -286,9 +286,9 @@ def _create(stage: ScenarioStage, target: str) -> Applied:
 def _join(stage: ScenarioStage, target: str) -> Applied:
     """Let a member join a group on a cluster: ``standby shop``, or ``standby shop static``."""
     cluster, group, *static = target.split(" ")
-    name, bootstrap = f"member-{cluster}-{group}", stage.bootstrap(cluster)
-    more = {"group_instance_id": name} if static else {}
-    stage.start_client(name, "member", bootstrap=bootstrap, group=group, topics=[ORDERS], **more)
+    name = f"member-{cluster}-{group}"
+    more = {"bootstrap": stage.bootstrap(cluster), **({"group_instance_id": name} if static else {})}
+    stage.start_client(name, "member", group=group, topics=[ORDERS], **more)
     stage.wait_for(lambda: stage.has_members(cluster, group), f"a member of {group} on {cluster}")
     return f"group {group} has a member on {cluster}", lambda: stage.stop_clients(name)
 
