@@ -16,9 +16,10 @@ import threading
 from typing import Any, Final, NamedTuple
 
 from drkit.chaos.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
-from drkit.chaos.rights import DRKIT, revoke_rights
 from drkit.chaos.stage import (
     APPLICATIONS,
+    DRKIT,
+    DRKIT_ON_CLUSTER,
     IDLE_GROUPS,
     LIVE_GROUP,
     OPERATOR,
@@ -26,10 +27,13 @@ from drkit.chaos.stage import (
     PARTITIONS,
     REPLICATION,
     ScenarioStage,
+    change_rights,
 )
 from drkit.clock import monotonic
+from drkit.config import ClusterSettings
 from drkit.endpoint import Endpoint
-from drkit.errors import Failed, Usage
+from drkit.errors import Failed, NotAuthorized, Usage
+from drkit.kafka.access.acls import list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_partitions, create_topics
 from drkit.local.link import Direction, Link
@@ -318,7 +322,24 @@ def _write(stage: ScenarioStage, target: str) -> Applied:
 
 
 def _revoke(stage: ScenarioStage, target: str) -> Applied:
-    return revoke_rights(stage.cluster(target), stage.cluster(target, DRKIT), stage.wait_for)
+    """Take drkit's right on a cluster as a whole."""
+    admin, drkit = stage.cluster(target), stage.cluster(target, DRKIT)
+    change_rights(admin, "delete_acls", DRKIT_ON_CLUSTER)
+    stage.wait_for(lambda: not _may_list_acls(drkit), f"a refusal by {target}", _VERIFY_SECONDS)
+
+    def restore() -> None:
+        change_rights(admin, "create_acls", DRKIT_ON_CLUSTER)
+        stage.wait_for(lambda: _may_list_acls(drkit), f"rights on {target}", _VERIFY_SECONDS)
+
+    return f"{target} refuses drkit to list ACLs", restore
+
+
+def _may_list_acls(drkit: ClusterSettings) -> bool:
+    try:
+        list_acls(drkit)
+    except NotAuthorized:
+        return False
+    return True
 
 
 _EITHER: Final = (PRIMARY, STANDBY)

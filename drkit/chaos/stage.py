@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 import signal
 import time
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Event, Recorder, ScenarioHistory, read_events
 from drkit.chaos.processes import MODULE, Child, ProcessParent
-from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
 from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, Message, Producer
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Committed, Groups
@@ -34,6 +44,8 @@ from drkit.status.paired import PairedCollector
 
 OPERATOR, REPLICATION, APPLICATIONS = LINKED = ("OPERATOR", "REPLICATION", "APPLICATIONS")
 """The links of the primary: of drkit's commands, of the replicator and of the clients."""
+DRKIT, APPLICATION = "drkit", "app"
+"""Users of a pair with an authorizer."""
 FORTH, BACK = f"{PRIMARY}->{STANDBY}", f"{STANDBY}->{PRIMARY}"
 ORDERS, PAYMENTS = TOPICS = ("orders", "payments")
 PARTITIONS: Final = 2
@@ -390,6 +402,42 @@ class ScenarioStage(ClientStage):
     def wait_protected(self, flow: str) -> None:
         """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
         self.wait_pair(self.settings, self.settings.one_flow(flow))
+
+
+# -- rights -------------------------------------------------------------------------------------------------
+
+
+def _allow(
+    user: str, resource: ResourceType, name: str = "*", operation: AclOperation = AclOperation.ALL
+) -> dict[str, Any]:
+    """Return the fields of an ACL; without a name on all resources of the kind."""
+    pattern = {"restype": resource, "name": name, "resource_pattern_type": ResourcePatternType.LITERAL}
+    right = {"operation": operation, "permission_type": AclPermissionType.ALLOW}
+    return {"principal": f"User:{user}", "host": "*", **pattern, **right}
+
+
+DRKIT_ON_CLUSTER: Final = _allow(DRKIT, ResourceType.BROKER, "kafka-cluster")
+"""The ACL of drkit on a cluster as a whole: to change ACLs, to end transactions of others."""
+
+
+def change_rights(
+    admin: ClusterSettings, verb: Literal["create_acls", "delete_acls"], *rights: Mapping[str, Any]
+) -> None:
+    """Create or delete ACLs, given by their fields. Raises KafkaException: the cluster refuses."""
+    client = AdminClient({**confluent_config(admin), "log_level": 0})
+    kind = AclBinding if verb == "create_acls" else AclBindingFilter
+    for changed in getattr(client, verb)([kind(**fields) for fields in rights]).values():
+        changed.result(_SEND_SECONDS)
+
+
+def grant_rights(admin: ClusterSettings, topics: Sequence[str]) -> None:
+    """Give drkit every right on a cluster, and applications those on topics and all groups."""
+    kinds = ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+    rights = [_allow(user, kind) for user in (DRKIT, APPLICATION) for kind in kinds]
+    rights += [_allow(DRKIT, ResourceType.TOPIC), DRKIT_ON_CLUSTER]
+    for operation in (AclOperation.READ, AclOperation.WRITE):
+        rights += [_allow(APPLICATION, ResourceType.TOPIC, topic, operation) for topic in topics]
+    change_rights(admin, "create_acls", *rights)
 
 
 def _inline_table(table: Mapping[str, str]) -> str:
