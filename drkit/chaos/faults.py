@@ -103,10 +103,6 @@ def fault_names() -> list[str]:
     return [f"{verb} {target}" for verb, fault in _FAULTS.items() for target in fault.targets]
 
 
-def _nothing() -> None:
-    """End a fault that lasts, and that nothing takes back."""
-
-
 # -- processes --------------------------------------------------------------------------------------------
 
 
@@ -188,11 +184,11 @@ def _fill(stage: ScenarioStage, target: str) -> Applied:
 def _limit(stage: ScenarioStage, _target: str) -> Applied:
     child = stage.waiting_command()
     _limit_files(child.pid, _EXPORT_BYTES)
-    return f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes", _nothing
+    return f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes", lambda: None
 
 
-def _swap_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> int:
-    """Keep a copy of a cluster's disks, or start it with the copy; return how many disks it has."""
+def _copy_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> Applied:
+    """Save a cluster's disks, or start it with the saved ones, as from a backup or a snapshot."""
     cluster = stage.clusters[target]
     cluster.kill()
     for broker in cluster.brokers:
@@ -201,16 +197,10 @@ def _swap_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> int:
             shutil.rmtree(disk)
         shutil.copytree(*(copy, disk) if is_saved else (disk, copy))
     cluster.restart()
-    return len(cluster.brokers)
-
-
-def _save(stage: ScenarioStage, target: str) -> Applied:
-    return f"{_swap_disks(stage, target, is_saved=False)} disks of {target} are saved", None
-
-
-def _age(stage: ScenarioStage, target: str) -> Applied:
-    """Start a cluster with the disks that were saved, as from a backup or a snapshot."""
-    return f"{target} runs with {_swap_disks(stage, target, is_saved=True)} older disks", _nothing
+    number = len(cluster.brokers)
+    if is_saved:
+        return f"{target} runs with {number} older disks", lambda: None
+    return f"{number} disks of {target} are saved", None
 
 
 def _spoil(stage: ScenarioStage, _target: str) -> Applied:
@@ -364,8 +354,8 @@ _FAULTS: Final[dict[str, _Fault]] = {
     "spoil": _Fault(("endpoint",), _spoil),
     "overtake": _Fault(("endpoint",), _overtake),
     "alter": _Fault(("export",), _alter),
-    "save": _Fault(_EITHER, _save),
-    "age": _Fault(_EITHER, _age),
+    "save": _Fault(_EITHER, partial(_copy_disks, is_saved=False)),
+    "age": _Fault(_EITHER, partial(_copy_disks, is_saved=True)),
     "grow": _Fault((PRIMARY,), _grow),
     "create": _Fault((PRIMARY,), _create),
     "join": _Fault(_MEMBERS, _join),

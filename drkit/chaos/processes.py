@@ -198,7 +198,7 @@ class ProcessParent:
 
         :param elsewhere: on a machine that cannot see the processes of this one
         """
-        typed = ["--config", str(config), *words, "--json"]
+        typed = ["--config", config, *words, "--json"]
         return self._fork(words, "command", typed=typed, journal={"elsewhere": elsewhere})
 
     def start_replicator(self, settings: Mapping[str, Any] | Path, flow: str, log: Path) -> Child:
@@ -207,8 +207,7 @@ class ProcessParent:
         :param settings: the configuration as plain data, or its file
         :param flow: the name of the flow; empty: the first one
         """
-        given = str(settings) if isinstance(settings, Path) else settings
-        return self._fork(("drkit", "replicate"), "replicate", settings=given, flow=flow, log=str(log))
+        return self._fork(("drkit", "replicate"), "replicate", settings=settings, flow=flow, log=log)
 
     def start_failover(
         self,
@@ -226,13 +225,13 @@ class ProcessParent:
         :param call: the method of :class:`FailoverService`, with its `arguments` as plain data
         :param boundaries: of its journal's entries, at which it waits for leave
         """
-        command = {"settings": settings, "log": str(log), "call": call, "arguments": arguments}
+        command = {"settings": settings, "log": log, "call": call, "arguments": arguments}
         journal = {"elsewhere": elsewhere, "boundaries": boundaries}
         return self._fork(("drkit", "failover"), "service", **command, journal=journal)
 
     def start_client(self, client: Mapping[str, Any], log: Path) -> Child:
         """Start a client of :mod:`drkit.chaos.clients`, which works until SIGTERM."""
-        return self._fork((str(client["kind"]),), "client", client=client, log=str(log))
+        return self._fork((str(client["kind"]),), "client", client=client, log=log)
 
     def _fork(self, words: tuple[str, ...], work: str, **command: Any) -> Child:
         ours, theirs = socket.socketpair()
@@ -280,7 +279,7 @@ class PausingJournal(Journal):
 
 
 def _send(lines: Any, message: Mapping[str, Any]) -> None:
-    lines.write(json.dumps(message) + "\n")
+    lines.write(json.dumps(message, default=str) + "\n")  # paths, as text
     lines.flush()
 
 
