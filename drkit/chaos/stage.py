@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+import json
 from pathlib import Path
 import signal
 import time
@@ -60,43 +61,18 @@ _LOOK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 5.0
 _SEND_SECONDS: Final = 15.0
 _BOOTSTRAP: Final = "bootstrap.servers"
-_FLOW: Final = """
-[[flows]]
-source = "{}"
-target = "{}"
-topics = ["orders", "payments", "fresh.*"]
-buckets = 2
-heartbeats_interval_seconds = 0.5
-"""
-_CONFIGURATION: Final = f"""\
-[clusters.primary]
-bootstrap_servers = "{{primary}}"
-client = {{client}}
-
-[clusters.standby]
-bootstrap_servers = "{{standby}}"
-client = {{client}}
-{_FLOW.format(PRIMARY, STANDBY)}{_FLOW.format(STANDBY, PRIMARY)}
-[failover]
-journal_folder = "{{journal}}"
-rpo_seconds = {{rpo_seconds:g}}
-repoint = [{{{{ kind = "file", path = "{{endpoint}}" }}}}]
-drain_seconds = 20.0
-verify_seconds = 0.5
-
-[failover.fence]
-canary = {{canary}}
-freeze_seconds = 5.0
-transaction_wait_seconds = 2.0
-
-[detection]
-probe_interval_seconds = 0.4
-probe_timeout_seconds = 1.0
-confirm_seconds = 2.0
-phi_pause_seconds = 1.0
-phi_min_deviation_seconds = 0.3
-"""
-"""Two flows, one in each direction, and short times."""
+_FLOW: Final = {
+    "topics": ["orders", "payments", "fresh.*"],
+    "buckets": 2,
+    "heartbeats_interval_seconds": 0.5,
+}
+_DETECTION: Final = {
+    "probe_interval_seconds": 0.4,
+    "probe_timeout_seconds": 1.0,
+    "confirm_seconds": 2.0,
+    "phi_pause_seconds": 1.0,
+    "phi_min_deviation_seconds": 0.3,
+}
 _T = TypeVar("_T")
 _Answers = dict[str, Answered[_T]]
 
@@ -329,16 +305,23 @@ class ScenarioStage(ClientStage):
         """Return the configuration file of a party: the operator, another machine, the replicator."""
         file = self.folder / ("drkit.toml" if user == OPERATOR else f"{user.lower()}.toml")
         if not file.exists():
-            text = _CONFIGURATION.format(
-                primary=self.bootstrap(PRIMARY, user if user in LINKED else OPERATOR),
-                standby=self.bootstrap(STANDBY),
-                journal=self.folder / f"journal-{user.lower()}",
-                endpoint=self.endpoint_file,
-                rpo_seconds=self.rpo_seconds,
-                client=_inline_table(self.client(DRKIT)),
-                canary=_inline_table(self.client(APPLICATION)),
+            primary = self.bootstrap(PRIMARY, user if user in LINKED else OPERATOR)
+            journal = str(self.folder / f"journal-{user.lower()}")
+            limits = {"rpo_seconds": self.rpo_seconds, "drain_seconds": 20.0, "verify_seconds": 0.5}
+            tables: tuple[tuple[str, Mapping[str, Any]], ...] = (
+                ("[clusters.primary]", {"bootstrap_servers": primary}),
+                ("[clusters.primary.client]", self.client(DRKIT)),
+                ("[clusters.standby]", {"bootstrap_servers": self.bootstrap(STANDBY)}),
+                ("[clusters.standby.client]", self.client(DRKIT)),
+                ("[[flows]]", {"source": PRIMARY, "target": STANDBY, **_FLOW}),
+                ("[[flows]]", {"source": STANDBY, "target": PRIMARY, **_FLOW}),
+                ("[failover]", {"journal_folder": journal, **limits}),
+                ("[[failover.repoint]]", {"kind": "file", "path": str(self.endpoint_file)}),
+                ("[failover.fence]", {"freeze_seconds": 5.0, "transaction_wait_seconds": 2.0}),
+                ("[failover.fence.canary]", self.client(APPLICATION)),
+                ("[detection]", _DETECTION),
             )
-            file.write_text(text, encoding="utf-8")
+            file.write_text("\n".join(_toml_table(*table) for table in tables), encoding="utf-8")
         return file
 
     @property
@@ -440,5 +423,7 @@ def grant_rights(admin: ClusterSettings, topics: Sequence[str]) -> None:
     change_rights(admin, "create_acls", *rights)
 
 
-def _inline_table(table: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f'"{key}" = "{value}"' for key, value in table.items()) + "}"
+def _toml_table(title: str, values: Mapping[str, Any]) -> str:
+    """Return a table of TOML, which writes strings, numbers and lists as JSON does."""
+    lines = (f"{json.dumps(k)} = {json.dumps(v, ensure_ascii=False)}\n" for k, v in values.items())
+    return "".join((f"{title}\n", *lines))
