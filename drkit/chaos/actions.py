@@ -90,17 +90,15 @@ class _Trigger:
 
     entry: str
     then: Sequence[Then]
-    _past: set[tuple[str, str]] = field(default_factory=set)
+    _past: set[str] = field(default_factory=set, init=False)
 
     def is_due(self, position: JournalPosition) -> bool:
         """Return whether it happens at this entry; that counts as its time."""
         effect = "effect " if position.effect else ""
         name = f"{position.step} {effect}{position.kind}".strip()
-        is_every = self.entry == "every"
-        is_due = (name, position.effect) not in self._past if is_every else name == self.entry
-        is_due = is_due and (is_every or not self._past)
-        if is_due:
-            self._past.add((name, position.effect))
+        time = f"{name} {position.effect}" if self.entry == "every" else self.entry
+        is_due = self.entry in {"every", name} and time not in self._past
+        self._past |= {time} if is_due else set()
         return is_due
 
 
