@@ -10,22 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from drkit.chaos.checks import (
-    ABORTED,
-    ACKNOWLEDGED,
-    CHECKS,
-    DECIDED,
-    GIVEN_UP,
-    IN_ORDER,
-    JOURNAL,
-    LEFT_BEHIND,
-    OLDER_WRITER,
-    ONE_SIDE,
-    POSITIONS,
-    SAME_SIDES,
-    CheckResult,
-    translations,
-)
+from drkit.chaos import checks
 from drkit.chaos.history import (
     Acked,
     Consumed,
@@ -69,7 +54,7 @@ class ScenarioVerdict(NamedTuple):
     """``pass``, ``fail`` or ``inconclusive``."""
     reasons: list[str]
     """Offences of a failed one, what is missing of an inconclusive one."""
-    checked: list[CheckResult]
+    checked: list[checks.CheckResult]
 
 
 class _Interval(NamedTuple):
@@ -144,7 +129,7 @@ def judge(
 
     :param needs: names of checks that must have examined something, besides those of the runs that are done
     """
-    checked = [check(history) for check in CHECKS.values()]
+    checked = [check(history) for check in checks.CHECKS.values()]
     if offences := [f"{c.name}: {offence}" for c in checked for offence in c.offences]:
         return ScenarioVerdict(FAIL, offences, checked)
     examined = {c.name for c in checked if c.examined}
@@ -157,13 +142,13 @@ def judge(
 
 def _needs(facts: ScenarioHistory) -> Iterator[str]:
     """Return the checks that must have examined something, by the runs that are done."""
-    yield from (ACKNOWLEDGED, IN_ORDER, ONE_SIDE, LEFT_BEHIND)
+    yield from (checks.ACKNOWLEDGED, checks.IN_ORDER, checks.ONE_SIDE, checks.LEFT_BEHIND)
     if facts.failovers:
-        yield from (POSITIONS, OLDER_WRITER, JOURNAL, DECIDED)
+        yield from (checks.POSITIONS, checks.OLDER_WRITER, checks.JOURNAL, checks.DECIDED)
         if facts.failovers[-1].returned is not None:
-            yield SAME_SIDES
+            yield checks.SAME_SIDES
         if any(f.returned is not None and not f.is_planned for f in facts.failovers):
-            yield GIVEN_UP
+            yield checks.GIVEN_UP
 
 
 def _unknown(facts: ScenarioHistory) -> Iterator[str]:
@@ -193,7 +178,9 @@ def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
     A defect for which the history has no event is left out.
     """
     defects = _defects(history)
-    return {name: bool(CHECKS[check](ScenarioHistory(events)).offences) for check, name, events in defects}
+    return {
+        name: bool(checks.CHECKS[check](ScenarioHistory(events)).offences) for check, name, events in defects
+    }
 
 
 def _defects(facts: ScenarioHistory) -> Iterator[tuple[str, str, list[Event]]]:
@@ -202,28 +189,28 @@ def _defects(facts: ScenarioHistory) -> Iterator[tuple[str, str, list[Event]]]:
     if copies:
         copy = copies[len(copies) // 2]
         foreign = replace(copy, offset=_FAR, value="not a client's")
-        yield ACKNOWLEDGED, "a copied record dropped", _changed(facts, (copy, None))
-        yield IN_ORDER, "a copied record repeated", [*facts.events, replace(copy, offset=_FAR)]
-        yield IN_ORDER, "a foreign record", [*facts.events, foreign]
+        yield checks.ACKNOWLEDGED, "a copied record dropped", _changed(facts, (copy, None))
+        yield checks.IN_ORDER, "a copied record repeated", [*facts.events, replace(copy, offset=_FAR)]
+        yield checks.IN_ORDER, "a foreign record", [*facts.events, foreign]
     for a, b in pairwise(copies):
         if a.tp == b.tp and _writer(facts, a) == _writer(facts, b):
             swapped = (a, replace(a, value=b.value)), (b, replace(b, value=a.value))
-            yield IN_ORDER, "two records swapped", _changed(facts, *swapped)
+            yield checks.IN_ORDER, "two records swapped", _changed(facts, *swapped)
             break
     for shift, name in ((1, "a position one later"), (-1, "a position one earlier")):
         position = next((p for p in facts.positions.values() if _is_shiftable(facts, p, shift)), None)
         if position is not None:
             moved = replace(position, offset=position.offset + shift)
-            yield POSITIONS, name, _changed(facts, (position, moved))
+            yield checks.POSITIONS, name, _changed(facts, (position, moved))
     aborted = next((e for e in facts.of(Acked) if e.transaction == "aborted"), None)
     if aborted is not None and facts.active:
         shown = Read(facts.active, *aborted.tp, _FAR, aborted.value)
-        yield ABORTED, "an aborted record shown", [*facts.events, shown]
+        yield checks.ABORTED, "an aborted record shown", [*facts.events, shown]
     last = facts.failovers[-1] if facts.failovers else None
     if last is not None and last.opened < len(facts.events) and copies:
         late, opened = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN"), last.opened + 1
         with_late = [*facts.events[:opened], late, *facts.events[opened:]]
-        yield ONE_SIDE, "a record acknowledged after OPEN", with_late
+        yield checks.ONE_SIDE, "a record acknowledged after OPEN", with_late
     if facts.tails and facts.tails[-1].failover.returned is not None:
         yield from _defects_of_return(facts, facts.tails[-1])
 
@@ -233,12 +220,12 @@ def _defects_of_return(facts: ScenarioHistory, tail: DivergentTail) -> Iterator[
     for e in facts.of(Read):
         is_compared = {(f.source, e.tp), (f.target, e.tp)} <= facts.log_ends.keys()
         if e.cluster == f.source and is_compared and f.copies_whole(e.topic):
-            yield SAME_SIDES, "a record of the standby dropped", _changed(facts, (e, None))
+            yield checks.SAME_SIDES, "a record of the standby dropped", _changed(facts, (e, None))
             break
     for tp, value in sorted(tail.records)[:1]:
         if tail.disposition((tp, value)) == "discard" and (facts.active, tp) in facts.log_ends:
             shown = Read(facts.active, *tp, _FAR, value)
-            yield GIVEN_UP, "a record that was given up shown", [*facts.events, shown]
+            yield checks.GIVEN_UP, "a record that was given up shown", [*facts.events, shown]
 
 
 def _changed(facts: ScenarioHistory, *changes: tuple[Event, Event | None]) -> list[Event]:
@@ -272,6 +259,6 @@ def _is_shiftable(facts: ScenarioHistory, p: FinalPosition, shift: int) -> bool:
         last = [e.offset for e in facts.of(OffsetCommitted) if (e.cluster, e.group, e.tp) == own][-1:]
         given = {e.value for e in facts.of(Consumed) if (e.group, e.tp) == (p.group, p.tp)}
         return last == [p.offset] and bool(given) and (shift < 0 or record[1] not in given)
-    compared = list(translations(facts, p.group, p.tp))
+    compared = list(checks.translations(facts, p.group, p.tp))
     is_named = any(p.group in (t.failover.groups.get("repeats") or {}) for t in compared)
     return not is_named and any(t.source_offset(facts, record) is not None for t in compared)
