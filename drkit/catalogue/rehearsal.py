@@ -92,7 +92,6 @@ ERRORS: Final[dict[str, Entry]] = {
     "no_exported_file": failed("the export has no file"),
     "no_journal_entry_in_time": failed("a command wrote no journal entry in time"),
     "no_orchestrator_running": failed("no failover process is running"),
-    "no_parent_pipe": failed("the parent of the scenario's processes has no standard input"),
     "no_scenario_running": failed(
         "no scenario is running",
         hint=("its steady-state hypothesis needs the probe drkit.chaos.probes.holds, which begins it"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from drkit.chaos.facts import CheckResult, Facts
+from drkit.chaos.checks import CheckResult
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, ScenarioHistory
 from drkit.drill.inventory import InventoryComparison
 
@@ -93,7 +93,7 @@ def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
 
 def measure_loss(history: ScenarioHistory) -> MeasuredLoss | None:
     """Return what the target lacks of the source's acknowledged records; None: its logs were not read."""
-    facts = Facts(history.events)
+    facts = history
     of_source = [(record, e) for record, (_, e) in facts.acked.items() if e.cluster == PRIMARY]
     if any((STANDBY, e.tp) not in facts.log_ends for _, e in of_source):
         return None

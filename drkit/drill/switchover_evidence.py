@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from drkit.chaos.facts import CheckResult
+from drkit.chaos.checks import CheckResult
 from drkit.drill.bubble_evidence import ClientOutage, MeasuredLoss, too_long
 from drkit.status.pair.model import PairState
 

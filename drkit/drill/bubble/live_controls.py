@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import Final
 
 from drkit.chaos.checks import IN_ORDER
-from drkit.chaos.client_stage import ClientStage
 from drkit.chaos.history import STANDBY, Read, ScenarioHistory
+from drkit.chaos.stage import ClientStage
 from drkit.chaos.verdict import judge
 from drkit.clock import monotonic
 from drkit.errors import Failed

@@ -9,9 +9,9 @@ import signal
 import time
 from typing import Any, ClassVar, Final, Self
 
-from drkit.chaos.client_stage import ClientStage
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntered
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
+from drkit.chaos.stage import ClientStage
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.bubble.seed import PARTITIONS, create_seeded
 from drkit.drill.entry import SOURCE, TARGET, MadeItem

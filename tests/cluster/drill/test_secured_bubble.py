@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 import pytest
 
-from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
+from drkit.chaos.stage import APPLICATION, DRKIT, grant_rights
 from drkit.config import ClusterSettings
 from drkit.kafka.client_config import confluent_config
 from drkit.local.cluster import LocalCluster, start_together

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drkit.chaos.facts import CheckResult
+from drkit.chaos.checks import CheckResult
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, Event, ScenarioHistory
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.config.tables.drills import DrillLimits, DrillObjectives

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drkit.chaos.facts import CheckResult
+from drkit.chaos.checks import CheckResult
 from drkit.cli.screens.drill import report_lines, step_line
 from drkit.drill.bubble_evidence import BubbleEvidence, ClientOutage, MeasuredLoss
 from drkit.drill.evidence import BUBBLE, DrillEvidence, VerdictLimits
