@@ -2,69 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-from uuid import UUID
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final
 
-from drkit.flow_state.codec.body import record, stored
 from drkit.flow_state.codec.fields import (
-    digits,
-    mapping_of,
-    name,
-    optional,
-    prose,
-    row,
+    Count,
+    Digits,
+    Map,
+    Name,
+    Omitted,
+    Prose,
+    TopicId,
+    listed,
     text,
     topic_name,
-    uuid,
-    whole,
 )
 from drkit.flow_state.codec.record import StateRecord, TopicRecord
 
-_offsets = mapping_of(digits, whole())
-_spans = mapping_of(digits, row(whole(), whole()))
-_export_run = text(100, least=1)
+Offsets = Map[Digits, Count]
+"""By partition."""
+_Spans = Map[Digits, Annotated[tuple[Count, Count], listed(2)]]
+_export_run: Final = text(100, least=1)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TailRecord(TopicRecord):
     """What became of the records that only the old primary had, when it came home."""
 
     KEY: ClassVar[str] = "tail/"
 
-    run_id: str = stored(name)
+    run_id: Name
     """Of the return."""
-    at_ms: int = stored(whole())
-    records: int = stored(whole())
-    spans: Mapping[int, tuple[int, ...]] = stored(_spans)
+    at_ms: Count
+    records: Count
+    spans: _Spans
     """By partition: the offsets of these records on the old primary, half open."""
-    manifest: str | None = stored(optional(prose), default=None, omit_none=True)
+    manifest: Omitted[Prose] = None
     """Where the manifest of their export is; None: there were none."""
-    sha256: str | None = stored(optional(name), default=None, omit_none=True)
+    sha256: Omitted[Name] = None
     """Of that manifest."""
-    disposition: str | None = stored(optional(name), default=None, omit_none=True)
+    disposition: Omitted[Name] = None
     """None until it is decided."""
-    methods: Mapping[int, str] = stored(mapping_of(digits, name), default_factory=dict)
+    methods: Map[Digits, Name] = field(default_factory=dict)
     """By partition: how its log was brought in step, where clients' records do not simply follow."""
-    reason: str | None = stored(optional(prose), default=None, omit_none=True)
-    by: str | None = stored(optional(prose), default=None, omit_none=True)
+    reason: Omitted[Prose] = None
+    by: Omitted[Prose] = None
     """Who decided: user and host."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class IncompleteRecord(TopicRecord):
     """The old primary's topic was emptied, in a return that was aborted: nothing is copied to it."""
 
     KEY: ClassVar[str] = "incomplete/"
 
-    run_id: str = stored(name)
+    run_id: Name
     """Of the return."""
-    since_ms: int = stored(whole())
-    emptied: Mapping[int, int] = stored(_offsets)
+    since_ms: Count
+    emptied: Offsets
     """By partition: the offset up to which it was emptied."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class UnreplayedRecord(StateRecord):
     """Records that only an export has: what was decided about them, and whether it is done.
 
@@ -76,23 +75,23 @@ class UnreplayedRecord(StateRecord):
 
     KEY: ClassVar[str] = "unreplayed/"
 
-    run_id: str = stored(name)
+    run_id: Name
     """Of the return."""
-    at_ms: int = stored(whole())
+    at_ms: Count
     """When it was aborted, or when it was decided."""
-    records: int = stored(whole())
-    manifest: str = stored(prose)
+    records: Count
+    manifest: Prose
     """Where the export's manifest is."""
-    sha256: str = stored(name)
+    sha256: Name
     """Of that manifest."""
-    disposition: str = stored(name)
+    disposition: Name
     """What was decided."""
-    ended: str | None = stored(optional(name), default=None, omit_none=True)
+    ended: Omitted[Name] = None
     """What became of them; None: nothing yet."""
-    ended_ms: int | None = stored(optional(whole()), default=None, omit_none=True)
-    reason: str | None = stored(optional(prose), default=None, omit_none=True)
+    ended_ms: Omitted[Count] = None
+    reason: Omitted[Prose] = None
     """Why they were given up."""
-    by: str | None = stored(optional(prose), default=None, omit_none=True)
+    by: Omitted[Prose] = None
     """Who ended it: user and host."""
 
     @classmethod
@@ -112,7 +111,7 @@ class UnreplayedRecord(StateRecord):
         return f"{topic}/{run}"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class SavedTailRecord(StateRecord):
     """What one verified export has of one topic: records that only the old primary had then.
 
@@ -121,20 +120,20 @@ class SavedTailRecord(StateRecord):
 
     KEY: ClassVar[str] = "saved-tail/"
 
-    run_id: str = stored(name)
+    run_id: Name
     """Of the return."""
-    at_ms: int = stored(whole())
-    term: int = stored(whole())
+    at_ms: Count
+    term: Count
     """Of the failover that promoted the topic."""
-    topic_id: UUID = stored(uuid)
+    topic_id: TopicId
     """On the old primary."""
-    spans: Mapping[int, tuple[int, ...]] = stored(_spans)
+    spans: _Spans
     """By partition: the offsets that were there and are exported, half open."""
-    records: Mapping[int, int] = stored(_offsets)
+    records: Offsets
     """By partition: how many records."""
-    manifest: str = stored(prose)
+    manifest: Prose
     """Where the export's manifest is."""
-    sha256: str = stored(name)
+    sha256: Name
     """Of that manifest."""
 
     @classmethod

@@ -3,55 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
-from drkit.flow_state.codec.body import Body, record, stored
 from drkit.flow_state.codec.fields import (
-    digits,
-    mapping_of,
-    name,
-    optional,
+    Count,
+    Digits,
+    Many,
+    Map,
+    Name,
+    Omitted,
+    Prose,
+    TopicId,
+    listed,
     partition_of,
-    prose,
-    row,
-    tuple_of,
-    uuid,
     whole,
 )
-from drkit.flow_state.codec.record import StateRecord, TopicRecord
+from drkit.flow_state.codec.record import Body, StateRecord, TopicRecord
+from drkit.flow_state.kinds.tails import Offsets
 from drkit.model import TopicPartition
 from drkit.offsets.crossing import Crossing
 
 T = TypeVar("T")
-_offsets = mapping_of(digits, whole())
-_crossings = mapping_of(digits, tuple_of(row(whole(), whole(), whole(), whole())))
-_kept = mapping_of(digits, row(whole(), tuple_of(whole())))
+_Crossings = Map[Digits, Many[Annotated[tuple[Count, Count, Count, Count], listed(4)]]]
+_Kept = Map[Digits, Annotated[tuple[Count, Many[Count]], listed(2)]]
 _MAY_BE_EMPTY: Final = ("emptied", "rebuilt", "crossings", "kept")
 _STILL_SHOWN_MS: Final = 60_000
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CutRecord(TopicRecord):
     """Where the flow began to copy a topic after a turn, by partition."""
 
     KEY: ClassVar[str] = "cut/"
 
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    skip_from: Mapping[int, int] = stored(_offsets)
+    source_id: TopicId
+    target_id: TopicId
+    skip_from: Offsets
     """The cuts: from this source offset on no record of the flow in the other direction can be there."""
-    emptied: Mapping[int, int] = stored(_offsets, default_factory=dict)
+    emptied: Offsets = field(default_factory=dict)
     """Target offset before which everything was deleted on the copy. Brokers that are killed within a minute
     lose that, so it is proven again before clients read the copy."""
-    rebuilt: Mapping[int, int] = stored(_offsets, default_factory=dict)
+    rebuilt: Offsets = field(default_factory=dict)
     """Source offset at which copying began, before the cut: the records between were copied once before
     and are copied again, of every producer. Without it copying began at the cut."""
-    crossings: Mapping[int, tuple[tuple[int, ...], ...]] = stored(_crossings, default_factory=dict)
+    crossings: _Crossings = field(default_factory=dict)
     """Where both sides have the same records in another order: the fields of each
     :class:`drkit.offsets.crossing.Crossing`."""
-    kept: Mapping[int, tuple[Any, ...]] = stored(_kept, default_factory=dict)
+    kept: _Kept = field(default_factory=dict)
     """Of a tail that the target has kept and that was appended to the source after the cut: the source offset
     after its last record, and the producer ids that wrote it. Before that offset they are left out."""
 
@@ -60,7 +60,7 @@ class CutRecord(TopicRecord):
         return tuple(Crossing(*each) for each in self.crossings.get(partition, ()))
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`; a topic without such partitions has only the earlier fields."""
+        """Return the fields; a topic without such partitions has only the earlier ones."""
         found = Body.to_json(self)
         return {key: value for key, value in found.items() if value or key not in _MAY_BE_EMPTY}
 
@@ -94,7 +94,7 @@ class CutRecord(TopicRecord):
             skip_from={**self.skip_from, partition: offset},
             emptied=_with(self.emptied, partition, emptied),
             rebuilt=_with(self.rebuilt, partition, rebuilt),
-            crossings=_with(self.crossings, partition, tuple(map(tuple, crossings)) or None),
+            crossings=_with(self.crossings, partition, tuple((*each,) for each in crossings) or None),
             kept=_with(self.kept, partition, kept),
         )
 
@@ -104,7 +104,7 @@ def _with(values: Mapping[int, T], partition: int, value: T | None) -> dict[int,
     return others if value is None else {**others, partition: value}
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ReturnRecord(TopicRecord):
     """Since a turn the flow copies into a topic whose opposite flow was promoted.
 
@@ -113,16 +113,16 @@ class ReturnRecord(TopicRecord):
 
     KEY: ClassVar[str] = "return/"
 
-    promoted_by: str = stored(name)
+    promoted_by: Name
     """Id of the failover's run that promoted the topic in the other direction."""
-    run_id: str = stored(name)
+    run_id: Name
     """Id of the run that made this side passive."""
-    at_ms: int = stored(whole())
-    clients_cut: str | None = stored(optional(prose), default=None, omit_none=True)
+    at_ms: Count
+    clients_cut: Omitted[Prose] = None
     """How clients are kept off the passive side where no ACL does it."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HeldSettingsRecord(TopicRecord):
     """A person had the new primary keep all of a topic until another cluster has it, too.
 
@@ -131,14 +131,14 @@ class HeldSettingsRecord(TopicRecord):
 
     KEY: ClassVar[str] = "held-settings/"
 
-    at_ms: int = stored(whole())
+    at_ms: Count
     """When it last changed a setting; 0: it never did."""
-    by: str = stored(prose)
-    before: Mapping[str, str | None] = stored(mapping_of(name, optional(prose)))
+    by: Prose
+    before: Map[Name, Prose | None]
     """By setting: its value on the topic before; None: the topic had none of its own."""
-    held: Mapping[str, str] = stored(mapping_of(name, prose))
+    held: Map[Name, Prose]
     """By setting: the value that keeps everything."""
-    ended_ms: int | None = stored(optional(whole()), default=None, omit_none=True)
+    ended_ms: Omitted[Count] = None
     """When they were put back; None: they are held."""
 
     def holds(self, settings: Mapping[str, str | None]) -> bool:
@@ -151,7 +151,7 @@ class HeldSettingsRecord(TopicRecord):
         return {} if is_over else self.held
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class WrittenRecord(StateRecord):
     """Another client wrote to a partition of the passive side after a turn: no more records are copied to it.
 
@@ -160,15 +160,15 @@ class WrittenRecord(StateRecord):
 
     KEY: ClassVar[str] = "written/"
 
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    offset: int = stored(whole())
+    source_id: TopicId
+    target_id: TopicId
+    offset: Count
     """Target offset of the first of these records."""
-    producer_id: int = stored(whole(-1))
+    producer_id: Annotated[int, whole(-1)]
     """Of that record; −1: a producer without an id wrote it."""
-    at_ms: int = stored(whole())
+    at_ms: Count
     """When a copy task found it."""
-    began_at: int | None = stored(optional(whole()), default=None, omit_none=True)
+    began_at: Omitted[Count] = None
     """The partition's cut at that time; None: the partition is younger than the turn, and has none."""
 
     @classmethod
