@@ -146,15 +146,16 @@ def _text(data: bytes | None) -> str | None:
 
 def _record(line: bytes) -> tuple[int, ExportedRecord]:
     found = _RecordLine.of(parsed(line, _LONGEST_LINE))
-    return found.partition, ExportedRecord(
-        found.offset,
-        found.timestamp,
-        found.timestamp_type,
-        found.key,
-        found.value,
-        found.headers,
-        found.producer_id,
+    record = ExportedRecord(
+        offset=found.offset,
+        timestamp=found.timestamp,
+        timestamp_type=found.timestamp_type,
+        key=found.key,
+        value=found.value,
+        headers=found.headers,
+        producer_id=found.producer_id,
     )
+    return found.partition, record
 
 
 def _bytes(value: Any) -> bytes:

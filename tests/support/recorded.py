@@ -403,6 +403,17 @@ RECORDED: Final[dict[str, Recorded]] = dict(
             Recorded(_MANIFEST, lambda: _MANIFEST.to_bytes().decode(), lambda t: Manifest.parse(t.encode())),
         ),
         *_pairs(
+            "endpoint",
+            lambda value: Recorded(value, value.to_json, parse_endpoint),
+            Endpoint(5, "b", "id", "h:1"),
+            Endpoint(5, "b", "id", "h:1", {"client.rack": "ä"}, {"orders": "primary.orders"}),
+        ),
+    )
+)
+"""By name; the number tells samples of one kind apart."""
+TASK_DATA: Final[dict[str, Recorded]] = dict(
+    (
+        *_pairs(
             "shard",
             _text,
             Shard(1, "a", ("g",), CopiedTopics({}, Producers(7, frozenset()))),
@@ -432,15 +443,10 @@ RECORDED: Final[dict[str, Recorded]] = dict(
             replace(_RANGE, lag_until=9, committed=False, again_from=2, apart=((1, 2, 3, 4),), keys_from=1),
         ),
         *_pairs("result", _text, RangeResult("orders", 0, 5, Counts()), _RESULT),
-        *_pairs(
-            "endpoint",
-            lambda value: Recorded(value, value.to_json, parse_endpoint),
-            Endpoint(5, "b", "id", "h:1"),
-            Endpoint(5, "b", "id", "h:1", {"client.rack": "ä"}, {"orders": "primary.orders"}),
-        ),
     )
 )
-"""By name; the number tells samples of one kind apart."""
+"""What travels to Spark's tasks and back, between processes of one release."""
+
 
 if __name__ == "__main__":
     made = {name: recorded.encode() for name, recorded in RECORDED.items()}

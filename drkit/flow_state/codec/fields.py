@@ -14,7 +14,7 @@ import re
 from typing import Annotated, Any, Final, TypeVar, cast
 from uuid import UUID
 
-from pydantic import BeforeValidator, Field, GetPydanticSchema, TypeAdapter, WrapValidator
+from pydantic import BeforeValidator, Field, GetPydanticSchema, PlainSerializer, TypeAdapter, WrapValidator
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from drkit.model import TopicPartition
@@ -82,6 +82,12 @@ def _flag(value: Any) -> bool:
     if type(value) is not bool:
         raise wrong("true or false", value)
     return bool(value)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if type(value) is not dict:
+        raise wrong("an object", value)
+    return value
 
 
 def topic_name(value: Any) -> str:
@@ -156,10 +162,15 @@ def _not_null(value: Any) -> Any:
     return value
 
 
+def _from_pairs(value: Any) -> Any:
+    return {TopicPartition(*tp): each for tp, each in value} if isinstance(value, list) else value
+
+
+Integer = Annotated[int, whole(-LONG - 1)]
 Count = Annotated[int, whole()]
 Short = Annotated[int, whole(0, SHORT)]
 Int32 = Annotated[int, whole(0, 2**31 - 1)]
-Timestamp = Annotated[int, whole(-LONG - 1)]
+Timestamp = Integer
 """A producer may set any, and -1 is a batch without timestamps."""
 Seconds = Annotated[float, checked(_seconds)]
 """A finite number of seconds, 0 or more."""
@@ -172,9 +183,15 @@ Prose = Annotated[str, checked(text())]
 TopicName = Annotated[str, checked(topic_name)]
 TopicId = Annotated[UUID, checked(_uuid)]
 """In its canonical form."""
+Object = Annotated[dict[str, Any], checked(_object)]
+"""Any JSON object, as it is."""
 Digits = Annotated[int, checked(digits)]
 Many = Annotated[tuple[T, ...], GetPydanticSchema(lambda kind, read: {**read(kind), "fail_fast": True})]
 Map = Annotated[Mapping[K, T], WrapValidator(_in_chunks)]
+ByPartition = Annotated[
+    Mapping[TopicPartition, T], BeforeValidator(_from_pairs), PlainSerializer(lambda value: [*value.items()])
+]
+"""As pairs: the names in a JSON object are texts."""
 Omitted = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
 """None is left out of the JSON object."""
 Given = Annotated[Omitted[T], BeforeValidator(_not_null)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, ClassVar, Final, NoReturn, Self
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from drkit.flow_state.codec.fields import MOST_BYTES, Malformed, topic_name, wrong
 
+T = TypeVar("T")
 _EXPECTED: Final = {"tuple_type": "a list", "dict_type": "an object", "dataclass_type": "an object"}
 _KEY: Final = "[key]"
 _ADAPTERS: Final[dict[type[Any], TypeAdapter[Any]]] = {}
@@ -24,11 +25,7 @@ class Body:
     @classmethod
     def of(cls, raw: Any) -> Self:
         """Return the object in JSON data. Raises Malformed."""
-        try:
-            found: Self = _adapter(cls).validate_python(raw)
-        except ValidationError as error:
-            raise Malformed(_in_words(error)) from None
-        return found
+        return read_as(_adapter(cls), raw)
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
@@ -43,6 +40,23 @@ class Body:
     def encode(self) -> bytes:
         """Return the object as bytes."""
         return json.dumps(self.to_json()).encode()
+
+
+class TaskData:
+    """What travels as JSON between the driver and Spark's tasks; its fields are read by their types alone."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = ConfigDict(ser_json_inf_nan="constants")
+
+    def to_json(self) -> str:
+        """Return it as JSON."""
+        return _adapter(type(self)).dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return what :meth:`to_json` wrote."""
+        found: Self = _adapter(cls).validate_json(text)
+        return found
 
 
 class StateRecord(Body):
@@ -89,6 +103,14 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return found
 
 
+def read_as(adapter: TypeAdapter[T], raw: Any) -> T:
+    """Return JSON data as a type. Raises Malformed."""
+    try:
+        return adapter.validate_python(raw)
+    except ValidationError as error:
+        raise Malformed(_in_words(error)) from None
+
+
 def parsed(value: bytes, most: int = MOST_BYTES) -> dict[str, Any]:
     """Return the JSON object in a record's value. Raises Malformed."""
     if len(value) > most:
@@ -107,8 +129,10 @@ def _in_words(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     place, context = list(first["loc"]), first.get("ctx", {})
     match first["type"]:
-        case "missing":
+        case "missing" | "missing_argument":
             reason = f"{place.pop()} is missing"
+        case "unexpected_keyword_argument":
+            reason = "this drkit does not know the field"
         case "value_error":
             reason = str(context["error"])
         case "enum":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Self
@@ -17,11 +16,11 @@ from drkit.flow_state.codec.fields import (
     Given,
     Map,
     Name,
+    Object,
     Omitted,
     Prose,
     TopicId,
     TopicName,
-    checked,
     partition_of,
     whole,
 )
@@ -195,7 +194,7 @@ class EventRecord(StateRecord):
     partition: Annotated[int, whole(-1, 2**31 - 1), Field(default=-1)]
     """−1: the whole topic."""
     at_ms: Count
-    fields: Annotated[Mapping[str, Any], checked(dict)]
+    fields: Object
     """Further fields; any JSON data."""
 
     @classmethod

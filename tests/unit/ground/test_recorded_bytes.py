@@ -9,7 +9,7 @@ import pytest
 from drkit.flow_state.records import kind_of
 from drkit.flow_state.source_fence.entries import FenceEntry
 from tests.support.flow_state.old_bytes import FENCE_ENTRIES
-from tests.support.recorded import FILE, RECORDED, STATE
+from tests.support.recorded import FILE, RECORDED, STATE, TASK_DATA
 
 BYTES = json.loads(FILE.read_text(encoding="utf-8"))
 
@@ -22,6 +22,11 @@ def test_a_record_has_the_recorded_bytes(name: str):
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_bytes_are_read(name: str):
     assert RECORDED[name].decode(BYTES[name]) == RECORDED[name].value
+
+
+@pytest.mark.parametrize("name", TASK_DATA)
+def test_what_a_task_gets_is_what_was_sent(name: str):
+    assert TASK_DATA[name].decode(TASK_DATA[name].encode()) == TASK_DATA[name].value
 
 
 def test_nothing_recorded_is_left_out():
