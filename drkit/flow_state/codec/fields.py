@@ -14,7 +14,15 @@ import re
 from typing import Annotated, Any, Final, TypeVar, cast
 from uuid import UUID
 
-from pydantic import BeforeValidator, Field, GetPydanticSchema, PlainSerializer, TypeAdapter, WrapValidator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetPydanticSchema,
+    PlainSerializer,
+    TypeAdapter,
+    WrapSerializer,
+    WrapValidator,
+)
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from drkit.model import TopicPartition
@@ -187,7 +195,9 @@ Object = Annotated[dict[str, Any], checked(_object)]
 """Any JSON object, as it is."""
 Digits = Annotated[int, checked(digits)]
 Many = Annotated[tuple[T, ...], GetPydanticSchema(lambda kind, read: {**read(kind), "fail_fast": True})]
-Map = Annotated[Mapping[K, T], WrapValidator(_in_chunks)]
+Map = Annotated[
+    Mapping[K, T], WrapValidator(_in_chunks), WrapSerializer(lambda value, write: write(dict(value)))
+]
 ByPartition = Annotated[
     Mapping[TopicPartition, T], BeforeValidator(_from_pairs), PlainSerializer(lambda value: [*value.items()])
 ]

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from drkit.flow_state.codec.fields import MOST_BYTES, Malformed, topic_name, wrong
+from drkit.flow_state.codec.fields import MOST_BYTES, Malformed, partition_of, topic_name, wrong
+from drkit.model import TopicPartition
 
 T = TypeVar("T")
 _EXPECTED: Final = {"tuple_type": "a list", "dict_type": "an object", "dataclass_type": "an object"}
@@ -34,7 +35,9 @@ class Body:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON data, in the order in which they are written."""
-        found: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json", by_alias=True)
+        found: dict[str, Any] = _adapter(type(self)).dump_python(
+            self, mode="json", by_alias=True, warnings=False
+        )
         return found
 
     def encode(self) -> bytes:
@@ -95,6 +98,22 @@ class TopicRecord(StateRecord):
     def check_name(cls, name: str) -> None:
         """Raise Malformed for what is no name of a topic."""
         topic_name(name)
+
+
+class PartitionRecord(StateRecord):
+    """A record with a source partition in its key."""
+
+    __slots__ = ()
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """See :class:`StateRecord`."""
+        partition_of(name)
+
+    @staticmethod
+    def name_of(partition: TopicPartition) -> str:
+        """The name in the key for a source partition."""
+        return f"{partition.topic}/{partition.partition}"
 
 
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:

@@ -21,11 +21,9 @@ from drkit.flow_state.codec.fields import (
     Prose,
     TopicId,
     TopicName,
-    partition_of,
     whole,
 )
-from drkit.flow_state.codec.record import Body, StateRecord, TopicRecord
-from drkit.model import TopicPartition
+from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord
 
 _WRITTEN: Final = ("source_cluster", "source_id", "target", "target_id", "generation")
 """The fields of a generation, in their order in its record."""
@@ -158,7 +156,7 @@ class TakeoverRecord(TopicRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifiedRecord(StateRecord):
+class VerifiedRecord(PartitionRecord):
     """The offsets up to which a verification found a source partition and its copy equal."""
 
     KEY: ClassVar[str] = "verified/"
@@ -169,16 +167,6 @@ class VerifiedRecord(StateRecord):
     source_offset: Count
     target_offset: Count
     at_ms: Count = 0
-
-    @classmethod
-    def check_name(cls, name: str) -> None:
-        """See :class:`StateRecord`."""
-        partition_of(name)
-
-    @staticmethod
-    def name_of(partition: TopicPartition) -> str:
-        """The name in the key for a source partition."""
-        return f"{partition.topic}/{partition.partition}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,11 @@ from drkit.flow_state.codec.fields import (
     Prose,
     TopicId,
     listed,
-    partition_of,
     text,
     topic_name,
     whole,
 )
-from drkit.flow_state.codec.record import Body, StateRecord, TopicRecord
-from drkit.model import TopicPartition
+from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord
 from drkit.offsets.crossing import Crossing
 
 Offsets = Map[Digits, Count]
@@ -286,7 +284,7 @@ class HeldSettingsRecord(TopicRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenRecord(StateRecord):
+class WrittenRecord(PartitionRecord):
     """Another client wrote to a partition of the passive side after a turn: no more records are copied to it.
 
     It holds for these topics since that turn; see :func:`drkit.flow_state.copied_topics.written_of`.
@@ -304,13 +302,3 @@ class WrittenRecord(StateRecord):
     """When a copy task found it."""
     began_at: Omitted[Count] = None
     """The partition's cut at that time; None: the partition is younger than the turn, and has none."""
-
-    @classmethod
-    def check_name(cls, name: str) -> None:
-        """See :class:`StateRecord`."""
-        partition_of(name)
-
-    @staticmethod
-    def name_of(partition: TopicPartition) -> str:
-        """The name in the key for a source partition."""
-        return f"{partition.topic}/{partition.partition}"

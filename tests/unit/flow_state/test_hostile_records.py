@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 import json
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -77,3 +79,9 @@ def test_no_value_is_converted(wrong: Any):
         RoleRecord.of(raw)
     with pytest.raises(Malformed, match=r"^frontiers: "):
         RoleRecord.of({**raw, "term": 1, "frontiers": {"0": wrong} if wrong is not None else None})
+
+
+def test_what_a_program_gives_is_written_whatever_its_class_is():
+    """A record that cannot be written, or is written as another value, would stop a failover."""
+    odd = RoleRecord(Role.FROZEN, 1, "r", 1, MappingProxyType({1: None}), defaultdict(int, {2: 3}))
+    assert odd.encode() == RoleRecord(Role.FROZEN, 1, "r", 1, {1: None}, {2: 3}).encode()
