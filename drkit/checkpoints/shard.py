@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Any, Final
 import zlib
+
+from pydantic import PlainSerializer
 
 from drkit.flow_state.codec.record import TaskData
 from drkit.flow_state.copied_topics import CopiedTopics
@@ -17,6 +19,11 @@ Refusal = tuple[str, str, str, str]
 """Group, source partition, verdict and reason of a position that was not written."""
 
 
+def _in_pairs(known: CopiedTopics) -> list[Any]:
+    topics, producers, *by_partition = known
+    return [topics, producers, *([*each.items()] for each in by_partition)]
+
+
 @dataclass(frozen=True, slots=True)
 class Shard(TaskData):
     """Groups for one task, and all it must know of the flow. No secret is in here."""
@@ -25,7 +32,7 @@ class Shard(TaskData):
     source: str
     """Alias of the source; the mark of every written offset contains it."""
     groups: tuple[str, ...]
-    known: CopiedTopics
+    known: Annotated[CopiedTopics, PlainSerializer(_in_pairs)]
     topic: str = ""
     """Where checkpoints go; empty: none are wanted."""
     sync: bool = False

@@ -18,7 +18,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     GetPydanticSchema,
-    PlainSerializer,
     TypeAdapter,
     WrapSerializer,
     WrapValidator,
@@ -198,10 +197,8 @@ Many = Annotated[tuple[T, ...], GetPydanticSchema(lambda kind, read: {**read(kin
 Map = Annotated[
     Mapping[K, T], WrapValidator(_in_chunks), WrapSerializer(lambda value, write: write(dict(value)))
 ]
-ByPartition = Annotated[
-    Mapping[TopicPartition, T], BeforeValidator(_from_pairs), PlainSerializer(lambda value: [*value.items()])
-]
-"""As pairs: the names in a JSON object are texts."""
+ByPartition = Annotated[Mapping[TopicPartition, T], BeforeValidator(_from_pairs)]
+"""Read from pairs: the names in a JSON object are texts."""
 Omitted = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
 """None is left out of the JSON object."""
 Given = Annotated[Omitted[T], BeforeValidator(_not_null)]
