@@ -18,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     GetPydanticSchema,
+    SerializerFunctionWrapHandler,
     TypeAdapter,
     WrapSerializer,
     WrapValidator,
@@ -163,6 +164,10 @@ def _in_chunks(value: Any, read: Callable[[Any], dict[Any, Any]]) -> dict[Any, A
     return found
 
 
+def _write_mapping(value: Any, write: SerializerFunctionWrapHandler) -> Any:
+    return write(dict(value))
+
+
 def _not_null(value: Any) -> Any:
     if value is None:
         raise wrong("an object", value)
@@ -194,9 +199,7 @@ Object = Annotated[dict[str, Any], checked(_object)]
 """Any JSON object, as it is."""
 Digits = Annotated[int, checked(digits)]
 Many = Annotated[tuple[T, ...], GetPydanticSchema(lambda kind, read: {**read(kind), "fail_fast": True})]
-Map = Annotated[
-    Mapping[K, T], WrapValidator(_in_chunks), WrapSerializer(lambda value, write: write(dict(value)))
-]
+Map = Annotated[Mapping[K, T], WrapValidator(_in_chunks), WrapSerializer(_write_mapping)]
 ByPartition = Annotated[Mapping[TopicPartition, T], BeforeValidator(_from_pairs)]
 """Read from pairs: the names in a JSON object are texts."""
 Omitted = Annotated[T | None, Field(exclude_if=lambda value: value is None)]

@@ -26,7 +26,8 @@ class Body:
     @classmethod
     def of(cls, raw: Any) -> Self:
         """Return the object in JSON data. Raises Malformed."""
-        return read_as(_adapter(cls), raw)
+        found: Self = read_as(_adapter(cls), raw)
+        return found
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
