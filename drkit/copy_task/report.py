@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
 import resource
 from typing import Any
 
 from drkit.clock import boottime
 from drkit.copy_task.core.context import TaskContext
-from drkit.copy_task.core.shallow import shallow_dict
 from drkit.copy_task.source.health import SourceHealth
 from drkit.min_max_mean import MinMaxMean
 
@@ -34,7 +34,7 @@ class PartitionReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""
-        return shallow_dict(self) | {"age_ms": self.age_ms.as_dict(), "latency_ms": self.latency_ms.as_dict()}
+        return _shallow(self) | {"age_ms": self.age_ms.as_dict(), "latency_ms": self.latency_ms.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class TaskReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""
-        return shallow_dict(self) | {"partitions": [p.as_dict() for p in self.partitions]}
+        return _shallow(self) | {"partitions": [p.as_dict() for p in self.partitions]}
 
 
 def report_of(
@@ -108,3 +108,13 @@ def report_of(
         looped=task.counters.looped,
         busy_seconds=busy_seconds,
     )
+
+
+def _shallow(report: Any) -> dict[str, Any]:
+    """Return the fields by name: `asdict` copies each value, long for thousands of partitions."""
+    return {name: getattr(report, name) for name in _names(report.__class__)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 import binascii
 from collections.abc import Iterator
+from dataclasses import dataclass
 import json
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Annotated, Any, BinaryIO, Final, Protocol
 
 from drkit.export.hole import Hole, HoleKind
 from drkit.export.manifest import ExportFormat
@@ -15,18 +16,18 @@ from drkit.export.storage import NewFile
 from drkit.flow_state.codec.fields import (
     LONG,
     MOST_BYTES,
-    Fields,
+    Count,
+    Int32,
     Malformed,
-    member,
-    optional,
-    row,
+    Many,
+    Timestamp,
+    checked,
+    listed,
     text,
-    tuple_of,
-    whole,
 )
+from drkit.flow_state.codec.record import Body, parsed
 from drkit.wire.codecs import MAX_DECOMPRESSED
 
-_ANY: Final = whole(-LONG - 1)
 _LONGEST_LINE: Final = MAX_DECOMPRESSED * 4 // 3 + (1 << 20)
 """Of the largest record, in Base64."""
 _MOST_COMMAS: Final = 3 << 20
@@ -103,9 +104,10 @@ class HolesWriter:
 def read_holes(file: BinaryIO) -> Iterator[Hole]:
     """The holes in a file. Raises ValueError for something else."""
     for line in _limited(file, MOST_BYTES):
-        found = Fields.parse(line)
-        first = found.get("first", whole())
-        yield Hole(first, found.get("end", whole(first + 1)), found.get("kind", member(HoleKind)))
+        found = _HoleLine.decode(line)
+        if found.end <= found.first:
+            raise Malformed("end: an offset after the first one was expected")
+        yield Hole(found.first, found.end, found.kind)
 
 
 def _limited(file: BinaryIO, most: int) -> Iterator[bytes]:
@@ -143,27 +145,17 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _record(line: bytes) -> tuple[int, ExportedRecord]:
-    found = _Line(line)
-    return found.get("partition", whole(0, 2**31 - 1)), ExportedRecord(
-        offset=found.get("offset", whole()),
-        timestamp=found.get("timestamp", _ANY),
-        timestamp_type=found.get("timestamp_type", _time_type),
-        key=found.get("key", optional(_bytes)),
-        value=found.get("value", optional(_bytes)),
-        headers=found.get("headers", tuple_of(row(_bytes, optional(_bytes)))),
-        producer_id=found.get("producer_id", _ANY),
+    found = _RecordLine.of(parsed(line, _LONGEST_LINE))
+    record = ExportedRecord(
+        offset=found.offset,
+        timestamp=found.timestamp,
+        timestamp_type=found.timestamp_type,
+        key=found.key,
+        value=found.value,
+        headers=found.headers,
+        producer_id=found.producer_id,
     )
-
-
-class _Line(Fields):
-    """A line of a record: it may be as large as a record, which :meth:`Fields.parse` refuses."""
-
-    def __init__(self, line: bytes) -> None:
-        try:
-            raw = json.loads(line)
-        except (ValueError, RecursionError):
-            raise Malformed("a line is no JSON object") from None
-        super().__init__(raw)
+    return found.partition, record
 
 
 def _bytes(value: Any) -> bytes:
@@ -181,3 +173,23 @@ def _time_type(value: Any) -> TimestampType:
 
 
 _any_text: Final = text(LONG)
+_Bytes = Annotated[bytes, checked(_bytes)]
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordLine(Body):
+    partition: Int32
+    offset: Count
+    timestamp: Timestamp
+    timestamp_type: Annotated[TimestampType, checked(_time_type)]
+    key: _Bytes | None
+    value: _Bytes | None
+    headers: Many[Annotated[tuple[_Bytes, _Bytes | None], listed(2)]]
+    producer_id: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class _HoleLine(Body):
+    first: Count
+    end: Count
+    kind: HoleKind

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-import json
+from dataclasses import dataclass, field
 import resource
 from typing import Any, Final, NamedTuple
-from uuid import UUID
+
+from pydantic import TypeAdapter
 
 from drkit import errors
 from drkit.config import ClusterSettings
@@ -22,8 +23,8 @@ from drkit.export.parts import read_part, write_parts
 from drkit.export.places import storage_at
 from drkit.export.ranges import CopiedBack
 from drkit.export.reading import TailReader
+from drkit.flow_state.codec.record import TaskData
 
-_ERROR: Final = "error"
 _readers: dict[str, TailReader] = {}
 """By connection settings: Spark keeps its Python workers, so connections stay open, too."""
 
@@ -33,6 +34,17 @@ class WrittenRange(NamedTuple):
 
     wanted: TailRange
     parts: tuple[ExportPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer(TaskData):
+    found: list[WrittenRange] = field(default_factory=list)
+    peak: int = 0
+    error: dict[str, Any] | None = None
+
+
+_RANGES: Final = TypeAdapter(list[TailRange])
+_PARTS: Final = TypeAdapter(list[tuple[TailRange, ExportPart]])
 
 
 class Place(NamedTuple):
@@ -50,14 +62,14 @@ def write_share(place: Place, share: str, source: ClusterSettings, skip: CopiedB
     :returns: what :func:`written` reads
     """
 
-    def work() -> list[Any]:
+    def work() -> list[WrittenRange]:
         storage, reader = storage_at(place.folder), _reader(source)
         out = []
-        for wanted in _ranges(json.loads(share)):
+        for wanted in _RANGES.validate_json(share):
             with writing(place.folder):
                 items = reader.read(wanted, skip.left_out(wanted))
                 parts = write_parts(storage, place.format, wanted, items, part_bytes)
-            out.append([_plain(wanted), [part.to_json() for part in parts]])
+            out.append(WrittenRange(wanted, tuple(parts)))
         return out
 
     return _answered(work)
@@ -70,12 +82,11 @@ def read_share(place: Place, share: str) -> str:
     :returns: nothing, or an error; :func:`written` raises it
     """
 
-    def work() -> list[Any]:
+    def work() -> list[WrittenRange]:
         storage = storage_at(place.folder)
-        for raw, part in json.loads(share):
-            (wanted,) = _ranges([raw])
+        for wanted, part in _PARTS.validate_json(share):
             with reading(place.folder):
-                for _ in read_part(storage, place.format, wanted, ExportPart.of(part)):
+                for _ in read_part(storage, place.format, wanted, part):
                     pass
         return []
 
@@ -84,12 +95,12 @@ def read_share(place: Place, share: str) -> str:
 
 def ranges_text(ranges: Iterable[TailRange]) -> str:
     """Ranges for a task."""
-    return json.dumps([_plain(each) for each in ranges], separators=(",", ":"))
+    return _RANGES.dump_json(list(ranges)).decode()
 
 
 def parts_text(parts: Iterable[tuple[TailRange, ExportPart]]) -> str:
     """Parts of partitions for a task."""
-    return json.dumps([[_plain(each), part.to_json()] for each, part in parts], separators=(",", ":"))
+    return _PARTS.dump_json(list(parts)).decode()
 
 
 def written(answers: Sequence[str]) -> tuple[list[WrittenRange], int]:
@@ -97,17 +108,14 @@ def written(answers: Sequence[str]) -> tuple[list[WrittenRange], int]:
 
     :raises DrkitError: what one of them failed with
     """
-    found, peak = [], 0
-    for answer in answers:
-        raw = json.loads(answer)
-        if (error := raw.get(_ERROR)) is not None:
+    found = [_Answer.from_json(answer) for answer in answers]
+    for each in found:
+        if (error := each.error) is not None:
             kind: type[DrkitError] = getattr(errors, error.pop("kind"), Failed)
             raise restored(kind, error)
-        peak = max(peak, raw["peak"])
-        for wanted, parts in raw["found"]:
-            (tail,) = _ranges([wanted])
-            found.append(WrittenRange(tail, tuple(ExportPart.of(part) for part in parts)))
-    return found, peak
+    return [written for each in found for written in each.found], max(
+        (each.peak for each in found), default=0
+    )
 
 
 @contextmanager
@@ -119,20 +127,12 @@ def writing(place: str) -> Iterator[None]:
         raise Failed("export_not_written", where=place, evidence=error_text(error)) from error
 
 
-def _answered(work: Callable[[], list[Any]]) -> str:
+def _answered(work: Callable[[], list[WrittenRange]]) -> str:
     try:
-        answer = {"found": work(), "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+        answer = _Answer(work(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     except DrkitError as error:
-        answer = {_ERROR: {"kind": type(error).__name__, **vars(error)}}
-    return json.dumps(answer, separators=(",", ":"))
-
-
-def _plain(wanted: TailRange) -> list[Any]:
-    return [wanted.topic, str(wanted.topic_id), wanted.partition, wanted.first, wanted.end]
-
-
-def _ranges(raw: Iterable[Sequence[Any]]) -> list[TailRange]:
-    return [TailRange(topic, UUID(topic_id), *rest) for topic, topic_id, *rest in raw]
+        answer = _Answer(error={"kind": type(error).__name__, **vars(error)})
+    return answer.to_json()
 
 
 def _reader(settings: ClusterSettings) -> TailReader:

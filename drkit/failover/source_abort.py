@@ -16,9 +16,8 @@ from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.core.stall import Stall, StoodStill
 from drkit.failover.fencing.methods import lift_acls, lift_sizes
-from drkit.failover.journal.entries import RunLog, read_history
+from drkit.failover.journal.entries import RUN_ID, RunLog, read_history
 from drkit.failover.journal.file import JournalFile, folder_of
-from drkit.failover.journal.shape import RUN_ID
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.kafka.permit import permitted_by

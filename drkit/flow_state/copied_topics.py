@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from drkit.flow_state.codec.fields import partition_of
+from drkit.flow_state.codec.fields import ByPartition, partition_of
 from drkit.flow_state.left_out import NONE_KEPT, KeptTail, LeftOut, tail_end_of
 from drkit.flow_state.records import (
     CutRecord,
@@ -88,17 +88,17 @@ class CopiedTopics(NamedTuple):
     topics: dict[str, tuple[str, UUID, UUID]]
     """Source topic → its name on the target, and the ids of both."""
     producers: Producers
-    cuts: Mapping[TopicPartition, int] = _NO_OFFSETS
+    cuts: ByPartition[int] = _NO_OFFSETS
     """Source partition → its cut, at a turn; none where there was no turn."""
-    rebuilt: Mapping[TopicPartition, int] = _NO_OFFSETS
+    rebuilt: ByPartition[int] = _NO_OFFSETS
     """Source partition → where copying began before its cut; none where it began there."""
-    emptied: Mapping[TopicPartition, int] = _NO_OFFSETS
+    emptied: ByPartition[int] = _NO_OFFSETS
     """Source partition → target offset before which its copy was emptied."""
-    ends: Mapping[TopicPartition, int] = _NO_OFFSETS
+    ends: ByPartition[int] = _NO_OFFSETS
     """Source partition → where the copy ended when it was promoted; none where it was not."""
-    crossings: Mapping[TopicPartition, tuple[Crossing, ...]] = _NO_CROSSINGS
+    crossings: ByPartition[tuple[Crossing, ...]] = _NO_CROSSINGS
     """Source partition → where both sides have the same records in another order."""
-    kept: Mapping[TopicPartition, KeptTail] = NONE_KEPT
+    kept: ByPartition[KeptTail] = NONE_KEPT
     """Source partition → a tail that the target has already."""
 
     def is_void(self, at: TopicPartition, committed: int | None) -> bool:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from drkit.flow_state.kinds.source_seen import SourceSeenRecord
+from drkit.flow_state.kinds.run import SourceSeenRecord
 
 T = TypeVar("T")
 _KEY: Final = SourceSeenRecord.KEY.encode()

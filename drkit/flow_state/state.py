@@ -7,7 +7,8 @@ from typing import NamedTuple, Self, TypeVar, cast
 
 from drkit.control_key import NO_KEY
 from drkit.errors import Refused
-from drkit.flow_state.codec.fields import Fields, Malformed
+from drkit.flow_state.codec.fields import Malformed
+from drkit.flow_state.codec.record import parsed
 from drkit.flow_state.records import StateRecord, decoded, kind_of
 
 R = TypeVar("R", bound=StateRecord)
@@ -206,6 +207,6 @@ def _read(key: str, value: bytes) -> StateRecord | None:
     """The record under a key; None under a key of a later drkit."""
     found = kind_of(key)
     if found is None:
-        Fields.parse(value)
+        parsed(value)
         return None
     return decoded(*found, value)

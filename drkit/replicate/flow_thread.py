@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.lease.lost import LeaseTaken
+from drkit.flow_state.lease.run_lease import LeaseTaken
 from drkit.masking import scrubbed
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter, prepare_heartbeats
 from drkit.monitoring.board import FlowWatch

@@ -11,7 +11,7 @@ from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import NotAuthorized, Refused
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.lease.lost import held_by_another
+from drkit.flow_state.lease.run_lease import held_by_another
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic

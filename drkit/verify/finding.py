@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, Self
 
 _PREVIEW_BYTES = 40
 
@@ -82,11 +81,6 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
-
-    @classmethod
-    def of(cls, raw: dict[str, Any]) -> Self:
-        """Read back plain data."""
-        return cls(**raw)
 
 
 def preview(key: bytes | None, value: bytes | None, timestamp: int, headers: int) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-import json
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from drkit.flow_state.codec.record import TaskData
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap
 from drkit.offsets.segments import UNKNOWN
@@ -61,7 +61,7 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Range(TaskData):
     """A piece of a partition for one task: source offsets and the target offsets that belong to them."""
 
     source: TopicPartition
@@ -90,20 +90,6 @@ class Range:
     def size(self) -> int:
         """The number of offsets to be read on both sides."""
         return self.source_to - self.source_from + self.target_to - self.target_from
-
-    def to_json(self) -> str:
-        """The range as JSON, as it travels to a task."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> Range:
-        """Read back what :meth:`to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw["source"] = TopicPartition(*raw["source"])
-        raw["target"] = TopicPartition(*raw["target"])
-        raw["segments"] = tuple(Segment(*s) for s in raw["segments"])
-        raw["apart"] = tuple(tuple(each) for each in raw["apart"])
-        return cls(**raw)
 
 
 def closed(segments: SegmentMap, target_end: int) -> tuple[Segment, ...]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-import json
 import resource
 import time
-from typing import Any, Final
+from typing import Final
 
 from drkit.config import ClusterSettings
+from drkit.flow_state.codec.record import TaskData
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.living_keys import LivingKeys
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.look import content
 from drkit.verify.before import Trimmed, compare_before
 from drkit.verify.compare import RecordLocator, Rules, compare
-from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.finding import Counts, Difference
 from drkit.verify.outlived import SourceAgain, TargetAgain, find_outlived
 from drkit.verify.ranges import Range
 from drkit.verify.reading import LogStart, RangeReader
@@ -30,7 +30,7 @@ _readers: dict[str, RangeReader] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class RangeResult:
+class RangeResult(TaskData):
     """The result of one range."""
 
     topic: str
@@ -49,21 +49,6 @@ class RangeResult:
     """Of MirrorMaker 2's part: no records of aborted transactions were copied."""
     compared_from: int = 0
     """Of MirrorMaker 2's part: the first target offset compared; there were too many records before it."""
-
-    def to_json(self) -> str:
-        """The result as JSON, as it travels to the driver."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> RangeResult:
-        """Read back what :meth:`to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw["counts"] = Counts.of(raw["counts"])
-        raw["findings"] = [
-            Difference(**{**f, "kind": DifferenceKind(f["kind"]), "fields": tuple(f["fields"])})
-            for f in raw["findings"]
-        ]
-        return cls(**raw)
 
 
 def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings) -> RangeResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from drkit.detect.shapes import label
+from drkit.detect.note_kinds import label
 from drkit.errors import ConfigError
 from drkit.flow_state.codec.fields import Malformed
 

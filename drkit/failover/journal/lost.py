@@ -10,10 +10,9 @@ from typing import Final
 
 from drkit.counted import counted
 from drkit.errors import DrkitError, Refused
-from drkit.failover.journal.entries import RunLog, read_history
+from drkit.failover.journal.entries import RUN_ID, RunLog, read_history
 from drkit.failover.journal.file import JournalFile, path_of
 from drkit.failover.journal.journal import NoRun
-from drkit.failover.journal.shape import RUN_ID
 
 _PAGE: Final = "drkit explain failover-journal-lost"
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from drkit.errors import Refused
-from drkit.flow_state.lease.lost import LeaseLost
+from drkit.flow_state.lease.run_lease import LeaseLost
 from drkit.flow_state.names import map_transactional_id
 from drkit.flow_state.records import CutRecord
 from drkit.kafka.permit import permitted_by

@@ -16,8 +16,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
 from drkit.flow_state import processes
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.lease.lost import LeaseLost
-from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.lease.run_lease import FlowLease, LeaseLost
 from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
