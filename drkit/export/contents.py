@@ -50,9 +50,7 @@ def contents(
     :raises CorruptBatch: a batch cannot be read
     """
     out = visible(buffer, position, end, aborted=aborted, without=skip)
-    # Batches in which nothing is wanted are passed over; one that begins after the end shows a gap up to it.
-    beyond = any(header.base_offset >= end for header, _ in split(buffer))
-    stop = end if beyond else out.next_source
+    stop = out.next_source
     return Contents(_without_gaps(_in_order(out, buffer), position, stop), stop)
 
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from drkit.failover.loss.log_cursor import NO_IDS, LogSide, PieceCursor
+from drkit.failover.loss.log_cursor import LogSide, PieceCursor
 from drkit.failover.loss.pairing import ALL, Begin, MayLack, PairingResult, Side, compared, window_before
+from drkit.kafka.reading.record_cursor import NO_IDS
 from drkit.model import SourceOffset, TargetOffset, TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
 
@@ -109,7 +110,7 @@ says."""
 class ContentCheck:
     """Compares one partition with its copy.
 
-    Every method raises as :meth:`drkit.failover.loss.log_cursor.LogCursor.next`.
+    Every method raises as :meth:`drkit.kafka.reading.record_cursor.RecordCursor.next`.
     """
 
     def __init__(self, old: LogSide, new: LogSide, copies: Copies) -> None:

@@ -20,9 +20,8 @@ from drkit.failover.loss.new_primary import Copy, NewPrimary, look_at_new_primar
 from drkit.failover.loss.old_commits import BeyondCounter, Commits, commits_in, translated_by
 from drkit.failover.loss.outlived import with_outlived
 from drkit.failover.loss.pairing import MayLack, Side
-from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, check_of
+from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, Take, check_of
 from drkit.failover.loss.reverse_side import ReverseSide, emptied_in_vain, reverse_side
-from drkit.failover.loss.tail import Take
 from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.records import (
     PendingFence,

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, metadata
+from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, leader_fetch
+from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.status.lag.source import UncopiedRange
-from drkit.wire import decode, read_header, visible
 
 _FETCH_BYTES: Final = 4 << 20
 _AT_ONCE: Final = 8
@@ -49,29 +49,18 @@ async def count_gaps(
 async def _count(
     source: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut
 ) -> Counted:
-    topic, position = topics.get(gap.at.topic), gap.start
-    if topic is None or gap.at.partition not in topic.leaders:
-        return Counted(0, 0, None, None, gap.start)  # the source does not have it any more
     records = size = 0
-    oldest: int | None = None
-    newest: int | None = None
-    while position < gap.end and size < MOST_BYTES:
-        answer = await fetch_one(
-            source, topic.leaders[gap.at.partition].node, (gap.at.topic, topic.topic_id), gap.at.partition,
-            position, max_bytes=_FETCH_BYTES, max_wait_ms=0,
-        )  # fmt: skip
-        if answer.error_code:
-            break
-        # Up to the cut other records are left out than after it.
-        end = skip.divides(gap.at, position, gap.end) or gap.end
-        without = skip.ids_at(gap.at, position)
-        out = visible(answer.records or b"", position, end, aborted=aborted_in(answer), without=without)
-        for chunk in out.chunks:
-            times = [r.timestamp for r in decode(read_header(chunk.data), chunk.data)]
-            records, size = records + chunk.count, size + chunk.size
-            oldest = min(times) if oldest is None else min(oldest, *times)
-            newest = max(times) if newest is None else max(newest, *times)
-        if out.next_source <= position:
-            break
-        position = out.next_source
-    return Counted(records, size, oldest, newest, min(position, gap.end))
+    times: list[int] = []
+    position, fetch = gap.start, leader_fetch(source, topics.get(gap.at.topic), gap.at)
+    try:
+        for start, end, without in skip.parts(gap.at, gap.start, gap.end):
+            cursor = RecordCursor(str(gap.at), fetch, (start, end), without=without, fetch_bytes=_FETCH_BYTES)
+            while size < MOST_BYTES and (step := await cursor.next()) is not None:
+                found = [r.timestamp for r in step.records]
+                times = [min(times + found), max(times + found)] if found else times
+                records, position = records + len(found), cursor.position
+                size += sum(chunk.size for chunk in step.found.chunks)
+    except Unreadable:  # as of a topic that the source does not have any more
+        pass
+    oldest, newest = times or (None, None)
+    return Counted(records, size, oldest, newest, position)

@@ -15,10 +15,11 @@ from drkit.counted import counted
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
-from drkit.failover.loss.log_cursor import LogCursor, LogSide, Unreadable
+from drkit.failover.loss.log_cursor import LogSide
 from drkit.failover.loss.partition_check import PartitionCheck, origin_of
+from drkit.kafka.reading.record_cursor import Unreadable
 from drkit.model import TopicPartition
-from drkit.wire import CorruptBatch, Record, is_whole, records_in
+from drkit.wire import CorruptBatch, Record, is_whole
 
 MOST_KEYS: Final = 10_000_000
 """Keys of a partition of the old primary that are compared: 400 MB. With more it is unknown."""
@@ -108,8 +109,8 @@ class _Comparison(NamedTuple):
         return self.check.new.pairs[self.check.at].target
 
     def _is_whole(self, side: LogSide, at: TopicPartition) -> bool:
-        """Whether no offset is missing that clients wrote. Raises as :meth:`LogCursor.next`."""
-        cursor = LogCursor(side, at, self.spans.since)
+        """Whether no offset is missing that clients wrote. Raises as :meth:`RecordCursor.next`."""
+        cursor = side.cursor(at, self.spans.since)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
             if not is_whole(read.answer.records or b"", read.position):
@@ -117,9 +118,8 @@ class _Comparison(NamedTuple):
         return True
 
     def _records(self, side: LogSide, at: TopicPartition, span: tuple[int, int]) -> Iterator[Record]:
-        """The committed records of a range. Raises as :meth:`LogCursor.next`."""
-        cursor = LogCursor(side, at, span)
+        """The committed records of a range. Raises as :meth:`RecordCursor.next`."""
+        cursor = side.cursor(at, span)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
-            for chunk in read.found.chunks:
-                yield from records_in(chunk)
+            yield from read.records

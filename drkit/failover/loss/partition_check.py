@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -10,26 +10,29 @@ from uuid import UUID
 from drkit.failover.loss.content import Answers, ContentCheck, ContentResult, Copies
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.loss.judging import NO_WORD, Emptied, epoch_word, judged
-from drkit.failover.loss.log_cursor import NO_IDS, LogSide, Unreadable, count_visible
+from drkit.failover.loss.log_cursor import LogSide, count_visible
 from drkit.failover.loss.new_primary import Copy, NewPrimary
 from drkit.failover.loss.pairing import MayLack
-from drkit.failover.loss.tail import Take, read_tail
 from drkit.kafka.reading.epochs import EpochEnd
+from drkit.kafka.reading.record_cursor import NO_IDS, Unreadable
 from drkit.model import TargetOffset, TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.crossing import Crossing
 from drkit.offsets.segments import UNKNOWN
 from drkit.status.lag.source import Ends
-from drkit.wire import CorruptBatch
+from drkit.wire import CorruptBatch, Record
 
 _MOST_BYTES: Final = 512 << 20
 """Maximum bytes read of a copy to count the records that only the new primary has."""
 _ANY_BYTES: Final = 64 << 10
 """The same where it matters only whether there is one."""
+_FETCH_BYTES: Final = 4 << 20
 _READ: Final = frozenset({
     DivergenceState.DIVERGED, DivergenceState.RECREATED, DivergenceState.REGROWN, DivergenceState.MORE,
 })  # fmt: skip
 """States in which the tail is read."""
+Take = Callable[[TopicPartition, Record], None]
+"""Receives each record of a tail, with its offset on the old primary."""
 
 
 @dataclass(frozen=True)
@@ -216,12 +219,17 @@ class PartitionCheck:
             copied_to = first
         if tail.found is DivergenceState.REGROWN:
             copied_to = end
-        topic, records, size = self.old.side.topics[self.at.topic], 0, 0
+        records = size = 0
         for span, without in (((first, copied_to), NO_IDS), ((copied_to, end), self.old.skip)):
-            passed = await read_tail(self.old.side.cluster, topic, self.at, span, without, take)
-            records, size = records + passed.records, size + passed.bytes
-            if passed.stopped:
-                why = f"it could be read up to offset {passed.next_offset} only: {passed.stopped}"
+            cursor, read_to = self.old.side.cursor(self.at, span, without, _FETCH_BYTES), span[0]
+            try:
+                while (step := await cursor.next()) is not None:
+                    for record in list(step.records):
+                        records, size = records + 1, size + len(record.key or b"") + len(record.value or b"")
+                        take(self.at, record)
+                    read_to = cursor.position
+            except (Unreadable, CorruptBatch) as error:
+                why = f"it could be read up to offset {read_to} only: {error.evidence}"
                 return tail._replace(
                     found=DivergenceState.UNKNOWN, why=why, records=records, bytes=size, proven=False
                 )

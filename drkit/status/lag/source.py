@@ -159,11 +159,10 @@ async def _around_cut(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut, sample: int
 ) -> UncopiedRecords:
     """A gap in parts where something divides it: other records are left out before that than after it."""
-    cut = skip.divides(gap.at, gap.start, gap.end)
-    if cut is None:
-        return await _sample(cluster, topics, gap, skip.ids_at(gap.at, gap.start), sample)
-    before = await _sample(cluster, topics, gap._replace(end=cut), skip.ids_at(gap.at, gap.start), sample)
-    return joined(before, await _around_cut(cluster, topics, gap._replace(start=cut), skip, sample))
+    found = UncopiedRecords(0, 0, None, exact=True)
+    for start, end, ids in skip.parts(gap.at, gap.start, gap.end):
+        found = joined(found, await _sample(cluster, topics, UncopiedRange(gap.at, start, end), ids, sample))
+    return found
 
 
 def joined(before: UncopiedRecords, after: UncopiedRecords) -> UncopiedRecords:
