@@ -7,16 +7,16 @@ from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from drkit.clock import monotonic
-from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.errors import ClusterUnreachable, Refused
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.reading.record_cursor import RecordCursor
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
     Append,
     TopicMetadata,
-    aborted_in,
     fetch_one,
     list_offsets,
     metadata,
@@ -24,7 +24,7 @@ from drkit.kafka.requests import (
 )
 from drkit.model import TopicPartition
 from drkit.replay.refusals import AGAIN, no_topic, not_authorized, refused_append
-from drkit.wire import Record, is_whole, records_in, split, stamp, visible
+from drkit.wire import Record, is_whole, split, stamp
 
 T = TypeVar("T")
 _FETCH_BYTES: Final = 4 << 20
@@ -171,37 +171,32 @@ class ActiveSide:
         :raises Refused: retention has removed the beginning, or the topic is another one
         :raises DrkitError: the partition does not answer, or refuses
         """
-        (position, end), whole = span, True
-        while position < end:
-            first = position
 
-            async def ask() -> Any:
-                node = await self.leader(at, topic_id)
-                answer = await fetch_one(
-                    self.cluster, node, (at.topic, topic_id), at.partition, first,  # noqa: B023  called at once
-                    committed=committed, max_bytes=_FETCH_BYTES,
-                )  # fmt: skip
-                if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
-                    raise removed(at, self.alias, first, answer.log_start_offset)  # noqa: B023  likewise
-                self._check(answer.error_code, at)
-                if not answer.records:
-                    raise NotYet(f"no record at offset {first}")  # noqa: B023  likewise
-                return answer
+        async def fetch(offset: int, most_bytes: int) -> Any:
+            return await self.patiently(lambda: ask(offset, most_bytes), at)
 
-            answer = await self.patiently(ask, at)
-            aborted = aborted_in(answer) if committed else ()
-            out = visible(answer.records, position, end, aborted=aborted)
-            whole = whole and is_whole(answer.records, position)
-            others = _ranges_of(apart, answer.records)
-            for chunk in out.chunks:
-                for record in records_in(chunk):
-                    if apart is not None and any(record.offset in some for some in others):
-                        apart.take(record)
-                    else:
-                        take(record)
-            if out.next_source <= position:
-                raise _unreadable(at, self.alias, position)
-            position = out.next_source
+        async def ask(offset: int, most_bytes: int) -> Any:
+            node, topic = await self.leader(at, topic_id), (at.topic, topic_id)
+            answer = await fetch_one(
+                self.cluster, node, topic, at.partition, offset, committed=committed, max_bytes=most_bytes
+            )
+            if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
+                raise removed(at, self.alias, offset, answer.log_start_offset)
+            self._check(answer.error_code, at)
+            if not answer.records:
+                raise NotYet(f"no record at offset {offset}")
+            return answer
+
+        where, whole = f"{at} on {self.alias}", True
+        cursor = RecordCursor(where, fetch, span, committed=committed, fetch_bytes=_FETCH_BYTES, hint=AGAIN)
+        while (step := await cursor.next()) is not None:
+            whole = whole and is_whole(step.answer.records, step.position)
+            others = _ranges_of(apart, step.answer.records)
+            for record in step.records:
+                if apart is not None and any(record.offset in some for some in others):
+                    apart.take(record)
+                else:
+                    take(record)
         return whole
 
     async def append(self, at: TopicPartition, topic_id: UUID, data: bytearray) -> None:
@@ -232,11 +227,6 @@ def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
         return []
     found = (header for header, _ in split(batches) if header.producer_id in apart.ids)
     return [range(header.base_offset, header.next_offset) for header in found]
-
-
-def _unreadable(at: TopicPartition, alias: str, position: int) -> Failed:
-    evidence = f"no batch at offset {position}"
-    return Failed("partition_unreadable", where=f"{at} on {alias}", evidence=evidence, hint=AGAIN)
 
 
 def removed(at: TopicPartition, alias: str, wanted: int, start: int) -> Refused:

@@ -22,6 +22,7 @@ from drkit.wire import Piece, pieces_in, visible
 
 _TOGETHER_BYTES: Final = 32 << 20
 _FIRST_BYTES: Final = 64 << 10
+_REPROTECT: Final = "check the cluster, then: drkit reprotect, with --resume where a run is under way"
 
 
 class LogSide(NamedTuple):
@@ -165,13 +166,12 @@ async def first_record(cluster: RawCluster, at: TopicPartition, span: tuple[int,
     :raises RawError: the cluster stopped answering
     """
     fetch = leader_fetch(cluster, (await metadata(cluster, [at.topic]))[at.topic], at)
-    cursor = RecordCursor(f"{at} on {cluster.alias}", fetch, span, fetch_bytes=_FIRST_BYTES)
+    cursor = RecordCursor(f"{at} on {cluster.alias}", fetch, span, fetch_bytes=_FIRST_BYTES, hint=_REPROTECT)
     try:
         while (step := await cursor.next()) is not None:
             if step.first_offset is not None:
                 return step.first_offset
     except Unreadable as error:
         if not error.is_empty:
-            error.hint = "check the cluster, then: drkit reprotect, with --resume where a run is under way"
             raise
     return None  # also where what follows is not committed yet

@@ -18,6 +18,7 @@ _LEAST_BYTES: Final = 32 << 10
 _NEAR: Final = 10_000
 """Offsets. Of more, an answer that is too small by one that came before costs many requests."""
 NO_IDS: Final[frozenset[int]] = frozenset()
+_AGAIN: Final = "check the cluster, then ask again"
 Fetch = Callable[[int, int], Awaitable[Any]]
 """Fetches from an offset on, at most a number of bytes; returns the response's partition data."""
 
@@ -28,7 +29,7 @@ class Unreadable(Failed):
     is_empty = False
     """Whether the broker has no batch from there on that a consumer may see."""
 
-    def __init__(self, where: str, evidence: str, hint: str = "check the cluster, then ask again") -> None:
+    def __init__(self, where: str, evidence: str, hint: str = _AGAIN) -> None:
         super().__init__("partition_unreadable", where=where, evidence=evidence, hint=hint)
 
 
@@ -62,6 +63,7 @@ class RecordCursor:
     :param without: producers whose records are left out
     :param fetch_bytes: of one request
     :param first: a fetch answer for the start of the range, or None if it is to be fetched
+    :param hint: of the errors
     """
 
     def __init__(
@@ -74,8 +76,9 @@ class RecordCursor:
         without: frozenset[int] = NO_IDS,
         fetch_bytes: int = FETCH_BYTES,
         first: Any | None = None,
+        hint: str = _AGAIN,
     ) -> None:
-        self._where, self._fetch, self._first = where, fetch, first
+        self._hint, self._where, self._fetch, self._first = hint, where, fetch, first
         self._committed, self._without, self._fetch_bytes = committed, without, fetch_bytes
         self.position, self._end = span
         self._density: float | None = None
@@ -97,12 +100,14 @@ class RecordCursor:
         if answer is None:
             answer = await self._fetch(position, self._enough())
         if answer.error_code:
-            raise Unreadable(self._where, f"offset {position}: {error_name(answer.error_code)}")
+            evidence = f"offset {position}: {error_name(answer.error_code)}"
+            raise Unreadable(self._where, evidence, self._hint)
         data = answer.records or b""
         aborted = aborted_in(answer) if self._committed else ()
         found = visible(data, position, self._end, aborted=aborted, without=self._without)
         if found.next_source <= position:
-            error = Unreadable(self._where, f"nothing at offset {position}, before {self._end}")
+            evidence = f"nothing at offset {position}, before {self._end}"
+            error = Unreadable(self._where, evidence, self._hint)
             error.is_empty = True
             raise error
         self.bytes += len(data)
