@@ -10,11 +10,10 @@ from typing import Final
 
 from drkit.counted import first_of
 from drkit.errors import ConfigError, DrkitError, ExportAltered, Failed, error_text
-from drkit.export.hole import Hole
 from drkit.export.manifest import MOST_BYTES, Manifest
 from drkit.export.parts import Altered, check_file, read_part
 from drkit.export.places import parent, storage_at
-from drkit.export.record import ExportedRecord
+from drkit.export.record import ExportedRecord, Hole
 from drkit.export.storage import Storage
 from drkit.flow_state.codec.fields import Malformed
 

@@ -14,8 +14,7 @@ import re
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from drkit.export.hole import HoleKind
-from drkit.export.record import chain_of_parts
+from drkit.export.record import HoleKind, chain_of_parts
 from drkit.flow_state.codec.body import Body, record, stored
 from drkit.flow_state.codec.fields import (
     LONG,

@@ -8,8 +8,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from drkit.errors import ConfigError
-from drkit.export.local import LocalFolder
-from drkit.export.storage import Storage
+from drkit.export.storage import LocalFolder, Storage
 from drkit.masking import is_secret
 
 _URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")

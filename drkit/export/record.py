@@ -1,4 +1,4 @@
-"""An exported record, and the bytes by which records and holes are hashed. Pure.
+"""An exported record, a hole, and the bytes by which both are hashed. Pure.
 
 The canonical bytes of a record are the same whatever file it is in: big-endian numbers, and every text after
 its length, so that no two records have the same bytes.
@@ -7,13 +7,11 @@ its length, so that no two records have the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 import hashlib
 from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
-
-from drkit.export.hole import Hole
 
 _RECORD: Final = Struct(">cqqbq")
 _HOLE: Final = Struct(">cqq")
@@ -23,6 +21,34 @@ _PART: Final = Struct(">qq32s")
 _NO_BYTES: Final = _LENGTH.pack(-1)
 _OF_PART: Final = b"drkit export part 1\0"
 _OF_PARTITION: Final = b"drkit export partition 1\0"
+
+
+class HoleKind(StrEnum):
+    """Why an offset holds no exported record."""
+
+    MARKER = "marker"
+    """The marker that ends a transaction."""
+    ABORTED = "aborted"
+    """A record of an aborted transaction."""
+    COPIED_BACK = "copied_back"
+    """A record that drkit itself copied there from the other cluster."""
+    COMPACTED = "compacted"
+    """Compaction removed the record: a later one has its key, or it was a tombstone."""
+    REMOVED = "removed"
+    """Before the start of the log: retention, or DeleteRecords."""
+
+
+class Hole(NamedTuple):
+    """Offsets from `first` up to but without `end`."""
+
+    first: int
+    end: int
+    kind: HoleKind
+
+    @property
+    def offsets(self) -> int:
+        """How many they are."""
+        return self.end - self.first
 
 
 class TimestampType(IntEnum):

@@ -20,8 +20,8 @@ from drkit.export.check import reading
 from drkit.export.manifest import ExportFormat, ExportPart, TailRange
 from drkit.export.parts import read_part, write_parts
 from drkit.export.places import storage_at
-from drkit.export.ranges import CopiedBack
 from drkit.export.reading import TailReader
+from drkit.export.request import CopiedBack
 
 _ERROR: Final = "error"
 _readers: dict[str, TailReader] = {}

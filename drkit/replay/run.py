@@ -1,30 +1,40 @@
-"""A replay from its plan to its end: for the command, and for the step of a return."""
+"""A replay from its plan to its end, or to its roll-back: for the command, and for the step of a return."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
+from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
+from drkit.flow_state.records import UnreplayedRecord
 from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.flow_state.unreplayed import Unreplayed, UnreplayedEnd, unreplayed
 from drkit.kafka.one_shot import connections
 from drkit.kafka.raw import RawError
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
-from drkit.replay.destination import Destination, copied_topics, destination_of, promoted_topics
+from drkit.replay.destination import (
+    MISSING,
+    Destination,
+    Quarantine,
+    copied_topics,
+    destination_of,
+    promoted_topics,
+)
 from drkit.replay.log import ReplayLog
 from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, plan_partition
-from drkit.replay.producers import TailProducers, fenced
-from drkit.replay.progress import QuarantineRecord, ReplayBook
-from drkit.replay.quarantine import MISSING, Quarantine
-from drkit.replay.refusals import AGAIN
-from drkit.replay.side import ActiveSide
+from drkit.replay.progress import QuarantineRecord, ReplayBook, ReplayProgress
+from drkit.replay.side import AGAIN, ActiveSide
 from drkit.replay.tail import Export, Tail
-from drkit.replay.writer import PartitionReplay, ReplayResult, Results, Stopped, Tell
+from drkit.replay.writer import PartitionReplay, ReplayResult, Results, Stopped, TailProducers, Tell, fenced
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -293,3 +303,103 @@ def total(results: Mapping[TopicPartition, ReplayResult]) -> ReplayResult:
         sum(r.skipped_changed_keys for r in found),
         all(r.is_done for r in found),
     )
+
+
+def roll_back_kept(
+    target: ClusterSettings, flow: FlowSettings, run_id: str, partitions: Collection[TopicPartition]
+) -> list[ReplayProgress]:
+    """Note of each tail that a run has not appended as a whole that it will not; repeated, nothing changes.
+
+    :param target: the new primary
+    :param run_id: of the export
+    :param partitions: of the new primary, which may have such tails
+    :returns: what was appended of them
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    log = ReplayLog(target, flow)
+    log_id = log.topic_id()
+    if log_id is None:
+        return []
+    with connections("replay", target) as (cluster,):
+        side = ActiveSide(cluster)
+
+        async def note() -> list[ReplayProgress]:
+            await cluster.connected()
+            mine = {at: await fenced(cluster, flow, at, run_id) for at in sorted(partitions)}
+            book = await log.read(side, log_id, decided=True)
+            found = [
+                p for p in book.progress.values()
+                if p.run_id == run_id and p.at in mine and p.ids is not None and p.is_open
+            ]  # fmt: skip
+            for progress in found:
+                noted = replace(progress, rolled_back_ms=wall_ms())
+                await side.append(log.at, log_id, log.batch([(noted.key, noted.encode())])[0])
+                # Fenced once more: a process that began its epoch again did so before the note.
+                await mine[progress.at].appends.begin_epoch()
+            return found
+
+        try:
+            answer: Any = cluster.loop.run(note)
+        except RawError as error:
+            raise ClusterUnreachable(
+                "new_primary_stopped_answering",
+                where=target.alias,
+                evidence=repr(error),
+                hint="check the cluster with: drkit config check --connect; then run the command again",
+            ) from error
+    rolled_back: list[ReplayProgress] = answer
+    return rolled_back
+
+
+def note_replayed(
+    state: StateTopic, export: Export, results: Results, how: UnreplayedEnd, by: str, wall: Millis = wall_ms
+) -> list[Unreplayed]:
+    """Note of topics whose tails a replay has appended to their ends that nothing is left of them.
+
+    :param state: of the flow, loaded
+    :param how: what was done
+    :param by: who did it
+    :returns: what was noted; nothing where no return had left it
+    :raises DrkitError: the state cannot be written
+    """
+    done = {t.source.topic for t in export.tails if t.source in results and results[t.source].is_done}
+    done -= {t.source.topic for t in export.tails if t.source not in results or not results[t.source].is_done}
+    found = [each for each in unreplayed(state.records, done) if each.record.sha256 == export.sha256]
+    _end(state, found, how, by, wall)
+    return found
+
+
+def give_up(
+    state: StateTopic, manifest: str, topics: Collection[str], reason: str, by: str, wall: Millis = wall_ms
+) -> list[Unreplayed]:
+    """Note that records of an export are not replayed. The export's files may be gone.
+
+    :param state: of the flow, loaded
+    :param manifest: its path or URL, as it is on record
+    :param topics: by their names on the old primary; empty: all of the export
+    :returns: what was given up
+    :raises Refused: nothing of this export waits for a replay
+    :raises DrkitError: the state cannot be written
+    """
+    there = unreplayed(state.records)
+    found = [e for e in there if e.record.manifest == manifest and (not topics or e.topic in topics)]
+    if not found:
+        raise Refused(
+            "nothing_to_replay",
+            where=state.name,
+            evidence=f"{manifest}; what waits: {first_of(_names(there)) or 'nothing'}",
+        )
+    _end(state, found, UnreplayedEnd.GIVEN_UP, by, wall, reason)
+    return found
+
+
+def _names(found: Iterable[Unreplayed]) -> list[str]:
+    return [f"{each.topic} of {each.record.manifest}" for each in found]
+
+
+def _end(
+    state: StateTopic, found: Iterable[Unreplayed], how: UnreplayedEnd, by: str, wall: Millis,
+    reason: str = "",
+) -> None:  # fmt: skip
+    ended: list[tuple[str, UnreplayedRecord]] = [(e.name, e.ended(how, wall(), by, reason)) for e in found]
+    state.put_all(ended)

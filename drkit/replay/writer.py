@@ -9,32 +9,91 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from drkit.clock import monotonic, wall_ms
+from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Failed
+from drkit.flow_state.names import keep_transactional_id, replay_transactional_id
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
 from drkit.kafka.permit import may_send
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions.producer import TransactionFailed
+from drkit.kafka.transactions.producer import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.replay.batches import TailPiece, batches, pieces
-from drkit.replay.compare import Same, fate_of
-from drkit.replay.kept import refuse_other_way
-from drkit.replay.late import LateKeys
+from drkit.replay.compare import Origin, Same, fate_of, key_hash
+from drkit.replay.destination import Destination
 from drkit.replay.log import ReplayLog
-from drkit.replay.plan import PartitionPlan, begun_by
-from drkit.replay.producers import TailProducers
+from drkit.replay.plan import PartitionPlan, begun_by, refuse_other_way
 from drkit.replay.progress import ReplayProgress, packed, part_keys
-from drkit.replay.refusals import refused_append, taken
-from drkit.replay.side import ActiveSide, NotYet
+from drkit.replay.side import ActiveSide, NotYet, refused_append, taken
+from drkit.replay.tail import TailPiece, batches, pieces
 from drkit.wire import Record, stamp
 
+TRANSACTION_MS: Final = 30_000
+"""After a kill the coordinator ends what is open; until then readers of committed records wait."""
 _TRIES: Final = 8
 _PAUSE_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 30.0
 Stopped = Callable[[], bool]
 Tell = Callable[[ReplayProgress], None]
+
+
+class TailProducers(NamedTuple):
+    """The producers of one replay into a partition, each with an epoch of its own."""
+
+    begins: Transactions
+    """Puts on record that the replay begins; all replays into the partition have its transactional id."""
+    appends: Transactions
+    """Appends the records. Where the old primary keeps the tail, nothing else does: the flow back leaves out
+    what this producer wrote."""
+
+
+async def fenced(
+    cluster: RawCluster, flow: FlowSettings, at: TopicPartition, kept_by: str | None
+) -> TailProducers:
+    """Fence all others that replay into a partition, and abort what they have open.
+
+    :param at: on the new primary
+    :param kept_by: the run whose tail the old primary keeps
+    :raises TransactionFailed: the coordinator refuses
+    :raises RawError: no answer
+    """
+    ends = flow.source, flow.target
+    begins = Transactions(cluster, replay_transactional_id(*ends, at), TRANSACTION_MS)
+    await begins.begin_epoch()
+    if kept_by is None:
+        return TailProducers(begins, begins)
+    appends = Transactions(cluster, keep_transactional_id(*ends, at, kept_by), TRANSACTION_MS)
+    await appends.begin_epoch()
+    return TailProducers(begins, appends)
+
+
+class LateKeys:
+    """Keys of everything that others wrote to a partition since an offset, decided or not.
+
+    :param since: up to there the tail was compared
+    """
+
+    def __init__(self, side: ActiveSide, to: Destination, origin: Origin, since: int) -> None:
+        self._side, self._to, self._origin = side, to, origin
+        self._next = since
+        self._hashes: set[bytes] = set()
+
+    async def read_on(self, end: int | None = None) -> None:
+        """Read up to an offset, or to the current end. Raises DrkitError."""
+        end = await self._side.end(self._to.at, self._to.topic_id) if end is None else end
+        if end > self._next:
+            span = (self._next, end)
+            await self._side.read(self._to.at, self._to.topic_id, span, self._take, committed=False)
+            self._next = end
+
+    def without(self, records: list[Record]) -> list[Record]:
+        """The records whose keys no other client has written."""
+        return [r for r in records if r.key is None or key_hash(r.key) not in self._hashes]
+
+    def _take(self, record: Record) -> None:
+        if record.key is not None and self._origin.offset_of(record.headers) is None:
+            self._hashes.add(key_hash(record.key))
 
 
 class ReplayResult(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drkit.offsets.alignment import Fingerprints
-from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.compare import Counts, Difference, DifferenceKind
 
 _STEP: Final = 4096
 FINDINGS: Final = 1000

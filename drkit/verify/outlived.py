@@ -11,8 +11,15 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from drkit.living_keys import LivingKeys
-from drkit.verify.compare import FINDINGS, ConsumedRecord, RecordLocator
-from drkit.verify.finding import Counts, Difference, DifferenceKind, preview
+from drkit.verify.compare import (
+    FINDINGS,
+    ConsumedRecord,
+    Counts,
+    Difference,
+    DifferenceKind,
+    RecordLocator,
+    preview,
+)
 
 Read = Callable[[int, int], Iterable[ConsumedRecord]]
 """Reads the records of a range of offsets."""
@@ -87,8 +94,7 @@ class _Again:
             lives = origin is not None and origin >= self._source_start
             self.living.take(record.key, record.offset, has_value=lives)
             if lives and len(self._seen) < FINDINGS:
-                text = preview(record.key, record.value, record.timestamp, len(record.headers or ()))
-                text = f"the source has no record of its key: {text}"
+                text = f"the source has no record of its key: {preview(record)}"
                 self._seen[record.offset] = Difference(
                     DifferenceKind.OUTLIVED, origin, record.offset, evidence=text
                 )

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from drkit.counted import counted
-from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.compare import Counts, Difference, DifferenceKind
 from drkit.verify.ranges import PartitionView
 from drkit.verify.task import MOST, RangeResult
 

@@ -17,10 +17,9 @@ from drkit.spark.master import batch_tasks
 from drkit.spark.session import SharedSpark, plan_spark, spark_session
 from drkit.spark.watched import run_watched
 from drkit.verify import snapshot as verify_snapshot
-from drkit.verify.checked import Checked, remember
 from drkit.verify.ranges import Range, cut, spread
 from drkit.verify.report import FlowReport, PartitionResult, join
-from drkit.verify.snapshot import Snapshot
+from drkit.verify.snapshot import Checked, Snapshot, remember
 from drkit.verify.task import RangeResult, compare_range
 
 Progress = Callable[[str], None]

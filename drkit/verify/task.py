@@ -17,8 +17,7 @@ from drkit.living_keys import LivingKeys
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.look import content
 from drkit.verify.before import Trimmed, compare_before
-from drkit.verify.compare import RecordLocator, Rules, compare
-from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.compare import Counts, Difference, DifferenceKind, RecordLocator, Rules, compare
 from drkit.verify.outlived import SourceAgain, TargetAgain, find_outlived
 from drkit.verify.ranges import Range
 from drkit.verify.reading import LogStart, RangeReader

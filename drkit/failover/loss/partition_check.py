@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from drkit.failover.loss.content import Answers, ContentCheck, ContentResult, Copies
-from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
-from drkit.failover.loss.judging import NO_WORD, Emptied, epoch_word, judged
+from drkit.failover.loss.content import Answers, ContentCheck, ContentResult, Copies, MayLack
+from drkit.failover.loss.findings import (
+    NO_WORD,
+    CopyFate,
+    DivergenceState,
+    Emptied,
+    PartitionDivergence,
+    epoch_word,
+    judged,
+)
 from drkit.failover.loss.log_cursor import LogSide, count_visible
 from drkit.failover.loss.new_primary import Copy, NewPrimary
-from drkit.failover.loss.pairing import MayLack
 from drkit.kafka.reading.epochs import EpochEnd
 from drkit.kafka.reading.record_cursor import NO_IDS, Unreadable
 from drkit.model import TargetOffset, TopicPartition

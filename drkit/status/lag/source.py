@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from drkit.counted import counted
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
@@ -193,15 +194,15 @@ async def _sample(
         max_bytes=most_bytes, max_wait_ms=0,
     )  # fmt: skip
     data, aborted = bytes(answer.records or b""), aborted_in(answer)
-    found = counted(gap, data, aborted, skip)
+    found = counted_gap(gap, data, aborted, skip)
     if found.exact or found.bytes is None or segments == 1 or len(data) > most_bytes // 2:
         return found
     end = visible(data, gap.start, gap.end, aborted=aborted, without=skip).next_source
     rest = await _sample(cluster, topics, gap._replace(start=end), skip, most_bytes, segments - 1)
-    return joined(counted(gap._replace(end=end), data, aborted, skip), rest)
+    return joined(counted_gap(gap._replace(end=end), data, aborted, skip), rest)
 
 
-def counted(
+def counted_gap(
     gap: UncopiedRange, data: bytes, aborted: list[tuple[int, int]], skip: frozenset[int]
 ) -> UncopiedRecords:
     """Uncopied records in a gap, from a fetch response that begins there."""
@@ -218,3 +219,26 @@ def counted(
     if seen >= size:
         return UncopiedRecords(records, volume, oldest, exact=True)
     return UncopiedRecords(records * size // seen, volume * size // seen, oldest, exact=False)
+
+
+def held_total(held: Iterable[HeldBack]) -> HeldBack:
+    """Return the sum over partitions; the oldest time is unknown if it is unknown for one partition."""
+    some = [h for h in held if h.records]
+    times = [h.oldest_ms for h in some if h.acknowledged]
+    known = [t for t in times if t is not None]
+    sizes = [h.bytes for h in some if h.bytes is not None]
+    return HeldBack(
+        sum(h.records for h in some),
+        sum(h.acknowledged for h in some),
+        min(known, default=None) if len(known) == len(times) else None,
+        sum(sizes) if len(sizes) == len(some) else None,
+    )
+
+
+def held_text(records: int, acknowledged: int) -> str:
+    """Return what open transactions hold back, in words; empty if nothing."""
+    if not records:
+        return ""
+    return (
+        f"up to {counted(records, 'record')} held back by open transactions ({acknowledged:,} acknowledged)"
+    )

@@ -11,9 +11,9 @@ import pytest
 
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.export.check import check_files, exported_records
-from drkit.export.contents import Item
-from drkit.export.hole import Hole
 from drkit.export.manifest import ExportFormat
+from drkit.export.reading import Item
+from drkit.export.record import Hole
 from tests.support.errors import coded
 from tests.support.export.made import exported, some_items
 

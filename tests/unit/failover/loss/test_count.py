@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.failover.loss.count import is_drained, of_answering, reaching, span_of
-from drkit.failover.loss.gap import Counted
+from drkit.failover.loss.count import Counted, is_drained, of_answering, reaching, span_of
 from drkit.model import TopicPartition
 from drkit.offsets.translation import PartitionPosition
 from drkit.status.lag.source import Ends
