@@ -25,7 +25,7 @@ from drkit.replay.compare import (
 from drkit.replay.destination import Destination
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
-from drkit.replay.side import ActiveSide, Apart, too_large, wrong_time
+from drkit.replay.side import ActiveSide, Apart
 from drkit.replay.tail import Export, Tail, batch_bytes
 from drkit.wire import Record
 
@@ -345,8 +345,16 @@ def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) 
         if fate_of(flags[number], same=same, compacted=to.compacted) is TailFate.SEND:
             size = batch_bytes(tail.origin.stamped(record), to.max_bytes)
             if size > to.max_bytes:
-                raise too_large(to.at, alias, record.offset, size, to.max_bytes)
+                raise Refused(
+                    "record_too_large",
+                    where=f"{to.at} on {alias}",
+                    evidence=f"offset {record.offset}: {size:,} bytes with drkit's header,"
+                    f" the limit is {to.max_bytes:,}",
+                )
             in_time = now - to.before_ms <= record.timestamp <= now + to.after_ms
             if not in_time and record.timestamp != _NO_TIME:
-                raise wrong_time(to.at, alias, record, now)
+                age = now - record.timestamp
+                relation = "old" if age >= 0 else "ahead of the clock"
+                evidence = f"offset {record.offset}: it is {abs(age):,} ms {relation}"
+                raise Refused("record_too_old", where=f"{to.at} on {alias}", evidence=evidence)
         yield record

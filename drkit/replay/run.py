@@ -6,19 +6,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, Refused
+from drkit.errors import Refused
 from drkit.flow_state.records import UnreplayedRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, UnreplayedEnd, unreplayed
 from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawError
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.destination import (
@@ -32,9 +31,18 @@ from drkit.replay.destination import (
 from drkit.replay.log import ReplayLog
 from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, plan_partition
 from drkit.replay.progress import QuarantineRecord, ReplayBook, ReplayProgress
-from drkit.replay.side import AGAIN, ActiveSide
+from drkit.replay.side import ActiveSide
 from drkit.replay.tail import Export, Tail
-from drkit.replay.writer import PartitionReplay, ReplayResult, Results, Stopped, TailProducers, Tell, fenced
+from drkit.replay.writer import (
+    PartitionReplay,
+    ReplayResult,
+    ReplayWork,
+    Results,
+    Stopped,
+    TailProducers,
+    Tell,
+    fenced,
+)
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -86,7 +94,7 @@ class Replayer:
         self._refuse_other_manifest(book)
         same = self._same(book)
         to = self._quarantined(state, book) if self._request.to_quarantine else self._promoted(state)
-        planned = self._asked(self._plan_all, to, book, same)
+        planned = self._side.run(self._plan_all, to, book, same)
         elsewhere = self._replayed_before(book) if self._request.to_quarantine else ()
         return ReplayPlan(export, same, self._request.to_quarantine, tuple(planned), elsewhere)
 
@@ -109,18 +117,15 @@ class Replayer:
         log_id = self._log.ensure()
         if plan.to_quarantine:
             todo = self._with_topics(todo, log_id)
-        work = _Work(
-            self._side, self._log, log_id, same,
-            manifest=plan.export.sha256, told=told, stopped=stopped,
-        )  # fmt: skip
-        found: Results = self._asked(self._run_all, todo, work)
+        work = ReplayWork(self._side, self._log, log_id, same, plan.export.sha256, told=told, stopped=stopped)
+        found: Results = self._side.run(self._run_all, todo, work)
         return {**done, **found}
 
     def _book(self, log_id: UUID | None, *, decided: bool) -> ReplayBook:
         """What replays have done; nothing where none ever began."""
         if log_id is None:
             return ReplayBook()
-        found: ReplayBook = self._asked(lambda: self._log.read(self._side, log_id, decided=decided))
+        found: ReplayBook = self._side.run(lambda: self._log.read(self._side, log_id, decided=decided))
         return found
 
     # -- planning -----------------------------------------------------------------------------------
@@ -205,12 +210,12 @@ class Replayer:
         return [_moved(p, created[p.to.at.topic]) for p in plans]
 
     def _put(self, record: QuarantineRecord, log_id: UUID) -> None:
-        self._asked(self._put_record, record, log_id)
+        self._side.run(self._put_record, record, log_id)
 
     async def _put_record(self, record: QuarantineRecord, log_id: UUID) -> None:
         await self._side.append(self._log.at, log_id, self._log.batch([(record.key, record.encode())])[0])
 
-    async def _run_all(self, plans: list[PartitionPlan], work: _Work) -> Results:
+    async def _run_all(self, plans: list[PartitionPlan], work: ReplayWork) -> Results:
         """Fence all others, read what they had done, then append."""
         begun = await self._some_at_once(self._fenced, plans)
         book = await self._log.read(self._side, work.log_id, decided=True)
@@ -221,7 +226,7 @@ class Replayer:
                 plan = await plan_partition(self._side, self._log, plan.tail, plan.to, book, work.same)
                 if plan.is_done:
                     return _result_of(plan)
-            return await work.of(plan, producers).run()
+            return await PartitionReplay(work, plan, producers).run()
 
         found = await self._some_at_once(one, list(zip(plans, begun, strict=True)))
         return {p.tail.source: result for p, result in zip(plans, found, strict=True)}
@@ -246,41 +251,6 @@ class Replayer:
 
         await self._side.cluster.loop.together(work, range(min(_AT_ONCE, len(each))))
         return [found[number] for number in range(len(each))]
-
-    def _asked(self, question: Callable[..., Awaitable[Any]], *given: object) -> Any:
-        async def ask() -> Any:
-            await self._side.cluster.connected()
-            return await question(*given)
-
-        try:
-            return self._side.cluster.loop.run(ask)
-        except RawError as error:
-            raise ClusterUnreachable(
-                "new_primary_stopped_answering",
-                where=self._target.alias,
-                evidence=repr(error),
-                hint=f"check the cluster with: drkit config check --connect; then {AGAIN}",
-            ) from error
-
-
-class _Work(NamedTuple):
-    """What all partitions of a replay have in common."""
-
-    side: ActiveSide
-    log: ReplayLog
-    log_id: UUID
-    same: Same
-    manifest: str
-    told: Tell
-    stopped: Stopped
-
-    def of(self, plan: PartitionPlan, producers: TailProducers) -> PartitionReplay:
-        """The replay of a partition."""
-        return PartitionReplay(
-            self.side, self.log, self.log_id, plan, plan.progress.same if plan.progress else self.same,
-            producers,
-            manifest=self.manifest, told=self.told, stopped=self.stopped,
-        )  # fmt: skip
 
 
 def _moved(plan: PartitionPlan, topic_id: UUID) -> PartitionPlan:
@@ -324,7 +294,6 @@ def roll_back_kept(
         side = ActiveSide(cluster)
 
         async def note() -> list[ReplayProgress]:
-            await cluster.connected()
             mine = {at: await fenced(cluster, flow, at, run_id) for at in sorted(partitions)}
             book = await log.read(side, log_id, decided=True)
             found = [
@@ -338,17 +307,8 @@ def roll_back_kept(
                 await mine[progress.at].appends.begin_epoch()
             return found
 
-        try:
-            answer: Any = cluster.loop.run(note)
-        except RawError as error:
-            raise ClusterUnreachable(
-                "new_primary_stopped_answering",
-                where=target.alias,
-                evidence=repr(error),
-                hint="check the cluster with: drkit config check --connect; then run the command again",
-            ) from error
-    rolled_back: list[ReplayProgress] = answer
-    return rolled_back
+        rolled_back: list[ReplayProgress] = side.run(note)
+        return rolled_back
 
 
 def note_replayed(
@@ -384,17 +344,10 @@ def give_up(
     there = unreplayed(state.records)
     found = [e for e in there if e.record.manifest == manifest and (not topics or e.topic in topics)]
     if not found:
-        raise Refused(
-            "nothing_to_replay",
-            where=state.name,
-            evidence=f"{manifest}; what waits: {first_of(_names(there)) or 'nothing'}",
-        )
+        waiting = first_of(f"{each.topic} of {each.record.manifest}" for each in there) or "nothing"
+        raise Refused("nothing_to_replay", where=state.name, evidence=f"{manifest}; what waits: {waiting}")
     _end(state, found, UnreplayedEnd.GIVEN_UP, by, wall, reason)
     return found
-
-
-def _names(found: Iterable[Unreplayed]) -> list[str]:
-    return [f"{each.topic} of {each.record.manifest}" for each in found]
 
 
 def _end(

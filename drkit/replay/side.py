@@ -26,7 +26,13 @@ from drkit.model import TopicPartition
 from drkit.wire import Record, is_whole, split, stamp
 
 AGAIN: Final = "run the same command again: what was appended is not appended again"
-_TOO_LARGE: Final = frozenset({codes.MESSAGE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE})
+_MISFITS: Final = {
+    codes.MESSAGE_TOO_LARGE: "batch_too_large",
+    codes.RECORD_LIST_TOO_LARGE: "batch_too_large",
+    codes.INVALID_TIMESTAMP: "record_too_old",
+    codes.INVALID_RECORD: "record_refused",
+}
+"""Why a batch does not fit the settings of the topic."""
 T = TypeVar("T")
 _FETCH_BYTES: Final = 4 << 20
 _PATIENCE_SECONDS: Final = 30.0
@@ -53,26 +59,6 @@ def no_topic(topic: str, alias: str, evidence: str) -> Refused:
     return Refused("replay_topic_recreated", where=f"{topic} on {alias}", evidence=evidence)
 
 
-def too_large(at: TopicPartition, alias: str, offset: int, size: int, limit: int) -> Refused:
-    """The error for a record that the topic does not take."""
-    return Refused(
-        "record_too_large",
-        where=f"{at} on {alias}",
-        evidence=f"offset {offset}: {size:,} bytes with drkit's header, the limit is {limit:,}",
-    )
-
-
-def wrong_time(at: TopicPartition, alias: str, record: Record, now: int) -> Refused:
-    """The error for a record that is older, or later, than the topic takes."""
-    age = now - record.timestamp
-    evidence = f"offset {record.offset}: it is {abs(age):,} ms {'old' if age >= 0 else 'ahead of the clock'}"
-    return _of_an_age(f"{at} on {alias}", evidence)
-
-
-def _of_an_age(where: str, evidence: str) -> Refused:
-    return Refused("record_too_old", where=where, evidence=evidence)
-
-
 def refused_append(at: TopicPartition, alias: str, code: int, message: str | None) -> DrkitError:
     """The error for a batch that a leader did not take."""
     evidence = error_name(code) + (f": {message}" if message else "")
@@ -82,17 +68,9 @@ def refused_append(at: TopicPartition, alias: str, code: int, message: str | Non
         return not_authorized("append to", at, alias, code)
     if code in codes.NO_SUCH_TOPIC:
         return no_topic(at.topic, alias, evidence)
-    return _not_taken(f"{at} on {alias}", code, evidence)
-
-
-def _not_taken(where: str, code: int, evidence: str) -> DrkitError:
-    """The error for a batch that does not fit the topic's settings."""
-    if code in _TOO_LARGE:
-        return Refused("batch_too_large", where=where, evidence=evidence)
-    if code == codes.INVALID_TIMESTAMP:
-        return _of_an_age(where, evidence)
-    if code == codes.INVALID_RECORD:
-        return Refused("record_refused", where=where, evidence=evidence)
+    where = f"{at} on {alias}"
+    if code in _MISFITS:
+        return Refused(_MISFITS[code], where=where, evidence=evidence)
     return Failed("batch_refused", where=where, evidence=evidence)
 
 
@@ -130,6 +108,26 @@ class ActiveSide:
         self._topics: dict[str, TopicMetadata] = {}
         self._missing: dict[str, float] = {}
         """Topic that a broker does not know → since when."""
+
+    def run(self, question: Callable[..., Awaitable[Any]], *given: object) -> Any:
+        """Return the answer to a question, once the new primary is connected.
+
+        :raises ClusterUnreachable: it stopped answering
+        """
+
+        async def ask() -> Any:
+            await self.cluster.connected()
+            return await question(*given)
+
+        try:
+            return self.cluster.loop.run(ask)
+        except RawError as error:
+            raise ClusterUnreachable(
+                "new_primary_stopped_answering",
+                where=self.alias,
+                evidence=repr(error),
+                hint=f"check the cluster with: drkit config check --connect; then {AGAIN}",
+            ) from error
 
     async def patiently(self, ask: Callable[[], Awaitable[T]], at: TopicPartition) -> T:
         """Ask until there is an answer.

@@ -118,6 +118,20 @@ class ReplayResult(NamedTuple):
         return cls(*counts, found.is_done, found.ids, found.copied_to)
 
 
+class ReplayWork(NamedTuple):
+    """What all partitions of a replay have in common."""
+
+    side: ActiveSide
+    log: ReplayLog
+    log_id: UUID
+    same: Same
+    manifest: str
+    """Its SHA-256."""
+    told: Tell
+    """Receives each progress."""
+    stopped: Stopped
+
+
 class PartitionReplay:
     """Appends the tail of one partition; the only one who may, since all others are fenced.
 
@@ -125,26 +139,12 @@ class PartitionReplay:
     tail and a ``drkit replay`` of the same moment one finds the record of the other, or is fenced.
 
     :param producers: begun
-    :param told: receives the progress after each transaction
     """
 
-    def __init__(
-        self,
-        side: ActiveSide,
-        log: ReplayLog,
-        log_id: UUID,
-        plan: PartitionPlan,
-        same: Same,
-        producers: TailProducers,
-        *,
-        manifest: str,
-        told: Tell = lambda _progress: None,
-        stopped: Stopped = lambda: False,
-    ) -> None:
-        self._side, self._log, self._log_id = side, log, log_id
-        self._plan, self._same = plan, same
+    def __init__(self, work: ReplayWork, plan: PartitionPlan, producers: TailProducers) -> None:
+        self._work, self._side, self._log, self._log_id = work, work.side, work.log, work.log_id
+        self._plan, self._same = plan, plan.progress.same if plan.progress else work.same
         self._transactions, self._producers = producers.begins, producers
-        self._manifest, self._told, self._stopped = manifest, told, stopped
         self._progress = plan.progress
         self._sequences: dict[TopicPartition, int] = {}
 
@@ -163,14 +163,20 @@ class PartitionReplay:
                 await self._append_rest()
                 # The coordinator answers when the markers of the last transaction are written.
                 await self._begin_epoch()
-                return self._result()
+                assert self._progress is not None  # noqa: S101  begun
+                return ReplayResult.of(self._progress)
             except (RawError, NotYet, TransactionFailed) as error:
                 if isinstance(error, TransactionFailed) and error.kafka_code in codes.FENCED:
                     raise taken(self._plan.to.at, self._side.alias, error.evidence) from error
                 tries = 1 if self._reached() > reached else tries + 1
                 reached = self._reached()
                 if tries > _TRIES:
-                    raise self._given_up(error) from error
+                    last = getattr(error, "evidence", "") or repr(error)
+                    raise Failed(
+                        "replay_stalled",
+                        where=f"{self._plan.to.at} on {self._side.alias}",
+                        evidence=f"{_TRIES} tries in a row; the last one: {last}",
+                    ) from error
             except DrkitError:
                 await self._abort()
                 raise
@@ -178,18 +184,6 @@ class PartitionReplay:
 
     def _reached(self) -> int:
         return -1 if self._progress is None else self._progress.next
-
-    def _result(self) -> ReplayResult:
-        p = self._progress
-        assert p is not None  # noqa: S101  begun, or there is nothing to return
-        return ReplayResult.of(p)
-
-    def _given_up(self, error: BaseException) -> Failed:
-        return Failed(
-            "replay_stalled",
-            where=f"{self._plan.to.at} on {self._side.alias}",
-            evidence=f"{_TRIES} tries in a row; the last one: {getattr(error, 'evidence', '') or error!r}",
-        )
 
     async def _abort(self) -> None:
         """End what is open at once: readers of committed records would wait for it."""
@@ -228,14 +222,14 @@ class PartitionReplay:
             late = LateKeys(self._side, plan.to, plan.tail.origin, progress.compared_to)
         fates = {f: fate_of(f, same=self._same, compacted=plan.to.compacted) for f in set(plan.flags)}
         for piece in pieces(plan.tail, plan.flags, progress.next, fates.__getitem__):
-            if self._stopped():
+            if self._work.stopped():
                 return
             await self._append(piece, late)
 
     def _new(self) -> ReplayProgress:
         tail, to = self._plan.tail, self._plan.to
         return ReplayProgress(
-            run_id=tail.origin.run_id, manifest=self._manifest, source_topic=tail.source.topic,
+            run_id=tail.origin.run_id, manifest=self._work.manifest, source_topic=tail.source.topic,
             source_id=tail.topic_id, partition=tail.source.partition, first=tail.first, end=tail.end,
             topic=to.at.topic, topic_id=to.topic_id, same=self._same, compared_to=self._plan.compared_to,
             records=tail.records, next=tail.first, begun_ms=wall_ms(),
@@ -294,7 +288,7 @@ class PartitionReplay:
         await self._produce_log(written)
         await self._transactions.end(commit=True)
         self._progress = after
-        self._told(after)
+        self._work.told(after)
 
     # -- requests -----------------------------------------------------------------------------------
 
