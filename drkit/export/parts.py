@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 import hashlib
 import json
 from typing import Any, BinaryIO, Final, Protocol
 from uuid import uuid4
 
 from drkit.export.manifest import ExportedFile, ExportFormat, ExportPart, TailRange, folder_of
-from drkit.export.reading import Item
-from drkit.export.record import Chain, ExportedRecord, Hole, HoleKind, TimestampType
+from drkit.export.record import Chain, ExportedRecord, Hole, HoleKind, Item, TimestampType
 from drkit.export.storage import NewFile, Storage
 from drkit.flow_state.codec.fields import (
     LONG,
@@ -56,7 +56,7 @@ class RecordsWriter(Protocol):
 def records_writer(how: ExportFormat, file: NewFile, partition: int) -> RecordsWriter:
     """What writes records of a partition in a format."""
     if how is ExportFormat.JSONL:
-        return JsonLinesWriter(file, partition)
+        return _JsonLines(file, partial(_record_row, partition))
     from drkit.export.parquet import ParquetWriter  # noqa: PLC0415  loads pyarrow
 
     return ParquetWriter(file, partition)
@@ -74,40 +74,32 @@ def read_records(how: ExportFormat, file: BinaryIO) -> Iterator[tuple[int, Expor
     return read_parquet(file)
 
 
-class JsonLinesWriter:
-    """Writes a record as a line of JSON."""
+class _JsonLines:
+    """Lines of JSON, written some at a time."""
 
-    def __init__(self, file: NewFile, partition: int) -> None:
-        self._partition = partition
-        self._lines = _Lines(file)
+    _MOST: Final = 1 << 20
 
-    def add(self, record: ExportedRecord) -> None:
-        """Add one record."""
-        self._lines.add({
-            "partition": self._partition, "offset": record.offset, "timestamp": record.timestamp,
-            "timestamp_type": record.timestamp_type.name, "key": _text(record.key),
-            "value": _text(record.value), "producer_id": record.producer_id,
-            "headers": [[_text(name), _text(content)] for name, content in record.headers],
-        })  # fmt: skip
+    def __init__(self, file: NewFile, row: Callable[[Any], dict[str, Any]]) -> None:
+        self._file, self._row = file, row
+        self._waiting = bytearray()
+
+    def add(self, item: Item) -> None:
+        self._waiting += json.dumps(self._row(item), separators=(",", ":")).encode() + b"\n"
+        if len(self._waiting) >= self._MOST:
+            self.close()
 
     def close(self) -> None:
-        """Write the rest."""
-        self._lines.close()
+        waiting, self._waiting = self._waiting, bytearray()
+        self._file.write(bytes(waiting))
 
 
-class HolesWriter:
-    """Writes a hole as a line of JSON."""
-
-    def __init__(self, file: NewFile) -> None:
-        self._lines = _Lines(file)
-
-    def add(self, hole: Hole) -> None:
-        """Add one hole."""
-        self._lines.add({"first": hole.first, "end": hole.end, "kind": hole.kind})
-
-    def close(self) -> None:
-        """Write the rest."""
-        self._lines.close()
+def _record_row(partition: int, record: ExportedRecord) -> dict[str, Any]:
+    return {
+        "partition": partition, "offset": record.offset, "timestamp": record.timestamp,
+        "timestamp_type": record.timestamp_type.name, "key": _text(record.key),
+        "value": _text(record.value), "producer_id": record.producer_id,
+        "headers": [[_text(name), _text(content)] for name, content in record.headers],
+    }  # fmt: skip
 
 
 def read_holes(file: BinaryIO) -> Iterator[Hole]:
@@ -127,25 +119,6 @@ def _limited(file: BinaryIO, most: int) -> Iterator[bytes]:
         if line.count(b",") > _MOST_COMMAS:
             raise Malformed(f"a line has more than {_MOST_COMMAS:,} values")
         yield line
-
-
-class _Lines:
-    """Lines of JSON, written some at a time."""
-
-    _MOST: Final = 1 << 20
-
-    def __init__(self, file: NewFile) -> None:
-        self._file = file
-        self._waiting = bytearray()
-
-    def add(self, line: dict[str, Any]) -> None:
-        self._waiting += json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        if len(self._waiting) >= self._MOST:
-            self.close()
-
-    def close(self) -> None:
-        waiting, self._waiting = self._waiting, bytearray()
-        self._file.write(bytes(waiting))
 
 
 def _text(data: bytes | None) -> str | None:
@@ -198,7 +171,7 @@ class Altered(ValueError):
 
 
 class _Sink:
-    """A new file, with the hash and the size of what was written to it."""
+    """A new file, with the hash and the size of what was written to it; pyarrow writes to it, too."""
 
     def __init__(self, storage: Storage, folder: str, name: str) -> None:
         self.name = name
@@ -207,29 +180,24 @@ class _Sink:
 
     @property
     def closed(self) -> bool:
-        """As pyarrow asks it."""
         return self._file.closed
 
     def write(self, data: bytes) -> int:
-        """Write all of it."""
         self._file.write(data)
         self._hash.update(data)
         self._size += len(data)
         return len(data)
 
     def flush(self) -> None:
-        """As pyarrow calls it."""
+        pass
 
     def tell(self) -> int:
-        """As pyarrow asks it."""
         return self._size
 
     def close(self) -> None:
-        """Close the file, and wait for the disk."""
         self._file.close()
 
     def described(self) -> ExportedFile:
-        """The file as the manifest has it."""
         return ExportedFile(self.name, self._size, self._hash.hexdigest())
 
 
@@ -242,7 +210,7 @@ class _PartWriter:
         # A second attempt of the same task, beside a first one that still runs, has other files.
         self._name = f"{first:020d}-{uuid4().hex[:12]}"
         self._records: tuple[_Sink, RecordsWriter] | None = None
-        self._holes: tuple[_Sink, HolesWriter] | None = None
+        self._holes: tuple[_Sink, _JsonLines] | None = None
         self._chain = Chain()
         self._hole: Hole | None = None
         self._kinds: dict[HoleKind, int] = {}
@@ -274,13 +242,12 @@ class _PartWriter:
             return
         if self._holes is None:
             sink = _Sink(self._storage, self._folder, f"{self._name}.holes.jsonl")
-            self._holes = sink, HolesWriter(sink)
+            self._holes = sink, _JsonLines(sink, Hole._asdict)
         self._holes[1].add(hole)
         self._chain.hole(hole)
         self._kinds[hole.kind] = self._kinds.get(hole.kind, 0) + hole.offsets
 
     def close(self, end: int) -> ExportPart:
-        """Close the files of the part, which ends there."""
         self._end_hole()
         for sink_and_writer in (self._records, self._holes):
             if sink_and_writer is not None:
@@ -302,7 +269,6 @@ class _PartWriter:
         )
 
     def abandon(self) -> None:
-        """Close what is open after a failure."""
         for sink_and_writer in (self._records, self._holes):
             if sink_and_writer is not None:
                 with suppress(OSError):

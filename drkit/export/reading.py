@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import Failed, NotAuthorized, Refused
 from drkit.export.manifest import TailRange
-from drkit.export.record import ExportedRecord, Hole, HoleKind, TimestampType
+from drkit.export.record import ExportedRecord, Hole, HoleKind, Item, TimestampType
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
@@ -25,10 +26,8 @@ from drkit.kafka.requests import (
 )
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, records_in, split, visible
-from drkit.wire.chunk import Drop, DropReason, Transformed
-from drkit.wire.header import BatchHeader
+from drkit.wire.chunk import DropReason, Transformed
 
-Item = ExportedRecord | Hole
 _KINDS: Final = {
     DropReason.CONTROL: HoleKind.MARKER,
     DropReason.ABORTED: HoleKind.ABORTED,
@@ -67,27 +66,24 @@ def contents(
     :raises CorruptBatch: a batch cannot be read
     """
     out = visible(buffer, position, end, aborted=aborted, without=skip)
-    stop = out.next_source
-    return Contents(_without_gaps(_in_order(out, buffer), position, stop), stop)
+    return Contents(_items(out, buffer, position), out.next_source)
 
 
-def _in_order(out: Transformed, buffer: bytes) -> Iterator[Item]:
-    drops = iter([drop for drop in out.drops if drop.reason is not DropReason.BEFORE_POSITION])
-    drop = next(drops, None)
-    for record in _records(out, buffer):
-        while drop is not None and drop.start < record.offset:
-            yield _hole(drop)
-            drop = next(drops, None)
-        yield record
-    yield from (_hole(each) for each in chain([drop] if drop is not None else [], drops))
-
-
-def _hole(drop: Drop) -> Hole:
-    return Hole(drop.start, drop.end, _KINDS[drop.reason])
+def _items(out: Transformed, buffer: bytes, position: int) -> Iterator[Item]:
+    """Yield records and holes in order; a gap is compacted: a log has no others after its start."""
+    drops = (drop for drop in out.drops if drop.reason is not DropReason.BEFORE_POSITION)
+    holes = (Hole(drop.start, drop.end, _KINDS[drop.reason]) for drop in drops)
+    for item in merge(_records(out, buffer), holes, key=itemgetter(0)):  # by their first offsets
+        if item[0] > position:
+            yield Hole(position, item[0], HoleKind.COMPACTED)
+        yield item
+        position = item.end if isinstance(item, Hole) else item.offset + 1
+    if out.next_source > position:
+        yield Hole(position, out.next_source, HoleKind.COMPACTED)
 
 
 def _records(out: Transformed, buffer: bytes) -> Iterator[ExportedRecord]:
-    headers = _data(header for header, _ in split(buffer))
+    headers = (header for header, _ in split(buffer) if not header.is_control)
     header = next(headers, None)
     for found in out.chunks:
         for record in records_in(found):
@@ -103,22 +99,6 @@ def _records(out: Transformed, buffer: bytes) -> Iterator[ExportedRecord]:
                 headers=record.headers,
                 producer_id=header.producer_id,
             )
-
-
-def _data(headers: Iterable[BatchHeader]) -> Iterator[BatchHeader]:
-    return (header for header in headers if not header.is_control)
-
-
-def _without_gaps(items: Iterable[Item], position: int, stop: int) -> Iterator[Item]:
-    """The items, with what is between them as compacted: a log has no other gaps after its start."""
-    for item in items:
-        first = item.first if isinstance(item, Hole) else item.offset
-        if first > position:
-            yield Hole(position, first, HoleKind.COMPACTED)
-        yield item
-        position = item.end if isinstance(item, Hole) else item.offset + 1
-    if stop > position:
-        yield Hole(position, stop, HoleKind.COMPACTED)
 
 
 class TailReader:

@@ -80,6 +80,9 @@ class ExportedRecord(NamedTuple):
         return len(self.key or b"") + len(self.value or b"") + headers
 
 
+Item = ExportedRecord | Hole
+
+
 def record_bytes(record: ExportedRecord) -> bytes:
     """The canonical bytes of a record."""
     offset, timestamp, kind, key, value, headers, producer_id = record

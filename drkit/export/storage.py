@@ -137,14 +137,12 @@ class _DurableFile:
         self.closed = False
 
     def write(self, data: bytes) -> int:
-        """Write all of it."""
         left = memoryview(data).cast("B")
         while left:
             left = left[self._file.write(left) or 0 :]
         return len(data)
 
     def close(self) -> None:
-        """Wait for the disk."""
         if self.closed:
             return
         self.closed = True

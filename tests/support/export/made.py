@@ -18,8 +18,7 @@ from drkit.export.manifest import (
     partition_export,
 )
 from drkit.export.parts import PART_BYTES, write_parts
-from drkit.export.reading import Item
-from drkit.export.record import ExportedRecord, Hole, HoleKind, TimestampType
+from drkit.export.record import ExportedRecord, Hole, HoleKind, Item, TimestampType
 from drkit.export.storage import LocalFolder
 
 TOPIC_ID = UUID(int=7)

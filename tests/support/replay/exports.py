@@ -9,8 +9,7 @@ from typing import NamedTuple
 from drkit.export.manifest import MANIFEST, ExportFormat, Manifest, TailRange, partition_export
 from drkit.export.parts import write_parts
 from drkit.export.places import storage_at
-from drkit.export.reading import Item
-from drkit.export.record import ExportedRecord, Hole, HoleKind, TimestampType
+from drkit.export.record import ExportedRecord, Hole, HoleKind, Item, TimestampType
 from drkit.wire import Record
 
 PART_BYTES = 4_000

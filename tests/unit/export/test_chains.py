@@ -10,12 +10,12 @@ from uuid import UUID
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from drkit.export.reading import Item
 from drkit.export.record import (
     Chain,
     ExportedRecord,
     Hole,
     HoleKind,
+    Item,
     TimestampType,
     chain_of_parts,
     record_bytes,

@@ -17,8 +17,7 @@ import pytest
 
 from drkit.export.manifest import ExportedFile, ExportFormat
 from drkit.export.parts import Altered, read_part, write_parts
-from drkit.export.reading import Item
-from drkit.export.record import Hole, HoleKind
+from drkit.export.record import Hole, HoleKind, Item
 from drkit.export.storage import LocalFolder
 from tests.support.export.made import ITEMS, end_of, first_of, range_of, some_items
 
