@@ -235,7 +235,6 @@ def _written(
     tails: Sequence[TailRange],
     skip: CopiedBack,
 ) -> tuple[tuple[PartitionExport, ...], int]:
-    """The partitions, written and read back, and the memory of the largest task in bytes."""
     terms = request.terms
     if not any(tail.end > tail.first for tail in tails):
         return tuple(partition_export(tail, (), terms.get(tail.topic)) for tail in tails), _NOTHING_PEAK
@@ -283,7 +282,6 @@ def _write(
 
 
 def _read_back(run: ExportRun, workshop: SharedSpark, partitions: Iterable[PartitionExport]) -> int:
-    """Read all parts, and return the memory of the largest task in bytes."""
     place = run.place
     parts = [
         (sum(file.bytes for file in part.files), (each.range, part))

@@ -261,7 +261,6 @@ def partition_export(
 
 
 def _fault(found: Manifest) -> str:
-    """What contradicts itself; empty when nothing does."""
     places = [(each.topic, each.partition) for each in found.partitions]
     if places != sorted(set(places)):
         return "a partition is there twice, or they are not in order"

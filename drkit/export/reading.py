@@ -116,10 +116,7 @@ class TailReader:
         self._topics: dict[str, TopicMetadata] = {}
 
     def cluster_id(self) -> str:
-        """The id of the cluster.
-
-        :raises ClusterUnreachable: no broker answers
-        """
+        """The id of the cluster. Raises ClusterUnreachable if no broker answers."""
         self._loop.run(self._cluster.connected)
         try:
             self._loop.run(metadata, self._cluster, [])

@@ -203,7 +203,6 @@ class ContentTally:
         return found
 
     def _was_kept(self, offset: int, content: bytes) -> bool:
-        """Whether a return has appended the record, and it is there."""
         if not self._kept.has(offset):
             return False
         if not self._kept_copies[content]:

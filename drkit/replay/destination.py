@@ -281,10 +281,7 @@ class Quarantine:
         self._alias = log.cluster.alias
 
     def names(self) -> dict[str, str]:
-        """Topic of the export → its topic in quarantine.
-
-        :raises Refused: a name would be too long
-        """
+        """Topic of the export → its topic in quarantine. Raises Refused if a name would be too long."""
         terms = {tail.source.topic: tail.term for tail in self._export.tails}
         found = {n: quarantine_topic(p.name, terms[n]) for n, p in self._topics.items()}
         for name in found.values():
@@ -331,7 +328,6 @@ class Quarantine:
                 )
 
     def _is_own(self, known: QuarantineRecord, topic: Topic) -> bool:
-        """Whether a topic is the one on record; one that was about to be created is still empty."""
         if known.topic_id is not None:
             return known.topic_id == topic.topic_id
         partitions = [TopicPartition(topic.name, number) for number in topic.partitions]

@@ -182,10 +182,7 @@ class ReplayBook:
 
     @classmethod
     def of(cls, values: Mapping[bytes, bytes]) -> ReplayBook:
-        """The topic with these newest values.
-
-        :raises Malformed: one is not drkit's
-        """
+        """The topic with these newest values. Raises Malformed if one is not drkit's."""
         book = cls(values=values)
         for key, value in values.items():
             kind = key.partition(b"/")[0].decode(errors="replace")
@@ -208,10 +205,7 @@ class ReplayBook:
         return {key: found for key, found in (self.progress | self.rolled_back).items() if found.at == at}
 
     def flags(self, found: ReplayProgress) -> bytes:
-        """What was decided about a tail.
-
-        :raises Malformed: a part is missing, or not drkit's
-        """
+        """What was decided about a tail. Raises Malformed if a part is missing, or not drkit's."""
         return unpacked(found.run_id, found.at, found.records, self.values)
 
 

@@ -122,7 +122,6 @@ class Replayer:
         return {**done, **found}
 
     def _book(self, log_id: UUID | None, *, decided: bool) -> ReplayBook:
-        """What replays have done; nothing where none ever began."""
         if log_id is None:
             return ReplayBook()
         found: ReplayBook = self._side.run(lambda: self._log.read(self._side, log_id, decided=decided))
@@ -166,7 +165,6 @@ class Replayer:
                 )
 
     def _replayed_before(self, book: ReplayBook) -> tuple[str, ...]:
-        """The topics of clients into which records of the same offsets were replayed, by any export."""
         found = {
             p.topic
             for p in book.progress.values()
@@ -183,7 +181,6 @@ class Replayer:
         return {t.source: destination_of(t, topics[t.source.topic], cluster.alias) for t in export.tails}
 
     def _quarantined(self, state: FlowState, book: ReplayBook) -> dict[TopicPartition, Destination]:
-        """Where tails go in quarantine; topics that are missing are created by :meth:`run`."""
         export = self._request.export
         self._place = Quarantine(self._log, export, copied_topics(self._log.cluster, export, state))
         return self._place.destinations(self._place.look(book))
@@ -201,7 +198,6 @@ class Replayer:
     # -- running ------------------------------------------------------------------------------------
 
     def _with_topics(self, plans: list[PartitionPlan], log_id: UUID) -> list[PartitionPlan]:
-        """The plans, after their topics in quarantine were created."""
         assert self._place is not None  # noqa: S101  the plan has it
         created: dict[str, UUID] = {}
         for source, name in sorted({(p.tail.source.topic, p.to.at.topic) for p in plans}):
@@ -216,7 +212,6 @@ class Replayer:
         await self._side.append(self._log.at, log_id, self._log.batch([(record.key, record.encode())])[0])
 
     async def _run_all(self, plans: list[PartitionPlan], work: ReplayWork) -> Results:
-        """Fence all others, read what they had done, then append."""
         begun = await self._some_at_once(self._fenced, plans)
         book = await self._log.read(self._side, work.log_id, decided=True)
 

@@ -130,10 +130,7 @@ class ActiveSide:
             ) from error
 
     async def patiently(self, ask: Callable[[], Awaitable[T]], at: TopicPartition) -> T:
-        """Ask until there is an answer.
-
-        :raises ClusterUnreachable: no leader for 30 s
-        """
+        """Ask until there is an answer. Raises ClusterUnreachable after 30 s without one."""
         deadline = monotonic() + _PATIENCE_SECONDS
         while True:
             try:
@@ -289,7 +286,6 @@ class ActiveSide:
 
 
 def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
-    """The offsets of the batches that some producers wrote."""
     if apart is None or not apart.ids:
         return []
     found = (header for header, _ in split(batches) if header.producer_id in apart.ids)

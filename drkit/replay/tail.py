@@ -67,10 +67,7 @@ class Export(NamedTuple):
     """Of partitions with records, by topic and partition."""
 
     def of_topics(self, topics: frozenset[str]) -> Export:
-        """The tails of some topics.
-
-        :raises Refused: a topic has no tail
-        """
+        """The tails of some topics. Raises Refused if a topic has no tail."""
         known = {tail.source.topic for tail in self.tails}
         if unknown := sorted(topics - known):
             raise Refused(
@@ -181,7 +178,6 @@ def at_most(record: Record) -> int:
 
 
 def _apart(first: Record, other: Record) -> bool:
-    """Whether the times of two records are too far apart for one batch."""
     return abs(other.timestamp - first.timestamp) >= HALF_RANGE_MS // 2
 
 

@@ -237,7 +237,6 @@ class PartitionReplay:
         )  # fmt: skip
 
     async def _begin(self) -> None:
-        """Put on record what was decided, before the first record is appended."""
         begun = self._new()
         await self._transactions.add([self._log.at])
         for part in packed(begun.run_id, begun.at, self._plan.flags):
@@ -293,7 +292,6 @@ class PartitionReplay:
     # -- requests -----------------------------------------------------------------------------------
 
     async def _produce(self, records: list[Record]) -> int:
-        """Append to the partition; returns the offset after the last record."""
         to, answers, end = self._plan.to, [], 0
         if records:
             node = await self._side.leader(to.at, to.topic_id)

@@ -175,7 +175,6 @@ def _nearest(source: _Numbers, target: _Numbers, places: _Numbers, expected: int
 
 
 def _agree(source: _Numbers, target: _Numbers, place: int, at: int) -> int:
-    """The number of equal records from here on."""
     most = min(len(source) - place, len(target) - at)
     count = 0
     while count < most:

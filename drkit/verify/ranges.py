@@ -140,7 +140,6 @@ def _begin(view: PartitionView) -> int:
 
 
 def _before(view: PartitionView) -> Iterator[Range]:
-    """The part that was copied before the map begins, in one piece."""
     if not view.before or view.begin is None:
         return
     up, down = view.begin

@@ -100,10 +100,7 @@ class RangeReader:
                 raise self._silent(partition)
 
     def log_start(self, partition: TopicPartition) -> int:
-        """The partition's current first offset.
-
-        :raises Failed: the cluster does not say
-        """
+        """The partition's current first offset. Raises Failed if the cluster does not say."""
         return self._ends(partition)[0]
 
     def log_end(self, partition: TopicPartition) -> int:

@@ -62,10 +62,7 @@ def read_checked(
 
 
 def remember(target: ClusterSettings, source: str, found: Iterable[Checked]) -> None:
-    """Store what was found equal.
-
-    :raises Failed: the state topic does not accept it
-    """
+    """Store what was found equal. Raises Failed if the state topic does not accept it."""
     state = StateTopic(target, source)
     try:
         for each in found:

@@ -117,10 +117,7 @@ class Lost(NamedTuple):
 
 
 def lost_partitions(context: Context, places: ScopePositions, source: RawCluster | None) -> list[Lost]:
-    """Return the loss of each partition of the scope.
-
-    :raises RawError: the source stopped answering
-    """
+    """Return the loss of each partition of the scope. Raises RawError if the source stopped answering."""
     noted = noted_ends(context.state.records)
     if source is None:
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
@@ -161,7 +158,6 @@ async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str
 
 
 async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict[TopicPartition, Ends]:
-    """Return the ends of all partitions, with the records that open transactions hold back."""
     topics = await metadata(source, sorted(names))
     ends = await ends_of(source, topics, [n for n, t in topics.items() if not t.error])
     return with_held(ends, await held_back(source, topics, ends, skip))
@@ -176,7 +172,6 @@ def span_of(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
 
 
 def _from(place: PartitionPosition) -> int | None:
-    """Return the first missing source offset; for a partition that was never copied its start."""
     if place.frontier is None:
         return place.source_start
     return max(place.frontier, place.source_start or 0)

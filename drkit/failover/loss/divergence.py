@@ -264,7 +264,6 @@ class _Comparison:
         )
 
     def _epochs(self, existing: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
-        """The leader epochs of the last copied records."""
         found = {}
         for at, located in self.new.located.items():
             answer = located.answer
@@ -299,10 +298,7 @@ class _Compacted(NamedTuple):
 
     @classmethod
     def of(cls, context: Context, topics: Collection[str]) -> _Compacted:
-        """Ask both clusters.
-
-        :raises DrkitError: one refuses
-        """
+        """Ask both clusters. Raises DrkitError if one refuses."""
         known = context.known.topics
         names = [known[t][0] for t in topics if t in known]
         of_old = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
@@ -319,10 +315,7 @@ class _Compacted(NamedTuple):
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
-    """Compare partitions, some of them at once.
-
-    :raises RawError: the old primary stopped answering
-    """
+    """Compare partitions, some of them at once. Raises RawError if the old primary stopped answering."""
     found: list[PartitionDivergence] = []
     for first in range(0, len(checks), _AT_ONCE):
         some = checks[first : first + _AT_ONCE]
@@ -356,7 +349,6 @@ async def _first_answers(checks: Sequence[PartitionCheck], depth: int) -> dict[T
 def _partitions(
     roles: Mapping[str, RoleRecord], existing: Mapping[str, TopicMetadata]
 ) -> Iterator[tuple[TopicPartition, int | None]]:
-    """Yield every partition of the promoted topics, also those added later, with its frontier."""
     for topic in sorted(roles):
         known = dict(roles[topic].frontiers or {})
         for number in sorted(known.keys() | (existing[topic].leaders.keys() if topic in existing else set())):

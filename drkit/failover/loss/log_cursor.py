@@ -130,7 +130,6 @@ class PieceCursor(RecordCursor):
         return []
 
     def _of_others(self, read: FetchedRange) -> set[int]:
-        """The offsets of records that no producer of these wrote."""
         left = visible(
             read.answer.records, read.position, read.found.next_source, aborted=aborted_in(read.answer),
             without=self._skip,

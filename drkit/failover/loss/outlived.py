@@ -109,7 +109,6 @@ class _Comparison(NamedTuple):
         return self.check.new.pairs[self.check.at].target
 
     def _is_whole(self, side: LogSide, at: TopicPartition) -> bool:
-        """Whether no offset is missing that clients wrote. Raises as :meth:`RecordCursor.next`."""
         cursor = side.cursor(at, self.spans.since)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
@@ -118,7 +117,6 @@ class _Comparison(NamedTuple):
         return True
 
     def _records(self, side: LogSide, at: TopicPartition, span: tuple[int, int]) -> Iterator[Record]:
-        """The committed records of a range. Raises as :meth:`RecordCursor.next`."""
         cursor = side.cursor(at, span)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()

@@ -171,7 +171,6 @@ class PartitionCheck:
         )
 
     async def _has_any(self) -> bool:
-        """Whether it has a record before the frontier."""
         log = self._log
         if log is None or self.frontier is None:
             return False
@@ -215,7 +214,6 @@ class PartitionCheck:
     # -- the tail ---------------------------------------------------------------------------------------
 
     async def _read(self, tail: PartitionDivergence, take: Take) -> PartitionDivergence:
-        """Pass the tail to `take`, and count it."""
         assert tail.end is not None  # noqa: S101  it has a log
         first, end = tail.lost_from + tail.removed + tail.emptied, tail.end
         # Before the frontier the new primary has lost records of every producer. An old primary that came
@@ -298,7 +296,6 @@ def check_of(
 
 
 def _closed(segments: SegmentMap, end: int) -> SegmentMap:
-    """Return the segments up to a target offset, all of known length."""
     found = segments.copy()
     found.cut(end)
     if found.delta() is not None:

@@ -23,8 +23,8 @@ from drkit.verify.compare import (
     Rules,
     Segment,
 )
-from drkit.verify.outlived import SourceAgain, TargetAgain, find_outlived
 from drkit.verify.ranges import PartitionView, Range, TakenOver, cut
+from drkit.verify.task import SourceAgain, TargetAgain, find_outlived
 from tests.support.examples import times
 
 Step = tuple[str, int]
