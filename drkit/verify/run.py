@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import json
 import time
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted
 from drkit.errors import ConfigError, DrkitError, Failed
+from drkit.flow_state.records import VerifiedRecord
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
@@ -19,7 +21,7 @@ from drkit.spark.watched import run_watched
 from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.ranges import Range, cut, spread
 from drkit.verify.report import FlowReport, PartitionResult, join
-from drkit.verify.snapshot import Checked, Snapshot, remember
+from drkit.verify.snapshot import Snapshot, remember
 from drkit.verify.task import RangeResult, compare_range
 
 Progress = Callable[[str], None]
@@ -138,11 +140,11 @@ def _remember(
     progress: Progress,
 ) -> None:
     equal = {(p.topic, p.partition) for p in partitions if not p.counts.differences and not p.undecided}
-    checked = [
-        Checked(v.source, snapshot.ids[v.source.topic], v.frontier, v.target_end)
+    checked = {
+        v.source: VerifiedRecord(*snapshot.ids[v.source.topic], v.frontier, v.target_end, wall_ms())
         for v in snapshot.views
         if v.source in equal
-    ]
+    }
     try:
         if checked:
             remember(target, flow.source, checked)

@@ -6,12 +6,12 @@ each record before those ends was written to the map before it was appended, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.counted import counted
 from drkit.errors import Failed
@@ -19,6 +19,7 @@ from drkit.flow_state.copied_topics import began_of, crossings_of, cuts_of, empt
 from drkit.flow_state.left_out import tail_end_of
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord, VerifiedRecord
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
@@ -39,37 +40,11 @@ from drkit.topology.topic_configs import is_compacted
 from drkit.verify.ranges import PartitionView, TakenOver, closed, from_checked
 
 
-class Checked(NamedTuple):
-    """A partition that was found equal."""
-
-    partition: TopicPartition
-    """Of the source."""
-    ids: tuple[UUID, UUID]
-    """Of the topic on both sides: another generation was not checked."""
-    source_offset: int
-    """The frontier at that time."""
-    target_offset: int
-
-
-def read_checked(
-    state: StateTopic, ids: tuple[UUID, UUID], partition: TopicPartition
-) -> tuple[int, int] | None:
-    """Source and target offset up to which these two topics were found equal, if they ever were."""
-    found = state.get(VerifiedRecord, VerifiedRecord.name_of(partition))
-    if found is None or (found.source_id, found.target_id) != ids:
-        return None
-    return found.source_offset, found.target_offset
-
-
-def remember(target: ClusterSettings, source: str, found: Iterable[Checked]) -> None:
-    """Store what was found equal. Raises Failed if the state topic does not accept it."""
-    state = StateTopic(target, source)
-    try:
-        for each in found:
-            record = VerifiedRecord(*each.ids, each.source_offset, each.target_offset, wall_ms())
-            state.put(record, VerifiedRecord.name_of(each.partition))
-    finally:
-        state.close()
+def remember(target: ClusterSettings, source: str, found: Mapping[TopicPartition, VerifiedRecord]) -> None:
+    """Store which source partitions were found equal. Raises Failed if the state topic does not accept it."""
+    with closing(StateTopic(target, source)) as state:
+        for partition, record in found.items():
+            state.put(record, VerifiedRecord.name_of(partition))
 
 
 class Unknown(Exception):
@@ -92,12 +67,13 @@ class TargetMap:
         self._state_name = state_topic(source)
         self._topics: dict[str, TopicMetadata] = {}
         self._buckets: list[MapBucket] = []
-        self._state: StateTopic | None = None
+        self._state = FlowState()
         self._missing = ""
         self._loop.run(self._read, topics)
         if self._topics[self._state_name].leaders:
-            self._state = StateTopic(target, source)
-            self._state.load()
+            with closing(StateTopic(target, source)) as state:
+                state.load()
+                self._state = state.records
 
     async def _read(self, topics: list[str]) -> None:
         await self._cluster.connected()
@@ -135,10 +111,9 @@ class TargetMap:
                 sequence=0,
                 leader_epoch=-1,
             )
-        ids = self._state.get(ProducerIdsRecord) if self._state else None
+        ids = self._state.get(ProducerIdsRecord)
         own = frozenset(ids.ids if ids is not None else ())
-        began = began_of(self._state.records) if self._state else {}
-        wanted = Wanted(to, state, own, began_at=began.get(at), emptied=self.emptied(at),
+        wanted = Wanted(to, state, own, began_at=began_of(self._state).get(at), emptied=self.emptied(at),
                         tail_end=tail_end_of(self.crossings(at)))  # fmt: skip
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)
@@ -151,15 +126,15 @@ class TargetMap:
 
     def emptied(self, at: TopicPartition) -> int:
         """The target offset before which the copy of a source partition was emptied; 0: it was not."""
-        return emptied_of(self._state.records).get(at, 0) if self._state else 0
+        return emptied_of(self._state).get(at, 0)
 
     def crossings(self, at: TopicPartition) -> tuple[Crossing, ...]:
         """Where both sides of a source partition have the same records in another order."""
-        return crossings_of(self._state.records).get(at, ()) if self._state else ()
+        return crossings_of(self._state).get(at, ())
 
     def has_turned(self, at: TopicPartition) -> bool:
         """Whether copying a source partition began with the map of the other direction."""
-        return self._state is not None and at in cuts_of(self._state.records)
+        return at in cuts_of(self._state)
 
     def reaches(self, partition: TopicPartition, offset: int) -> bool:
         """Whether the target's log now reaches this offset."""
@@ -172,11 +147,14 @@ class TargetMap:
 
     def checked(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> tuple[int, int] | None:
         """Source and target offset up to which an earlier verification found these topics equal."""
-        return read_checked(self._state, ids, partition) if self._state else None
+        found = self._state.get(VerifiedRecord, VerifiedRecord.name_of(partition))
+        if found is None or (found.source_id, found.target_id) != ids:
+            return None
+        return found.source_offset, found.target_offset
 
     def taken_over(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> TakenOver | None:
         """Where drkit continued, if MirrorMaker 2 had copied before."""
-        found = self._state.get(TakeoverRecord, partition.topic) if self._state else None
+        found = self._state.get(TakeoverRecord, partition.topic)
         if found is None or (found.source_id, found.target_id) != ids:
             return None
         place = found.partitions.get(partition.partition)
@@ -184,8 +162,6 @@ class TargetMap:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._state is not None:
-            self._state.close()
         self._cluster.close()
         self._loop.close()
 
