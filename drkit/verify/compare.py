@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 from drkit.living_keys import LivingKeys
 
@@ -104,11 +104,6 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
-
-    @classmethod
-    def of(cls, raw: dict[str, Any]) -> Self:
-        """Read back plain data."""
-        return cls(**raw)
 
 
 def preview(record: ConsumedRecord) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-import json
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from pydantic import TypeAdapter
 
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap
@@ -93,17 +94,15 @@ class Range:
 
     def to_json(self) -> str:
         """The range as JSON, as it travels to a task."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return _RANGE.dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Range:
         """Read back what :meth:`to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw["source"] = TopicPartition(*raw["source"])
-        raw["target"] = TopicPartition(*raw["target"])
-        raw["segments"] = tuple(Segment(*s) for s in raw["segments"])
-        raw["apart"] = tuple(tuple(each) for each in raw["apart"])
-        return cls(**raw)
+        return _RANGE.validate_json(text)
+
+
+_RANGE: Final = TypeAdapter(Range)
 
 
 def closed(segments: SegmentMap, target_end: int) -> tuple[Segment, ...]:
@@ -122,17 +121,6 @@ def cut(views: Iterable[PartitionView], slots: int) -> list[Range]:
     total = sum(max(v.frontier - _begin(v), 0) for v in views)
     step = min(_LARGEST, max(_SMALLEST, -(-total // max(1, slots * _PER_SLOT))))
     return [r for v in views for r in (*_before(v), *_ranges(v, step))]
-
-
-def spread(ranges: Iterable[Range], tasks: int) -> list[list[Range]]:
-    """Ranges shared out to tasks, the largest first to the one with the least."""
-    shares: list[list[Range]] = [[] for _ in range(max(1, tasks))]
-    loads = [0] * len(shares)
-    for each in sorted(ranges, key=lambda r: -r.size):
-        least = loads.index(min(loads))
-        shares[least].append(each)
-        loads[least] += each.size + 1
-    return [share for share in shares if share]
 
 
 def _begin(view: PartitionView) -> int:

@@ -9,13 +9,14 @@ are compared: what is left then is looked up in both once more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-import json
 import resource
 import time
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from pydantic import TypeAdapter
 
 from drkit.config import ClusterSettings
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
@@ -148,18 +149,15 @@ class RangeResult:
 
     def to_json(self) -> str:
         """The result as JSON, as it travels to the driver."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return _RESULT.dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> RangeResult:
         """Read back what :meth:`to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw["counts"] = Counts.of(raw["counts"])
-        raw["findings"] = [
-            Difference(**{**f, "kind": DifferenceKind(f["kind"]), "fields": tuple(f["fields"])})
-            for f in raw["findings"]
-        ]
-        return cls(**raw)
+        return _RESULT.validate_json(text)
+
+
+_RESULT: Final = TypeAdapter(RangeResult)
 
 
 def compare_range(piece: Range, source: ClusterSettings, target: ClusterSettings) -> RangeResult:
