@@ -28,16 +28,7 @@ from drkit.export.places import joined, local_path, parent, storage_at
 from drkit.export.reading import TailReader
 from drkit.export.request import PER_SLOT, CopiedBack, Exported, ExportRequest, Progress, cut, shares
 from drkit.export.storage import Storage
-from drkit.export.task import (
-    Place,
-    WrittenRange,
-    parts_text,
-    ranges_text,
-    read_share,
-    write_share,
-    writing,
-    written,
-)
+from drkit.export.task import Place, read_share, share_text, write_share, writing, written
 from drkit.flow_state.codec.fields import Malformed
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
@@ -246,8 +237,8 @@ def _written(
     with spark_session("drkit export", plan) as workshop:
         found, peak = _write(run, workshop, settings.task_sides(flow)[0], tails, skip)
         by_partition: dict[tuple[str, int], list[ExportPart]] = {}
-        for wanted, parts in found:
-            by_partition.setdefault((wanted.topic, wanted.partition), []).extend(parts)
+        for each in found:
+            by_partition.setdefault((each.topic, each.partition), []).extend(each.parts)
         partitions = tuple(
             partition_export(tail, by_partition.get((tail.topic, tail.partition), ()), terms.get(tail.topic))
             for tail in tails
@@ -267,10 +258,12 @@ def _write(
     source: ClusterSettings,
     tails: Sequence[TailRange],
     skip: CopiedBack,
-) -> tuple[list[WrittenRange], int]:
+) -> tuple[list[PartitionExport], int]:
     slots, place = workshop.context.defaultParallelism, run.place
-    pieces = [(piece.end - piece.first, piece) for piece in cut(skip.split(tails), slots)]
-    texts = [ranges_text(share) for share in shares(pieces, slots * PER_SLOT)]
+    pieces = [
+        (piece.end - piece.first, partition_export(piece, ())) for piece in cut(skip.split(tails), slots)
+    ]
+    texts = [share_text(share) for share in shares(pieces, slots * PER_SLOT)]
     # Only what a task needs may be pickled with it.
     answers = run_watched(
         SparkJobs(workshop, "drkit export", "export_broke_off", run.folder),
@@ -284,11 +277,11 @@ def _write(
 def _read_back(run: ExportRun, workshop: SharedSpark, partitions: Iterable[PartitionExport]) -> int:
     place = run.place
     parts = [
-        (sum(file.bytes for file in part.files), (each.range, part))
+        (sum(file.bytes for file in part.files), partition_export(each.range, [part]))
         for each in partitions
         for part in each.parts
     ]
-    texts = [parts_text(share) for share in shares(parts, workshop.context.defaultParallelism * PER_SLOT)]
+    texts = [share_text(share) for share in shares(parts, workshop.context.defaultParallelism * PER_SLOT)]
     run.progress(f"reading back {counted(len(parts), 'part')}")
     answers = run_watched(
         SparkJobs(workshop, "drkit export read back", "export_read_back_broke_off", run.folder),
