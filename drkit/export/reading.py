@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
@@ -150,14 +150,22 @@ class TailReader:
                         yield hole
                         after = hole.end
             except CorruptBatch as error:
-                raise _unreadable(wanted, error) from error
+                raise Failed(
+                    "export_batch_damaged",
+                    where=f"{wanted.topic}-{wanted.partition}",
+                    evidence=f"offset {error.offset}: {error.reason}",
+                ) from error
             except RawError as error:
                 after, trouble = position, str(error) or type(error).__name__
             if after > position:
                 position, heard = after, self._clock()
                 continue
             if self._clock() - heard > self._patience:
-                self._give_up(wanted, position, trouble)
+                raise Failed(
+                    "export_leader_silent",
+                    where=self._where(wanted),
+                    evidence=f"no progress at offset {position} for {self._patience:.0f} s: {trouble}",
+                )
             self._topics.pop(wanted.topic, None)
             self._loop.run(self._loop.sleep, _PAUSE_SECONDS)
 
@@ -227,20 +235,5 @@ class TailReader:
             return []
         return [Hole(position, wanted.end, HoleKind.COMPACTED)]
 
-    def _give_up(self, wanted: TailRange, position: int, trouble: str) -> NoReturn:
-        raise Failed(
-            "export_leader_silent",
-            where=self._where(wanted),
-            evidence=f"no progress at offset {position} for {self._patience:.0f} s: {trouble}",
-        )
-
     def _where(self, wanted: TailRange) -> str:
         return f"{self._cluster.alias}: {wanted.topic}-{wanted.partition}"
-
-
-def _unreadable(wanted: TailRange, error: CorruptBatch) -> Failed:
-    return Failed(
-        "export_batch_damaged",
-        where=f"{wanted.topic}-{wanted.partition}",
-        evidence=f"offset {error.offset}: {error.reason}",
-    )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 from drkit.clock import Millis, wall_ms
@@ -44,8 +43,6 @@ from drkit.replay.writer import (
     fenced,
 )
 
-T = TypeVar("T")
-U = TypeVar("U")
 _AT_ONCE: Final = 8
 _NO_COMMITS: Final[Commits] = {}
 
@@ -193,7 +190,7 @@ class Replayer:
             there = to[tail.source]
             return await plan_partition(self._side, self._log, tail, there, book, same, commits=found)
 
-        return await self._some_at_once(one, list(self._request.export.tails))
+        return await self._side.cluster.loop.some_at_once(one, self._request.export.tails, _AT_ONCE)
 
     # -- running ------------------------------------------------------------------------------------
 
@@ -206,13 +203,12 @@ class Replayer:
         return [_moved(p, created[p.to.at.topic]) for p in plans]
 
     def _put(self, record: QuarantineRecord, log_id: UUID) -> None:
-        self._side.run(self._put_record, record, log_id)
-
-    async def _put_record(self, record: QuarantineRecord, log_id: UUID) -> None:
-        await self._side.append(self._log.at, log_id, self._log.batch([(record.key, record.encode())])[0])
+        batch, _ = self._log.batch([(record.key, record.encode())])
+        self._side.run(self._side.append, self._log.at, log_id, batch)
 
     async def _run_all(self, plans: list[PartitionPlan], work: ReplayWork) -> Results:
-        begun = await self._some_at_once(self._fenced, plans)
+        loop = self._side.cluster.loop
+        begun = await loop.some_at_once(self._fenced, plans, _AT_ONCE)
         book = await self._log.read(self._side, work.log_id, decided=True)
 
         async def one(each: tuple[PartitionPlan, TailProducers]) -> ReplayResult:
@@ -223,29 +219,13 @@ class Replayer:
                     return _result_of(plan)
             return await PartitionReplay(work, plan, producers).run()
 
-        found = await self._some_at_once(one, list(zip(plans, begun, strict=True)))
+        found = await loop.some_at_once(one, zip(plans, begun, strict=True), _AT_ONCE)
         return {p.tail.source: result for p, result in zip(plans, found, strict=True)}
 
     async def _fenced(self, plan: PartitionPlan) -> TailProducers:
         origin = plan.tail.origin
         run_id = origin.run_id if origin.is_kept else None
         return await fenced(self._side.cluster, self._flow, plan.to.at, run_id)
-
-    async def _some_at_once(self, do: Callable[[T], Awaitable[U]], each: list[T]) -> list[U]:
-        """Do something for each of some things, a few side by side; what it returns, in their order."""
-        left, found = deque(enumerate(each)), dict[int, U]()
-
-        async def work(_number: int) -> None:
-            while left:
-                number, one = left.popleft()
-                try:
-                    found[number] = await do(one)
-                except BaseException:
-                    left.clear()
-                    raise
-
-        await self._side.cluster.loop.together(work, range(min(_AT_ONCE, len(each))))
-        return [found[number] for number in range(len(each))]
 
 
 def _moved(plan: PartitionPlan, topic_id: UUID) -> PartitionPlan:

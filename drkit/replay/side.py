@@ -235,6 +235,7 @@ class ActiveSide:
         :raises Refused: retention has removed the beginning, or the topic is another one
         :raises DrkitError: the partition does not answer, or refuses
         """
+        where, whole = f"{at} on {self.alias}", True
 
         async def fetch(offset: int, most_bytes: int) -> Any:
             return await self.patiently(lambda: ask(offset, most_bytes), at)
@@ -245,13 +246,16 @@ class ActiveSide:
                 self.cluster, node, topic, at.partition, offset, committed=committed, max_bytes=most_bytes
             )
             if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
-                raise removed(at, self.alias, offset, answer.log_start_offset)
+                raise Refused(
+                    "replay_not_comparable",
+                    where=where,
+                    evidence=f"offset {offset} is needed, the log starts at {answer.log_start_offset}",
+                )
             self._check(answer.error_code, at)
             if not answer.records:
                 raise NotYet(f"no record at offset {offset}")
             return answer
 
-        where, whole = f"{at} on {self.alias}", True
         cursor = RecordCursor(where, fetch, span, committed=committed, fetch_bytes=_FETCH_BYTES, hint=AGAIN)
         while (step := await cursor.next()) is not None:
             whole = whole and is_whole(step.answer.records, step.position)
@@ -290,12 +294,3 @@ def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
         return []
     found = (header for header, _ in split(batches) if header.producer_id in apart.ids)
     return [range(header.base_offset, header.next_offset) for header in found]
-
-
-def removed(at: TopicPartition, alias: str, wanted: int, start: int) -> Refused:
-    """The error for a range of the new primary whose beginning is gone."""
-    return Refused(
-        "replay_not_comparable",
-        where=f"{at} on {alias}",
-        evidence=f"offset {wanted} is needed, the log starts at {start}",
-    )

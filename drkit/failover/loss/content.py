@@ -39,12 +39,13 @@ class MayLack(NamedTuple):
     """The new primary's retention removes the first records by time or size."""
 
 
-class PairingResult(NamedTuple):
+@dataclass
+class PairingResult:
     """What was found up to the first difference."""
 
-    equal: int
+    equal: int = 0
     """Records that equal their copies."""
-    differs_from: int | None
+    differs_from: int | None = None
     """Offset on the old primary of the first record that is not the copied one, is missing, or was never
     copied; None: none."""
     strays: int = 0
@@ -53,6 +54,11 @@ class PairingResult(NamedTuple):
     """Offset on the new primary of the first of them."""
     next: int = 0
     """Offset on the old primary after the last equal record."""
+
+    def ended(self, differs_from: int) -> PairingResult:
+        """Return what was found, with the first difference."""
+        self.differs_from = differs_from
+        return self
 
 
 class Begin(NamedTuple):
@@ -79,21 +85,6 @@ class _Stream:
         self._at += 1
 
 
-@dataclass
-class _Found:
-    equal: int = 0
-    next: int = 0
-    strays: int = 0
-    first_stray: int | None = None
-
-    def stray(self, offset: int) -> None:
-        self.strays += 1
-        self.first_stray = offset if self.first_stray is None else self.first_stray
-
-    def ended(self, differs_from: int | None) -> PairingResult:
-        return PairingResult(self.equal, differs_from, self.strays, self.first_stray, self.next)
-
-
 def compared(
     segments: SegmentMap, rules: MayLack, most: int = ALL
 ) -> Generator[Side, Sequence[Piece], PairingResult]:
@@ -102,12 +93,13 @@ def compared(
     :param segments: the map; its last segment must be closed
     :param most: end after this number of equal records
     """
-    olds, news, found = _Stream(Side.OLD), _Stream(Side.NEW), _Found()
+    olds, news, found = _Stream(Side.OLD), _Stream(Side.NEW), PairingResult()
     while found.equal < most:
         old, new = (yield from olds.peek()), (yield from news.peek())
         origin = segments.origin_of(new[0]) if new is not None else None
         if new is not None and origin is None:
-            found.stray(new[0])
+            found.strays += 1
+            found.first_stray = new[0] if found.first_stray is None else found.first_stray
             news.skip()
         elif old is not None and (origin is None or old[0] < origin):
             if segments.copy_of(old[0]) is None or not rules.new_compacted:
@@ -126,7 +118,7 @@ def compared(
             found.equal, found.next = found.equal + 1, old[0] + 1
             olds.skip()
             news.skip()
-    return found.ended(None)
+    return found
 
 
 def window_before(segments: SegmentMap, end: int, records: int) -> Begin | None:

@@ -51,12 +51,8 @@ async def count_gaps(
     """
     wanted = list(gaps)
     topics = await metadata(source, sorted({g.at.topic for g in wanted})) if wanted else {}
-    out: dict[TopicPartition, Counted] = {}
-    for i in range(0, len(wanted), _AT_ONCE):
-        some = wanted[i : i + _AT_ONCE]
-        counted = await source.loop.together(lambda gap: _count(source, topics, gap, skip), some)
-        out |= {gap.at: found for gap, found in zip(some, counted, strict=True)}
-    return out
+    found = await source.loop.some_at_once(lambda gap: _count(source, topics, gap, skip), wanted, _AT_ONCE)
+    return {gap.at: counted for gap, counted in zip(wanted, found, strict=True)}
 
 
 async def _count(

@@ -87,7 +87,10 @@ class _Comparison(NamedTuple):
 
     def judged(self, tail: PartitionDivergence, most: int) -> PartitionDivergence:
         """The partition with the number of keys that live on."""
-        old, new = (self.check.old.side, self.check.at), (self.check.new.side, self._copy)
+        old, new = (
+            (self.check.old.side, self.check.at),
+            (self.check.new.side, self.check.new.pairs[self.check.at].target),
+        )
         if not self.spans.lost_start and self._is_whole(*new):
             return tail
         said = f"{self.check.at}: compaction was at work on its copy, so its keys are compared"
@@ -103,10 +106,6 @@ class _Comparison(NamedTuple):
         for record in self._records(*new, self.spans.new):
             living.drop(record.key)
         return tail._replace(outlived=living.number())
-
-    @property
-    def _copy(self) -> TopicPartition:
-        return self.check.new.pairs[self.check.at].target
 
     def _is_whole(self, side: LogSide, at: TopicPartition) -> bool:
         cursor = side.cursor(at, self.spans.since)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -131,19 +132,15 @@ async def waiting(
 
     Markers, aborted records and what the flow leaves out are not counted.
     """
-    out: dict[TopicPartition, UncopiedRecords] = {}
+    out = {gap.at: UncopiedRecords(gap.end - gap.start, None, None, exact=False) for gap in gaps}
     largest = sorted(gaps, key=lambda g: g.start - g.end)
     sample = sample_bytes(len(gaps))
-    for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
-        some = largest[i : i + _AT_ONCE]
-        futures = [cluster.loop.spawn(_around_cut, cluster, topics, g, skip, sample) for g in some]
-        for gap, future in zip(some, futures, strict=True):
-            try:
-                out[gap.at] = await future
-            except RawError:
-                out[gap.at] = UncopiedRecords(gap.end - gap.start, None, None, exact=False)
-    for gap in largest[MOST_SAMPLES:]:
-        out[gap.at] = UncopiedRecords(gap.end - gap.start, None, None, exact=False)
+
+    async def look(gap: UncopiedRange) -> None:
+        with suppress(RawError):
+            out[gap.at] = await _around_cut(cluster, topics, gap, skip, sample)
+
+    await cluster.loop.some_at_once(look, largest[:MOST_SAMPLES], _AT_ONCE)
     return out
 
 
