@@ -11,7 +11,7 @@ from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted
 from drkit.errors import ConfigError, ExportAltered, Refused, error_text
-from drkit.export.check import check_files, check_listing, read_manifest, reading
+from drkit.export.check import check_files, check_listing, listed_manifest, read_manifest
 from drkit.export.manifest import (
     MANIFEST,
     RECORDS,
@@ -25,11 +25,11 @@ from drkit.export.manifest import (
 )
 from drkit.export.parts import PART_BYTES
 from drkit.export.places import joined, local_path, parent, storage_at
-from drkit.export.reading import TailReader
 from drkit.export.request import PER_SLOT, CopiedBack, Exported, ExportRequest, Progress, cut, shares
 from drkit.export.storage import Storage
 from drkit.export.task import Place, read_share, share_text, write_share, writing, written
 from drkit.flow_state.codec.fields import Malformed
+from drkit.kafka.admin import Cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
 from drkit.spark.master import batch_tasks, choose_master
@@ -172,7 +172,7 @@ def export_by_spark(
     with new_folder(run):
         partitions, peak = _written(run, settings, flow, request, tails, skip)
         manifest = Manifest(
-            version=1, cluster_id=_cluster_id(source), flow=flow.name, run=request.run_id,
+            version=1, cluster_id=Cluster.connect(source).cluster_id, flow=flow.name, run=request.run_id,
             term=max((p.term for p in partitions if p.term is not None), default=0),
             format=run.format, written_at_ms=wall_ms(), partitions=partitions,
         )  # fmt: skip
@@ -184,12 +184,10 @@ def read_by_spark(
     path: str, sha256: str | None, master: str | None, conf: Mapping[str, str], progress: Progress
 ) -> Manifest:
     """See :func:`drkit.export.run.read_back`."""
-    folder, name = parent(path)
+    folder = parent(path)[0]
     _refuse_elsewhere(folder, master)
-    manifest = read_manifest(path, sha256)
+    manifest = listed_manifest(path, sha256)
     run = ExportRun(absolute(folder), storage_at(folder), manifest.format, progress)
-    with reading(path):
-        check_listing(run.storage, path, manifest, {name})
     if manifest.partitions:
         with spark_session("drkit export verify", plan_spark(master, batch_tasks(), conf)) as workshop:
             _read_back(run, workshop, manifest.partitions)
@@ -208,14 +206,6 @@ def _refuse_elsewhere(place: str, master: str | None) -> None:
         where=place,
         evidence=f"the executors of {master} would each use a folder of their own machine",
     )
-
-
-def _cluster_id(source: ClusterSettings) -> str:
-    reader = TailReader(source)
-    try:
-        return reader.cluster_id()
-    finally:
-        reader.close()
 
 
 def _written(

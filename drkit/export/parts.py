@@ -355,10 +355,7 @@ def read_part(storage: Storage, how: ExportFormat, of: TailRange, part: ExportPa
 
 
 def _compared(
-    of: TailRange,
-    part: ExportPart,
-    records: Iterator[tuple[int, ExportedRecord]],
-    holes: Iterator[Hole],
+    of: TailRange, part: ExportPart, records: Iterator[tuple[int, ExportedRecord]], holes: Iterator[Hole]
 ) -> Iterator[Item]:
     chain, position, count = Chain(), part.first, 0
     kinds: dict[HoleKind, int] = {}

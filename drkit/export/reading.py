@@ -50,12 +50,7 @@ class Contents(NamedTuple):
 
 
 def contents(
-    buffer: bytes,
-    position: int,
-    end: int,
-    *,
-    aborted: Sequence[tuple[int, int]],
-    skip: frozenset[int],
+    buffer: bytes, position: int, end: int, *, aborted: Sequence[tuple[int, int]], skip: frozenset[int]
 ) -> Contents:
     """Every offset from a position up to the end of the answer, or up to `end`, as a record or in a hole.
 
@@ -114,15 +109,6 @@ class TailReader:
         self._cluster = RawCluster(self._loop, settings, "export")
         self._patience, self._clock = patience, clock
         self._topics: dict[str, TopicMetadata] = {}
-
-    def cluster_id(self) -> str:
-        """The id of the cluster. Raises ClusterUnreachable if no broker answers."""
-        self._loop.run(self._cluster.connected)
-        try:
-            self._loop.run(metadata, self._cluster, [])
-        except RawError as error:
-            raise Failed("no_cluster_id", where=self._cluster.alias) from error
-        return self._cluster.cluster_id or ""
 
     def read(self, wanted: TailRange, skip: frozenset[int]) -> Iterator[Item]:
         """The records and holes of a range, in the order of their offsets.

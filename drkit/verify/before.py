@@ -149,10 +149,7 @@ def _runs(source: _Numbers, target: _Numbers) -> Iterator[RecordRun]:
     """The target as runs of the source; records that the source does not have are in no run."""
     order = np.argsort(source, kind="stable")
     ordered = source[order]
-    low, high = (
-        np.searchsorted(ordered, target, "left"),
-        np.searchsorted(ordered, target, "right"),
-    )
+    low, high = (np.searchsorted(ordered, target, "left"), np.searchsorted(ordered, target, "right"))
     somewhere = np.flatnonzero(low < high)
     at, place = 0, 0
     while at < len(target):

@@ -65,11 +65,7 @@ class RangeReader:
         for message in self.messages(partition, start, stop):
             offset: Any = message.offset()
             yield ConsumedRecord(
-                offset,
-                message.key(),
-                message.value(),
-                all_headers(message),
-                message.timestamp()[1],
+                offset, message.key(), message.value(), all_headers(message), message.timestamp()[1]
             )
 
     def messages(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Message]:

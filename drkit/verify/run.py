@@ -120,10 +120,7 @@ def _run(
     jobs = SparkJobs(workshop, "drkit verify", _BROKE_OFF, "")
     try:
         answers = run_watched(
-            jobs,
-            texts,
-            compare_text,
-            lambda ended: progress(f"{ended} of {len(texts)} ranges compared"),
+            jobs, texts, compare_text, lambda ended: progress(f"{ended} of {len(texts)} ranges compared")
         )
     except DrkitError as error:
         raise Failed(_BROKE_OFF, evidence=error.evidence or error.what) from error

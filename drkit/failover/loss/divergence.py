@@ -43,11 +43,7 @@ from drkit.failover.loss.outlived import with_outlived
 from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, Take, check_of
 from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import (
-    PendingFence,
-    PromotionRecord,
-    RoleRecord,
-)
+from drkit.flow_state.records import PendingFence, PromotionRecord, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, RawError

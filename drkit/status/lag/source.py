@@ -10,14 +10,7 @@ from typing import Final, NamedTuple
 from drkit.counted import counted
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import (
-    EARLIEST,
-    LATEST,
-    TopicMetadata,
-    aborted_in,
-    fetch_one,
-    list_offsets,
-)
+from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, read_header, visible
 
@@ -123,10 +116,7 @@ async def ends_of(
 
 
 async def waiting(
-    cluster: RawCluster,
-    topics: Mapping[str, TopicMetadata],
-    gaps: list[UncopiedRange],
-    skip: LeftOut,
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gaps: list[UncopiedRange], skip: LeftOut
 ) -> dict[TopicPartition, UncopiedRecords]:
     """Uncopied records in each gap: exact when one response holds all of it, else an estimate from a part.
 
