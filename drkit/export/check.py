@@ -151,8 +151,5 @@ def altered(path: str, evidence: str) -> ExportAltered:
 
 
 def _no_reading(path: str, error: OSError) -> DrkitError:
-    return Failed(
-        "export_unreadable",
-        where=path,
-        evidence=error_text(error) + (f": {error.filename}" if error.filename else ""),
-    )
+    evidence = error_text(error) + (f": {error.filename}" if error.filename else "")
+    return Failed("export_unreadable", where=path, evidence=evidence)

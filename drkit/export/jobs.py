@@ -201,11 +201,8 @@ def _refuse_elsewhere(place: str, master: str | None) -> None:
     """
     if local_path(place) is None or choose_master(master, 1).is_local:
         return
-    raise Refused(
-        "export_folder_not_shared",
-        where=place,
-        evidence=f"the executors of {master} would each use a folder of their own machine",
-    )
+    evidence = f"the executors of {master} would each use a folder of their own machine"
+    raise Refused("export_folder_not_shared", where=place, evidence=evidence)
 
 
 def _written(

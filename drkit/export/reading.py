@@ -147,11 +147,8 @@ class TailReader:
                 position, heard = after, self._clock()
                 continue
             if self._clock() - heard > self._patience:
-                raise Failed(
-                    "export_leader_silent",
-                    where=self._where(wanted),
-                    evidence=f"no progress at offset {position} for {self._patience:.0f} s: {trouble}",
-                )
+                evidence = f"no progress at offset {position} for {self._patience:.0f} s: {trouble}"
+                raise Failed("export_leader_silent", where=self._where(wanted), evidence=evidence)
             self._topics.pop(wanted.topic, None)
             self._loop.run(self._loop.sleep, _PAUSE_SECONDS)
 
@@ -172,11 +169,8 @@ class TailReader:
         if topic is None:
             topic = (await metadata(self._cluster, [wanted.topic]))[wanted.topic]
             if topic.error == codes.NONE and topic.topic_id != wanted.topic_id:
-                raise Refused(
-                    "export_topic_recreated",
-                    where=self._where(wanted),
-                    evidence=f"topic id {topic.topic_id}, {wanted.topic_id} was to be exported",
-                )
+                evidence = f"topic id {topic.topic_id}, {wanted.topic_id} was to be exported"
+                raise Refused("export_topic_recreated", where=self._where(wanted), evidence=evidence)
             if topic.error == codes.NONE:
                 self._topics[wanted.topic] = topic
         leader = topic.leaders.get(wanted.partition)
@@ -201,11 +195,8 @@ class TailReader:
         if position < start.offset:
             return [Hole(position, min(start.offset, wanted.end), HoleKind.REMOVED)]
         if end.offset < wanted.end:
-            raise Refused(
-                "export_range_short",
-                where=self._where(wanted),
-                evidence=f"its last stable offset is {end.offset}, offset {position} comes next",
-            )
+            evidence = f"its last stable offset is {end.offset}, offset {position} comes next"
+            raise Refused("export_range_short", where=self._where(wanted), evidence=evidence)
         return await self._nothing_left(wanted, position)
 
     async def _nothing_left(self, wanted: TailRange, position: int) -> list[Hole]:

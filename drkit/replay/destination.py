@@ -42,7 +42,7 @@ _TIMESTAMP_TYPE: Final = "message.timestamp.type"
 BEFORE: Final = "message.timestamp.before.max.ms"
 AFTER: Final = "message.timestamp.after.max.ms"
 _ANY_AGE: Final = (1 << 63) - 1
-_DEFAULT_AFTER: Final = 3_600_000
+_DEFAULT_AFTER: Final = "3600000"
 _DEFAULT_BYTES: Final = 1_048_588
 Configs = Mapping[str, ConfigValue]
 _HEADER_ROOM: Final = 4096
@@ -122,32 +122,19 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
     for tail in export.tails:
         name = tail.source.topic
         generation, role = known.get(name), roles.get(name)
-        where = f"{name} of {export.flow}"
         if generation is None or generation.source_id != tail.topic_id:
-            raise Refused(
-                "replay_other_topic",
-                where=where,
-                evidence=f"exported: {tail.topic_id}, copied: {generation and generation.source_id}",
-            )
+            evidence = f"exported: {tail.topic_id}, copied: {generation and generation.source_id}"
+            raise Refused("replay_other_topic", where=f"{name} of {export.flow}", evidence=evidence)
+        where = f"{generation.target} on {cluster.alias}"
         if role is None or not role.is_promoted:
-            raise Refused(
-                "replay_other_primary",
-                where=f"{generation.target} on {cluster.alias}",
-                evidence=f"its role is {role.role if role else 'passive'}",
-            )
+            evidence = f"its role is {role.role if role else 'passive'}"
+            raise Refused("replay_other_primary", where=where, evidence=evidence)
+        evidence = f"it is of term {tail.term}, the topic was promoted in term {role.term}"
         if role.term > tail.term:
-            raise Refused(
-                "replay_earlier_failover",
-                where=f"{generation.target} on {cluster.alias}",
-                evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term}",
-            )
+            raise Refused("replay_earlier_failover", where=where, evidence=evidence)
         if role.term != tail.term and export.cluster_id in formerly(state):
-            raise Refused(
-                "replay_other_failover",
-                where=f"{generation.target} on {cluster.alias}",
-                evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term};"
-                f" {export.cluster_id} is not the source any more",
-            )
+            evidence += f"; {export.cluster_id} is not the source any more"
+            raise Refused("replay_other_failover", where=where, evidence=evidence)
         wanted[name] = generation, role
     targets = [generation.target for generation, _ in wanted.values()]
     topics, configs = describe_topics(cluster, targets), topic_configs(cluster, targets)
@@ -199,11 +186,8 @@ def formerly(state: FlowState) -> frozenset[str]:
 def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -> None:
     known = state.get(ClustersRecord)
     if known is not None and known.target != cluster.cluster_id:
-        raise Refused(
-            "replay_other_target",
-            where=cluster.alias,
-            evidence=f"its id is {cluster.cluster_id}, that of the flow's target {known.target}",
-        )
+        evidence = f"its id is {cluster.cluster_id}, that of the flow's target {known.target}"
+        raise Refused("replay_other_target", where=cluster.alias, evidence=evidence)
     if known is None or export.cluster_id not in {known.source, *formerly(state)}:
         raise Refused(
             "replay_other_source",
@@ -229,41 +213,33 @@ def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms)
     :raises Refused: no such partition there, or the comparison would be wrong
     """
     at = TopicPartition(to.topic.name, tail.source.partition)
+    where = f"{at} on {alias}"
     if at.partition not in to.topic.partitions:
-        raise Refused(
-            "replay_fewer_partitions",
-            where=f"{at} on {alias}",
-            evidence=f"{len(to.topic.partitions)} partitions, records are of partition {at.partition}",
-        )
+        evidence = f"{len(to.topic.partitions)} partitions, records are of partition {at.partition}"
+        raise Refused("replay_fewer_partitions", where=where, evidence=evidence)
     # A partition that is younger than the failover has nothing but what clients wrote since.
     cut = (to.role.ends or {at.partition: None}).get(at.partition, 0)
     if cut is None:
-        raise Refused(
-            "replay_start_unrecorded",
-            where=f"{at} on {alias}",
-            evidence=f"run {to.role.run_id} has recorded no end of the copy",
-        )
+        evidence = f"run {to.role.run_id} has recorded no end of the copy"
+        raise Refused("replay_start_unrecorded", where=where, evidence=evidence)
     if to.compacted:
-        _refuse_lost_tombstones(to, at, alias, wall())
+        _refuse_lost_tombstones(to, where, wall())
     own_times = setting(to.configs, _TIMESTAMP_TYPE, "") == "LogAppendTime"
     found = Destination(at, to.topic.topic_id, cut, to.compacted, to.max_bytes, own_times)
     if own_times:
         return found
-    before, after = (
-        setting(to.configs, BEFORE, str(_ANY_AGE)),
-        setting(to.configs, AFTER, str(_DEFAULT_AFTER)),
-    )
+    before, after = setting(to.configs, BEFORE, str(_ANY_AGE)), setting(to.configs, AFTER, _DEFAULT_AFTER)
     return found._replace(before_ms=int(before), after_ms=int(after), retention_ms=to.retention_ms)
 
 
-def _refuse_lost_tombstones(to: Promoted, at: TopicPartition, alias: str, now: int) -> None:
+def _refuse_lost_tombstones(to: Promoted, where: str, now: int) -> None:
     """Refuse a compacted topic in which the cleaner may have removed that a client has deleted a key."""
     values = {name: config.value for name, config in to.configs.items()}
     if may_lack_tombstones(values, to.role.at_ms, now, to.held):
         kept = setting(to.configs, DELETE_RETENTION_MS, "unknown")
         raise Refused(
             "deleted_keys_return",
-            where=f"{at} on {alias}",
+            where=where,
             evidence=f"the topic keeps deletions for {kept} ms,"
             f" the failover was {now - to.role.at_ms:,} ms ago",
             hint=_QUARANTINE,
@@ -286,11 +262,8 @@ class Quarantine:
         found = {n: quarantine_topic(p.name, terms[n]) for n, p in self._topics.items()}
         for name in found.values():
             if len(name) > _LONGEST_NAME:
-                raise Refused(
-                    "quarantine_name_long",
-                    where=self._alias,
-                    evidence=f"{name} has {len(name)} characters, Kafka takes {_LONGEST_NAME}",
-                )
+                evidence = f"{name} has {len(name)} characters, Kafka takes {_LONGEST_NAME}"
+                raise Refused("quarantine_name_long", where=self._alias, evidence=evidence)
         return found
 
     def look(self, book: ReplayBook) -> dict[str, Topic]:
@@ -312,11 +285,8 @@ class Quarantine:
         return found
 
     def _not_own(self, name: str, whose: str) -> Refused:
-        return Refused(
-            "quarantine_topic_foreign",
-            where=f"{name} on {self._alias}",
-            evidence=f"on record for it: {whose}; this is run {self._export.run_id}",
-        )
+        evidence = f"on record for it: {whose}; this is run {self._export.run_id}"
+        return Refused("quarantine_topic_foreign", where=f"{name} on {self._alias}", evidence=evidence)
 
     def _refuse_alike(self, missing: Collection[str]) -> None:
         """Refuse names that Kafka refuses: its metrics would take them for those of another topic."""

@@ -112,11 +112,8 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
         is_same_run, is_kept = found.run_id == origin.run_id, found.ids is not None
         overlaps = found.source_id == tail.topic_id and found.first < tail.end and tail.first < found.end
         if is_kept and found.is_open and overlaps and not (is_same_run and origin.is_kept):
-            raise Refused(
-                "keep_under_way",
-                where=where,
-                evidence=f"run {found.run_id} has appended {found.appended:,} of {found.records:,} records",
-            )
+            evidence = f"run {found.run_id} has appended {found.appended:,} of {found.records:,} records"
+            raise Refused("keep_under_way", where=where, evidence=evidence)
         if not origin.is_kept:
             continue
         if is_same_run and not is_kept and not found.is_done:
@@ -240,11 +237,8 @@ class ReplayPlan(NamedTuple):
         if not self.alike:
             return Same.CONTENT
         records = sum(p.counts.records for p in self.partitions)
-        raise Refused(
-            "replay_content_known",
-            where=str(self.export.flow),
-            evidence=f"{self.alike:,} of {records:,} records; key, value and headers are equal",
-        )
+        evidence = f"{self.alike:,} of {records:,} records; key, value and headers are equal"
+        raise Refused("replay_content_known", where=str(self.export.flow), evidence=evidence)
 
 
 async def plan_partition(
@@ -340,21 +334,18 @@ def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) 
 
     :raises Refused: one is larger, or older or later
     """
-    now = wall_ms()
+    now, where = wall_ms(), f"{to.at} on {alias}"
     for number, record in enumerate(tail.read()):
         if fate_of(flags[number], same=same, compacted=to.compacted) is TailFate.SEND:
             size = batch_bytes(tail.origin.stamped(record), to.max_bytes)
             if size > to.max_bytes:
-                raise Refused(
-                    "record_too_large",
-                    where=f"{to.at} on {alias}",
-                    evidence=f"offset {record.offset}: {size:,} bytes with drkit's header,"
-                    f" the limit is {to.max_bytes:,}",
-                )
+                evidence = f"{size:,} bytes with drkit's header, the limit is {to.max_bytes:,}"
+                evidence = f"offset {record.offset}: {evidence}"
+                raise Refused("record_too_large", where=where, evidence=evidence)
             in_time = now - to.before_ms <= record.timestamp <= now + to.after_ms
             if not in_time and record.timestamp != _NO_TIME:
                 age = now - record.timestamp
                 relation = "old" if age >= 0 else "ahead of the clock"
                 evidence = f"offset {record.offset}: it is {abs(age):,} ms {relation}"
-                raise Refused("record_too_old", where=f"{to.at} on {alias}", evidence=evidence)
+                raise Refused("record_too_old", where=where, evidence=evidence)
         yield record

@@ -155,11 +155,8 @@ class Replayer:
         export = self._request.export
         for found in book.progress.values():
             if found.run_id == export.run_id and found.manifest != export.sha256:
-                raise Refused(
-                    "replay_id_reused",
-                    where=self._log.where,
-                    evidence=f"its manifest had the SHA-256 {found.manifest}, this one has {export.sha256}",
-                )
+                evidence = f"its manifest had the SHA-256 {found.manifest}, this one has {export.sha256}"
+                raise Refused("replay_id_reused", where=self._log.where, evidence=evidence)
 
     def _replayed_before(self, book: ReplayBook) -> tuple[str, ...]:
         found = {

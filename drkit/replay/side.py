@@ -209,11 +209,8 @@ class ActiveSide:
         end, deadline = await self.end(at, topic_id), monotonic() + seconds
         while (stable := await self.end(at, topic_id, committed=True)) < end:
             if monotonic() > deadline:
-                raise Refused(
-                    "replay_open_transaction",
-                    where=f"{at} on {self.alias}",
-                    evidence=f"its last stable offset is {stable}, its end {end}, for {seconds:.0f} s",
-                )
+                evidence = f"its last stable offset is {stable}, its end {end}, for {seconds:.0f} s"
+                raise Refused("replay_open_transaction", where=f"{at} on {self.alias}", evidence=evidence)
             await self.cluster.loop.sleep(_PAUSE_SECONDS)
         return end
 
@@ -246,11 +243,8 @@ class ActiveSide:
                 self.cluster, node, topic, at.partition, offset, committed=committed, max_bytes=most_bytes
             )
             if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
-                raise Refused(
-                    "replay_not_comparable",
-                    where=where,
-                    evidence=f"offset {offset} is needed, the log starts at {answer.log_start_offset}",
-                )
+                evidence = f"offset {offset} is needed, the log starts at {answer.log_start_offset}"
+                raise Refused("replay_not_comparable", where=where, evidence=evidence)
             self._check(answer.error_code, at)
             if not answer.records:
                 raise NotYet(f"no record at offset {offset}")

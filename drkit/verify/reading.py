@@ -123,11 +123,8 @@ class RangeReader:
             )
 
     def _silent(self, partition: TopicPartition) -> Failed:
-        return Failed(
-            "verify_cluster_silent",
-            where=f"{self._alias}: {partition}",
-            evidence=f"nothing arrived for {_PATIENCE_SECONDS:.0f} s",
-        )
+        evidence = f"nothing arrived for {_PATIENCE_SECONDS:.0f} s"
+        return Failed("verify_cluster_silent", where=f"{self._alias}: {partition}", evidence=evidence)
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -167,11 +167,8 @@ def divergence(
     context.state.load()
     roles = {topic: role for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
     if not roles:
-        raise ConfigError(
-            "nothing_promoted",
-            where=f"flow {context.flow.name}",
-            evidence="the flow copies: drkit verify compares what it has copied",
-        )
+        evidence = "the flow copies: drkit verify compares what it has copied"
+        raise ConfigError("nothing_promoted", where=f"flow {context.flow.name}", evidence=evidence)
     pending = context.state.get(PendingFence)
     owed = pending.why if pending is not None else ""
     source = context.source()
