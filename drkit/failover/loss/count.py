@@ -27,6 +27,7 @@ _FETCH_BYTES: Final = 4 << 20
 _AT_ONCE: Final = 8
 MOST_BYTES: Final = 512 << 20
 """Maximum bytes read from one partition; later records are not counted, and the result shows that."""
+_LATE: Final = 1 << 63
 _SHOWN: Final = 3
 DELETED: Final = "deleted on the source"
 
@@ -37,7 +38,6 @@ class Counted(NamedTuple):
     records: int
     bytes: int
     oldest_ms: int | None
-    newest_ms: int | None
     next_offset: int
     """The first source offset that was not read; the end of the gap when all of it was."""
 
@@ -58,21 +58,18 @@ async def count_gaps(
 async def _count(
     source: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut
 ) -> Counted:
-    records = size = 0
-    times: list[int] = []
-    position, fetch = gap.start, leader_fetch(source, topics.get(gap.at.topic), gap.at)
+    records, size, position, oldest = 0, 0, gap.start, _LATE
+    fetch = leader_fetch(source, topics.get(gap.at.topic), gap.at)
     try:
         for start, end, without in skip.parts(gap.at, gap.start, gap.end):
             cursor = RecordCursor(str(gap.at), fetch, (start, end), without=without, fetch_bytes=_FETCH_BYTES)
             while size < MOST_BYTES and (step := await cursor.next()) is not None:
                 found = [r.timestamp for r in step.records]
-                times = [min(times + found), max(times + found)] if found else times
-                records, position = records + len(found), cursor.position
+                records, position, oldest = records + len(found), cursor.position, min([oldest, *found])
                 size += sum(chunk.size for chunk in step.found.chunks)
     except Unreadable:  # as of a topic that the source does not have any more
         pass
-    oldest, newest = times or (None, None)
-    return Counted(records, size, oldest, newest, position)
+    return Counted(records, size, oldest if records else None, position)
 
 
 class Lost(NamedTuple):

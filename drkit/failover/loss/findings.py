@@ -14,6 +14,9 @@ from drkit.status.lag.source import Ends
 _UNKNOWN_END: Final = -1
 
 
+_SUMS: Final = ("records", "bytes", "removed", "emptied", "only_new")
+
+
 class DivergenceState(StrEnum):
     """How a partition of the old primary compares with its copy."""
 
@@ -194,11 +197,7 @@ class Divergence:
             "statement": self.statement(),
             "clean": self.is_clean,
             "known": known,
-            "records": sum(t.records for t in self._all) if known else None,
-            "bytes": sum(t.bytes for t in self._all) if known else None,
-            "removed": sum(t.removed for t in self._all) if known else None,
-            "emptied": sum(t.emptied for t in self._all) if known else None,
-            "only_new": sum(t.only_new for t in self._all) if known else None,
+            **{name: sum(getattr(t, name) for t in self._all) if known else None for name in _SUMS},
             "proven": known and all(t.proven for t in self.tails),
             "unanswered": self.unanswered,
             "fence_owed": self.owed,
