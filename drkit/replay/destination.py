@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from drkit.clock import Millis, wall_ms
+from drkit.clock import wall_ms
 from drkit.errors import Refused
 from drkit.flow_state.names import quarantine_topic
 from drkit.flow_state.records import (
@@ -207,7 +207,7 @@ def _same(cluster: Cluster, topics: Mapping[str, Topic], generation: GenerationR
     return found
 
 
-def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms) -> Destination:
+def destination_of(tail: Tail, to: Promoted, alias: str) -> Destination:
     """Where a tail's records go, with the partition of the same number.
 
     :raises Refused: no such partition there, or the comparison would be wrong
@@ -223,7 +223,7 @@ def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms)
         evidence = f"run {to.role.run_id} has recorded no end of the copy"
         raise Refused("replay_start_unrecorded", where=where, evidence=evidence)
     if to.compacted:
-        _refuse_lost_tombstones(to, where, wall())
+        _refuse_lost_tombstones(to, where, wall_ms())
     own_times = setting(to.configs, _TIMESTAMP_TYPE, "") == "LogAppendTime"
     found = Destination(at, to.topic.topic_id, cut, to.compacted, to.max_bytes, own_times)
     if own_times:

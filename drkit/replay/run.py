@@ -302,7 +302,7 @@ def note_replayed(
 
 
 def give_up(
-    state: StateTopic, manifest: str, topics: Collection[str], reason: str, by: str, wall: Millis = wall_ms
+    state: StateTopic, manifest: str, topics: Collection[str], reason: str, by: str
 ) -> list[Unreplayed]:
     """Note that records of an export are not replayed. The export's files may be gone.
 
@@ -318,7 +318,7 @@ def give_up(
     if not found:
         waiting = first_of(f"{each.topic} of {each.record.manifest}" for each in there) or "nothing"
         raise Refused("nothing_to_replay", where=state.name, evidence=f"{manifest}; what waits: {waiting}")
-    _end(state, found, UnreplayedEnd.GIVEN_UP, by, wall, reason)
+    _end(state, found, UnreplayedEnd.GIVEN_UP, by, wall_ms, reason)
     return found
 
 
