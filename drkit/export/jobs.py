@@ -195,10 +195,7 @@ def read_by_spark(
 
 
 def _refuse_elsewhere(place: str, master: str | None) -> None:
-    """Refuse a folder of this machine where tasks run on others: each would write, or look, into its own.
-
-    :raises Refused: the folder is of this machine, and Spark's executors may not be
-    """
+    """Refuse a folder of this machine where tasks run on others: each would use one of its own."""
     if local_path(place) is None or choose_master(master, 1).is_local:
         return
     evidence = f"the executors of {master} would each use a folder of their own machine"

@@ -63,10 +63,7 @@ def records_writer(how: ExportFormat, file: NewFile, partition: int) -> RecordsW
 
 
 def read_records(how: ExportFormat, file: BinaryIO) -> Iterator[tuple[int, ExportedRecord]]:
-    """The partition that a file names with each record, and the record.
-
-    :raises ValueError: the file holds something else
-    """
+    """Yield the partition in a file and each record. Raises ValueError if the file holds something else."""
     if how is ExportFormat.JSONL:
         return (_record(line) for line in _limited(file, _LONGEST_LINE))
     from drkit.export.parquet import read_parquet  # noqa: PLC0415  loads pyarrow

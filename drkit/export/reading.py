@@ -179,10 +179,7 @@ class TailReader:
         return leader.node
 
     async def _unread(self, wanted: TailRange, position: int, code: int) -> list[Hole]:
-        """The hole that explains why nothing was returned; none where it has to be asked again.
-
-        :raises Refused: the range can never be read whole
-        """
+        """Return the hole that explains an empty answer, or none to ask again. Raises Refused."""
         if code in codes.NOT_AUTHORIZED:
             raise NotAuthorized("export_not_authorized", where=self._where(wanted), evidence=error_name(code))
         if code not in {codes.NONE, codes.OFFSET_OUT_OF_RANGE}:

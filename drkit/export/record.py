@@ -98,10 +98,7 @@ def _sized(data: bytes | None) -> tuple[bytes, ...]:
 
 
 class Chain:
-    """The hash over all records and holes of a range of offsets, in their order.
-
-    A record that is missing, changed, doubled or moved gives another hash.
-    """
+    """A hash over records and holes in order: one that is missing, changed, doubled or moved alters it."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -127,10 +124,7 @@ class Chain:
 def chain_of_parts(
     topic_id: UUID, partition: int, first: int, end: int, parts: Iterable[tuple[int, int, str]]
 ) -> str:
-    """The chain of a partition: the hash over the chains of its parts, in their order.
-
-    :param parts: first offset, end offset and chain of each
-    """
+    """Return the hash over the chains of a partition's parts: first offset, end and chain of each."""
     found = hashlib.sha256(_OF_PARTITION + _SPAN.pack(topic_id.bytes, partition, first, end))
     for part_first, part_end, chain in parts:
         found.update(_PART.pack(part_first, part_end, bytes.fromhex(chain)))

@@ -147,10 +147,7 @@ NOTHING_KEPT: Final = KeptBefore()
 
 
 class ContentTally:
-    """One pass: it decides about the hashes of one share.
-
-    First it is shown the tail, then the new primary's records, then the tail again, in order.
-    """
+    """One pass over one share of the hashes: it sees the tail, the new primary, and the tail again."""
 
     def __init__(
         self, origin: Origin, share: int = 0, shares: int = 1, kept: KeptBefore = NOTHING_KEPT

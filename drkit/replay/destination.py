@@ -247,10 +247,7 @@ def _refuse_lost_tombstones(to: Promoted, where: str, now: int) -> None:
 
 
 class Quarantine:
-    """The quarantine of one export.
-
-    :param topics: topic of the export → the topic on the new primary
-    """
+    """The quarantine of one export, by topic of the export and its topic on the new primary."""
 
     def __init__(self, log: ReplayLog, export: Export, topics: Mapping[str, TopicCopy]) -> None:
         self._log, self._export, self._topics = log, export, topics

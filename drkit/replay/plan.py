@@ -54,18 +54,12 @@ class NotKept(Refused):
         return self
 
     def way_out(self, command: Callable[[str, str], str]) -> str:
-        """Return the hint with the command of the return.
-
-        :param command: makes it of a topic, and of a value of ``--same``
-        """
+        """Return the hint, with the command that `command` makes of a topic and a value of ``--same``."""
         return filled(ERRORS[self.code].hint, {"command": command(self.topic, self._same)})
 
 
 def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
-    """What returns that were to keep a tail have appended of it, whatever has become of them.
-
-    :param seen: what all runs have done in the partition of the new primary
-    """
+    """Return what returns that were to keep a tail have appended of it, by what all runs have done there."""
     mine = [
         p for p in seen
         if p.ids and p.source_id == tail.topic_id and p.first < tail.end and tail.first < p.next
@@ -287,10 +281,7 @@ def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) 
 
 
 def quarantined_before(tail: Tail, to: Destination, seen: Iterable[ReplayProgress]) -> bool:
-    """Whether another export has put records of the same offsets in quarantine, or some of them. Pure.
-
-    :param seen: what all runs have done in the partition in quarantine
-    """
+    """Return whether another export has put some of these offsets in quarantine, by what runs have done."""
     return any(
         found.run_id != tail.origin.run_id
         and (found.source_id, found.topic_id) == (tail.topic_id, to.topic_id)
@@ -330,10 +321,7 @@ async def _compared(
 
 
 def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) -> Iterator[Record]:
-    """The records of a tail, of which the topic takes each that is to be sent.
-
-    :raises Refused: one is larger, or older or later
-    """
+    """Yield the records of a tail. Raises Refused for one to be sent that is too large, old or late."""
     now, where = wall_ms(), f"{to.at} on {alias}"
     for number, record in enumerate(tail.read()):
         if fate_of(flags[number], same=same, compacted=to.compacted) is TailFate.SEND:

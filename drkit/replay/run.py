@@ -127,10 +127,7 @@ class Replayer:
     # -- planning -----------------------------------------------------------------------------------
 
     def _same(self, book: ReplayBook) -> Same | None:
-        """What equal records are: as it was begun, or as it is said now.
-
-        :raises Refused: the replay was begun otherwise
-        """
+        """Return what equal records are, as begun or as requested now. Raises Refused if both differ."""
         if self._request.to_quarantine:
             return Same.NONE
         run, said = self._request.export.run_id, self._request.same

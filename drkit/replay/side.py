@@ -97,10 +97,7 @@ class Apart(NamedTuple):
 
 
 class ActiveSide:
-    """Requests to the new primary; to be used on one loop.
-
-    A broker that does not answer or no longer leads is asked again for 30 s.
-    """
+    """Requests to the new primary, on one loop; a silent or former leader is asked again for 30 s."""
 
     def __init__(self, cluster: RawCluster) -> None:
         self.cluster = cluster
@@ -110,10 +107,7 @@ class ActiveSide:
         """Topic that a broker does not know → since when."""
 
     def run(self, question: Callable[..., Awaitable[Any]], *given: object) -> Any:
-        """Return the answer to a question, once the new primary is connected.
-
-        :raises ClusterUnreachable: it stopped answering
-        """
+        """Connect, and return the answer to a question. Raises ClusterUnreachable if there is none."""
 
         async def ask() -> Any:
             await self.cluster.connected()

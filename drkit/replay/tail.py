@@ -147,10 +147,7 @@ def pieces(tail: Tail, flags: bytes, start: int, fate: Callable[[int], TailFate]
 
 
 def batches(records: Sequence[Record], limit: int) -> Iterator[tuple[bytearray, int]]:
-    """Batches without producer fields, and how many records each has.
-
-    :param limit: bytes; a batch that is larger holds a single record
-    """
+    """Yield batches of at most `limit` bytes, or of one record, and how many records each has."""
     most = min(limit, _BATCH_BYTES)
     some: list[Record] = []
     size = _HEADER_BYTES

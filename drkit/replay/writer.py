@@ -69,10 +69,7 @@ async def fenced(
 
 
 class LateKeys:
-    """Keys of everything that others wrote to a partition since an offset, decided or not.
-
-    :param since: up to there the tail was compared
-    """
+    """Keys that others wrote to a partition since it was compared with the tail, decided or not."""
 
     def __init__(self, side: ActiveSide, to: Destination, origin: Origin, since: int) -> None:
         self._side, self._to, self._origin = side, to, origin
@@ -267,10 +264,7 @@ class PartitionReplay:
         await self._commit(piece, len(wanted), end)
 
     async def _commit(self, piece: TailPiece, appended: int, end: int) -> None:
-        """End the transaction with the progress.
-
-        :param end: offset on the new primary after the last of the records that were appended
-        """
+        """End the transaction with the progress; `end` is the offset after the last appended record."""
         before = self._progress
         assert before is not None  # noqa: S101  begun
         after = replace(

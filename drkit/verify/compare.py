@@ -457,10 +457,7 @@ def compare(
     segments: Iterable[Segment],
     rules: Rules,
 ) -> Comparison:
-    """Compare two streams of records through the segments of the offset map.
-
-    Memory is bounded by a window of records that do not fit, whatever the length of the streams.
-    """
+    """Compare two streams through the segments of the offset map, in bounded memory."""
     comparison = Comparison(segments, rules)
     comparison.run(source, target)
     return comparison

@@ -195,10 +195,7 @@ def _clipped(segments: tuple[Segment, ...], start: int, stop: int) -> Iterator[S
 
 
 def from_checked(view: PartitionView, checked: tuple[int, int] | None) -> PartitionView:
-    """Leave out what an earlier verification found equal, up to a source and a target offset.
-
-    If one of the end offsets has decreased since, nothing is left out.
-    """
+    """Leave out what a verification found equal, unless one of the ends has decreased since."""
     if checked is None or checked[0] > view.frontier or checked[1] > view.target_end:
         return view
     return replace(view, begin=checked, before=False, taken_over=None)

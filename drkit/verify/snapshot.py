@@ -89,10 +89,7 @@ class TargetMap:
     def settled(
         self, key: MapKey, at: TopicPartition, to: TopicPartition, start: int, end: int
     ) -> Resolution:
-        """The map of a partition, given the target's first and last stable offset.
-
-        :raises Unknown: the map cannot say it exactly
-        """
+        """Return the map of a partition, by the target's first and last stable offset. Raises Unknown."""
         state = PartitionMap()
         if not self._missing:
             bucket = self._buckets[bucket_of(*at, len(self._buckets))]

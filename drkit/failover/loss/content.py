@@ -231,19 +231,13 @@ says."""
 
 
 class ContentCheck:
-    """Compares one partition with its copy.
-
-    Every method raises as :meth:`drkit.kafka.reading.record_cursor.RecordCursor.next`.
-    """
+    """Compares one partition with its copy. Every method raises as :meth:`RecordCursor.next`."""
 
     def __init__(self, old: LogSide, new: LogSide, copies: Copies) -> None:
         self._old, self._new, self._copies = old, new, copies
 
     async def run(self, depth: int, answers: Answers | None = None) -> ContentResult:
-        """Compare the last records before the frontier, and find the first difference where there is one.
-
-        :param depth: how many records
-        """
+        """Compare the last `depth` records before the frontier, and find the first difference."""
         copies = self._copies
         begin = copies.before(copies.new_end, depth)
         if begin is None:
@@ -258,10 +252,7 @@ class ContentCheck:
         return ContentResult(found.equal, first, compared_from=min(begin.new, copies.copy_from(first)))
 
     async def _first_difference(self, known: int) -> int:
-        """The first offset of the old primary that differs.
-
-        :param known: one that does
-        """
+        """Return the first offset of the old primary that differs, at most `known`, which does."""
         copies = self._copies
         lowest = copies.before(copies.new_end, ALL)
         low, high = lowest.old if lowest is not None else known, known

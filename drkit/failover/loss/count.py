@@ -45,10 +45,7 @@ class Counted(NamedTuple):
 async def count_gaps(
     source: RawCluster, gaps: Iterable[UncopiedRange], skip: LeftOut
 ) -> dict[TopicPartition, Counted]:
-    """Return the records in each gap, without markers, aborted records and records that the flow skips.
-
-    :raises RawError: the source stopped answering
-    """
+    """Count the visible records in each gap that the flow copies. Raises RawError if the source is silent."""
     wanted = list(gaps)
     topics = await metadata(source, sorted({g.at.topic for g in wanted})) if wanted else {}
     found = await source.loop.some_at_once(lambda gap: _count(source, topics, gap, skip), wanted, _AT_ONCE)

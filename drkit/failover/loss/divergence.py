@@ -124,10 +124,7 @@ class BeyondCounter:
             self._counts[at][bisect_right(offsets, offset)] += 1
 
     def judged(self, translated: Commits, tails: Iterable[PartitionDivergence]) -> tuple[OldCommit, ...]:
-        """Return what each committed offset says.
-
-        :param translated: by the failovers
-        """
+        """Return what each committed offset says, given those that the failovers translated."""
         by_place = {TopicPartition(t.topic, t.partition): t for t in tails}
         found = []
         for (group, at), offset in sorted(self._commits.items()):
@@ -389,19 +386,13 @@ def _ranges(
 
 
 def terms_of(context: Context, topics: Iterable[str]) -> dict[str, int]:
-    """Return the term of the failover that promoted each topic: it left out what only the old primary has.
-
-    :param topics: by their names on the old primary
-    """
+    """Return the term of the failover that promoted each of these topics of the old primary."""
     roles = context.state.all(RoleRecord)
     return {topic: roles[topic].term for topic in topics if topic in roles}
 
 
 def copied_back(context: Context, tails: Iterable[PartitionDivergence]) -> CopiedBack:
-    """Return which records of tails came from the new primary, as the comparison has counted them.
-
-    :raises DrkitError: the old primary does not say
-    """
+    """Return which records of tails came from the new primary. Raises DrkitError without an answer."""
     own = on_record(reverse_state(context))
     since = {TopicPartition(t.topic, t.partition): t.exact_to for t in tails if t.exact_to is not None}
     known = context.known

@@ -129,10 +129,7 @@ class PartitionCheck:
         return self.old.ends.get(self.at)
 
     def _judged(self, content: ContentResult, doubt: str) -> PartitionDivergence:
-        """Return what it is, before its tail is read.
-
-        :param doubt: why it could not be compared; empty: it could
-        """
+        """Return what it is before its tail is read; `doubt` says why it could not be compared."""
         log, is_same, mapped = self._log, self.old.is_same(self.at.topic), self.mapped
         epoch = NO_WORD
         if mapped is not None and log is not None:

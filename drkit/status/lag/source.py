@@ -118,10 +118,7 @@ async def ends_of(
 async def waiting(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], gaps: list[UncopiedRange], skip: LeftOut
 ) -> dict[TopicPartition, UncopiedRecords]:
-    """Uncopied records in each gap: exact when one response holds all of it, else an estimate from a part.
-
-    Markers, aborted records and what the flow leaves out are not counted.
-    """
+    """Return the visible records in each gap; exact if one answer holds all of it, else an estimate."""
     out = {gap.at: UncopiedRecords(gap.end - gap.start, None, None, exact=False) for gap in gaps}
     largest = sorted(gaps, key=lambda g: g.start - g.end)
     sample = sample_bytes(len(gaps))
