@@ -113,12 +113,7 @@ def check_listing(storage: Storage, path: str, manifest: Manifest, besides: set[
 
 
 def hash_files(storage: Storage, manifest: Manifest, topic: str | None = None) -> None:
-    """Compare the hash of every file, some at once.
-
-    :param topic: of this one alone
-    :raises Altered: one is not what was written
-    :raises OSError: one cannot be read
-    """
+    """Compare the hashes of all files, or of one topic, some at once. Raises Altered, or OSError."""
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         checks = [
             pool.submit(check_file, storage, f"{folder}/{file.name}", file)

@@ -215,10 +215,7 @@ class Manifest(Body):
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
-        """The manifest in a file.
-
-        :raises Malformed: it is not what :meth:`to_bytes` wrote, or contradicts itself
-        """
+        """Read a manifest. Raises Malformed if :meth:`to_bytes` did not write it, or it is contradictory."""
         if len(data) > MOST_BYTES:
             raise Malformed(f"it has more than {MOST_BYTES} bytes")
         try:

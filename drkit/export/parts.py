@@ -275,11 +275,7 @@ class _PartWriter:
 def write_parts(
     storage: Storage, how: ExportFormat, wanted: TailRange, items: Iterable[Item], most: int = PART_BYTES
 ) -> list[ExportPart]:
-    """Write a range, whose items account for every offset of it.
-
-    :param most: bytes of a part's keys, values and headers after which the next one begins
-    :raises OSError: the storage refuses the write, or is full
-    """
+    """Write a range whose items account for every offset, in parts of `most` bytes. Raises OSError."""
     parts: list[ExportPart] = []
     part = _PartWriter(storage, how, wanted, wanted.first)
     position = wanted.first
@@ -308,11 +304,7 @@ def file_hash(file: BinaryIO) -> tuple[int, str]:
 
 
 def check_file(storage: Storage, path: str, wanted: ExportedFile) -> None:
-    """Compare a file's size and hash with those in the manifest.
-
-    :raises Altered: they differ, or there is no file
-    :raises OSError: it cannot be read
-    """
+    """Compare a file's size and hash with the manifest. Raises Altered if they differ, or OSError."""
     try:
         with storage.open(path) as file:
             size, digest = file_hash(file)

@@ -112,11 +112,7 @@ class Chain:
         self._hash.update(_HOLE.pack(b"H", hole.first, hole.end) + hole.kind.encode() + b"\0")
 
     def result(self, topic_id: UUID, partition: int, first: int, end: int) -> str:
-        """The hash of the range, in hexadecimal digits.
-
-        :param first: first offset of the range
-        :param end: first offset after it
-        """
+        """Return the hash of the range [first, end), in hexadecimal digits."""
         span = _SPAN.pack(topic_id.bytes, partition, first, end)
         return hashlib.sha256(_OF_PART + span + self._hash.digest()).hexdigest()
 

@@ -37,11 +37,7 @@ class Place(NamedTuple):
 
 
 def write_share(place: Place, share: str, source: ClusterSettings, skip: CopiedBack, part_bytes: int) -> str:
-    """Export some ranges.
-
-    :param share: ranges without parts, of :func:`share_text`
-    :returns: what :func:`written` reads
-    """
+    """Export ranges without parts, of :func:`share_text`; return what :func:`written` reads."""
 
     def work() -> list[PartitionExport]:
         storage, reader = storage_at(place.folder), _reader(source)
@@ -57,11 +53,7 @@ def write_share(place: Place, share: str, source: ClusterSettings, skip: CopiedB
 
 
 def read_share(place: Place, share: str) -> str:
-    """Read some parts back, and compare them with what was written.
-
-    :param share: of :func:`share_text`
-    :returns: nothing, or an error; :func:`written` raises it
-    """
+    """Compare parts, of :func:`share_text`, with what was written; return what :func:`written` reads."""
 
     def work() -> list[PartitionExport]:
         storage = storage_at(place.folder)
@@ -84,10 +76,7 @@ def _share(text: str) -> list[PartitionExport]:
 
 
 def written(answers: Sequence[str]) -> tuple[list[PartitionExport], int]:
-    """Return what tasks wrote, and the largest memory of one, in bytes.
-
-    :raises DrkitError: what one of them failed with
-    """
+    """Return what tasks wrote, and the largest memory of one in bytes. Raises what one failed with."""
     found, peak = list[PartitionExport](), 0
     for answer in answers:
         raw = json.loads(answer)

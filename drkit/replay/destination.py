@@ -110,12 +110,7 @@ def setting(configs: Configs, key: str, default: str) -> str:
 
 
 def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, Promoted]:
-    """Topic of the export → the topic on the new primary.
-
-    :param state: of the flow, as the new primary has it
-    :raises Refused: the new primary is not the one for these records
-    :raises DrkitError: it does not answer
-    """
+    """Return topic of the export → promoted topic. Raises Refused for another primary, or DrkitError."""
     _refuse_other_clusters(cluster, export, state)
     known, roles, held = state.all(GenerationRecord), state.all(RoleRecord), state.all(HeldSettingsRecord)
     wanted: dict[str, tuple[GenerationRecord, RoleRecord]] = {}
@@ -154,12 +149,7 @@ class TopicCopy(NamedTuple):
 
 
 def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, TopicCopy]:
-    """Topic of the export → the topic on the new primary, which may be gone or passive.
-
-    :param state: of the flow, as the new primary has it
-    :raises Refused: the new primary is not the one for these records
-    :raises DrkitError: it does not answer
-    """
+    """Return topic of the export → its copy, gone or passive. Raises as :func:`promoted_topics`."""
     _refuse_other_clusters(cluster, export, state)
     known = state.all(GenerationRecord)
     names = {t.source.topic: known[t.source.topic].target if t.source.topic in known else t.source.topic

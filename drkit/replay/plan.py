@@ -222,10 +222,7 @@ class ReplayPlan(NamedTuple):
         ]
 
     def decided(self) -> Same:
-        """What a record with equal content is.
-
-        :raises Refused: it was not said, and there are such records
-        """
+        """Return what equal records are. Raises Refused if that was not said, and there are some."""
         if self.same is not None:
             return self.same
         if not self.alike:

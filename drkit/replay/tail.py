@@ -121,11 +121,7 @@ class TailPiece(NamedTuple):
 
 
 def pieces(tail: Tail, flags: bytes, start: int, fate: Callable[[int], TailFate]) -> Iterator[TailPiece]:
-    """The rest of a tail in pieces; the last one reaches to its end.
-
-    :param start: offset on the old primary at which the first piece begins
-    :param fate: of flags
-    """
+    """Yield the rest of a tail from `start` on, by the `fate` of flags; the last piece ends with it."""
     found, size, seen = TailPiece([], 0, 0, start), 0, 0
     for number, record in enumerate(tail.read()):
         if record.offset < start:

@@ -314,11 +314,7 @@ class PartitionReplay:
         return await self._side.cluster.queue(request, node, monotonic() + _REQUEST_SECONDS)
 
     def _checked(self, at: TopicPartition, answer: Any) -> int:
-        """The base offset of an appended batch.
-
-        :raises NotYet: another try may succeed
-        :raises DrkitError: it was refused
-        """
+        """Return the base offset of an appended batch. Raises NotYet if another try may succeed."""
         found = answer.responses[0].partition_responses[0]
         if found.error_code in codes.APPEND_AGAIN:
             self._side.forget(at.topic)

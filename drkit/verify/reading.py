@@ -58,10 +58,7 @@ class RangeReader:
         )
 
     def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[ConsumedRecord]:
-        """The records in [start, stop), in order.
-
-        :raises Failed: the cluster refuses, or does not answer for a minute
-        """
+        """Yield the records in [start, stop). Raises Failed if the cluster refuses, or is silent."""
         for message in self.messages(partition, start, stop):
             offset: Any = message.offset()
             yield ConsumedRecord(
@@ -100,10 +97,7 @@ class RangeReader:
         return self._ends(partition)[0]
 
     def log_end(self, partition: TopicPartition) -> int:
-        """The partition's current end: of a reader of committed records its last stable offset.
-
-        :raises Failed: the cluster does not say
-        """
+        """Return the end, or of committed records the last stable offset. Raises Failed without it."""
         return self._ends(partition)[1]
 
     def _ends(self, partition: TopicPartition) -> tuple[int, int]:

@@ -122,11 +122,7 @@ def compared(
 
 
 def window_before(segments: SegmentMap, end: int, records: int) -> Begin | None:
-    """Where the last copied records before a target offset begin; None: the map knows of none.
-
-    :param end: target offset
-    :param records: how many; fewer where the map knows fewer
-    """
+    """Return where the last `records` copied before a target offset begin, or None without any."""
     begin, left = None, records
     for index in range(len(segments) - 1, -1, -1):
         [(up, down, length)] = segments.part(index, index + 1).triples()
@@ -287,11 +283,7 @@ class ContentCheck:
         answers: Answers | None = None,
         limited: bool = False,
     ) -> PairingResult:
-        """Compare from a record and its copy on.
-
-        :param most: end after this number of equal records
-        :param limited: end with an error after this number of bytes
-        """
+        """Compare from a record and its copy on, up to `most` equal records or, if limited, some bytes."""
         copies, first = self._copies, answers or {}
         cursors = {
             Side.OLD: PieceCursor(

@@ -67,11 +67,7 @@ _LEAST_BYTES: Final = 32 << 10
 
 
 async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
-    """Return the committed offsets of all consumer groups in some topics.
-
-    :raises DrkitError: the cluster refuses, or a broker does not answer
-    :raises RawError: the cluster stopped answering
-    """
+    """Return the committed offsets of consumer groups in topics. Raises DrkitError or RawError."""
     asked = Groups(source)
     names = sorted(g for g, listed in (await asked.listed()).items() if is_consumer(listed))
     found: Commits = {}
@@ -83,11 +79,7 @@ async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
 
 
 def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
-    """Return the offsets on the old primary that the failovers of topics have translated.
-
-    :param runs: topic on the old primary → id of the run that promoted it
-    :raises DrkitError: the journal cannot be read
-    """
+    """Return the source offsets that failovers translated, by topic → run. Raises DrkitError."""
     journal = JournalTopic(context.target, context.flow.source, context.flow.target)
     if context.run(journal.exists):
         context.run(journal.read)
@@ -198,11 +190,7 @@ class _Comparison:
     """Topics whose keys are not compared."""
 
     def run(self, depth: int, take: Take, *, others: bool) -> Divergence:
-        """Compare everything.
-
-        :param others: also look at topics that were never copied, and at the groups
-        :raises RawError: the old primary stopped answering
-        """
+        """Compare everything; `others`: also topics that were never copied, and groups. Raises RawError."""
         context, known = self.context, self.context.known
         topics: dict[str, TopicMetadata] = context.run(all_topics, self.source)
         uncopied = self._uncopied(topics) if others else []

@@ -228,11 +228,7 @@ class ReverseSide(NamedTuple):
 
 
 def reverse_side(context: Context, roles: Mapping[str, RoleRecord]) -> ReverseSide:
-    """Return what the old primary has on record of the reverse flow.
-
-    :param roles: of the promoted topics
-    :raises DrkitError: it does not say
-    """
+    """Return what the old primary has on record of the reverse flow. Raises DrkitError."""
     state, known = reverse_state(context), context.known.topics
     begun = {topic: record.promoted_by for topic, record in state.all(ReturnRecord).items()}
     returned = [t for t, role in roles.items() if t in known and begun.get(known[t][0]) == role.run_id]
