@@ -194,7 +194,7 @@ class ActiveSide:
         return await self.patiently(ask, at)
 
     async def decided_end(self, at: TopicPartition, topic_id: UUID) -> int:
-        """Return the end once all before it is decided. Raises Refused if a transaction stays open, or DrkitError."""
+        """Return the end once all before it is decided. Raises Refused if it stays open, or DrkitError."""
         seconds = _DECIDED_SECONDS
         end, deadline = await self.end(at, topic_id), monotonic() + seconds
         while (stable := await self.end(at, topic_id, committed=True)) < end:
