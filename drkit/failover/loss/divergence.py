@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import first_of
@@ -211,9 +211,9 @@ class _Comparison:
             counter.take(at, record.offset)
             take(at, record)
 
-        compacted, copies = _Compacted.of(context, self.roles), known.topics
+        rules = _rules(context, self.roles)
         checks = [
-            check_of(old, self.new, at, frontier, compacted.rules(at.topic, copies.get(at.topic, [""])[0]))
+            check_of(old, self.new, at, frontier, rules[at.topic])
             for at, frontier in _partitions(self.roles, existing)
         ]
         tails: list[PartitionDivergence] = context.run(_compared, checks, depth, taken)
@@ -231,15 +231,11 @@ class _Comparison:
         """Topics that the flow selects and has no copy of; none while the flow copies others."""
         context = self.context
         known, roles = context.known.topics, context.state.all(RoleRecord)
-        is_over = context.state.get(PromotionRecord) is not None or all(
-            name in roles and roles[name].is_promoted for name in known
-        )
+        is_over = all(name in roles and roles[name].is_promoted for name in known)
+        if context.state.get(PromotionRecord) is None and not is_over:
+            return []
         names = [n for n in sorted(topics) if n not in known and n not in self.back.copies]
-        return (
-            [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]
-            if is_over
-            else []
-        )
+        return [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]
 
     def _epochs(self, existing: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
         found = {}
@@ -266,30 +262,17 @@ class _Comparison:
             return (), unknown or (error.in_short if isinstance(error, DrkitError) else repr(error))
 
 
-class _Compacted(NamedTuple):
-    """Which topics are compacted, on either side by its own names."""
-
-    old: frozenset[str]
-    new: frozenset[str]
-    expiring: frozenset[str]
-    """Those of the new primary that also have a retention."""
-
-    @classmethod
-    def of(cls, context: Context, topics: Collection[str]) -> _Compacted:
-        """Ask both clusters. Raises DrkitError if one refuses."""
-        known = context.known.topics
-        names = [known[t][0] for t in topics if t in known]
-        of_old = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
-        of_new = topic_configs(context.target_admin(), names) if names else {}
-        return cls(
-            frozenset(n for n, c in of_old.items() if is_compacted(c)),
-            frozenset(n for n, c in of_new.items() if is_compacted(c)),
-            frozenset(n for n, c in of_new.items() if is_expiring(c)),
-        )
-
-    def rules(self, topic: str, copy: str) -> MayLack:
-        """Return what may be missing of a topic and its copy."""
-        return MayLack(topic in self.old, copy in self.new, copy in self.expiring)
+def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
+    """Return what may be missing of each topic and its copy. Raises DrkitError if a cluster refuses."""
+    copies = {topic: context.known.topics[topic][0] for topic in topics if topic in context.known.topics}
+    of_old = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
+    of_new = topic_configs(context.target_admin(), list(copies.values())) if copies else {}
+    found = {}
+    for topic in topics:
+        copy = of_new.get(copies.get(topic, ""))
+        of_copy = (is_compacted(copy), is_expiring(copy)) if copy is not None else (False, False)
+        found[topic] = MayLack(is_compacted(of_old.get(topic, {})), *of_copy)
+    return found
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
