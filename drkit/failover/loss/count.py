@@ -56,7 +56,10 @@ async def _count(
     source: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut
 ) -> Counted:
     records, size, position, oldest = 0, 0, gap.start, _LATE
-    fetch = leader_fetch(source, topics.get(gap.at.topic), gap.at)
+    topic = topics.get(gap.at.topic)
+    if topic is None or gap.at.partition not in topic.leaders:
+        return Counted(0, 0, None, gap.start)  # the source does not have it any more
+    fetch = leader_fetch(source, topic, gap.at)
     try:
         for start, end, without in skip.parts(gap.at, gap.start, gap.end):
             cursor = RecordCursor(str(gap.at), fetch, (start, end), without=without, fetch_bytes=_FETCH_BYTES)
@@ -64,8 +67,8 @@ async def _count(
                 found = [r.timestamp for r in step.records]
                 records, position, oldest = records + len(found), cursor.position, min([oldest, *found])
                 size += sum(chunk.size for chunk in step.found.chunks)
-    except Unreadable:  # as of a topic that the source does not have any more
-        pass
+    except Unreadable:
+        pass  # the result shows how far it was read
     return Counted(records, size, oldest if records else None, position)
 
 
