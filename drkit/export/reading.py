@@ -67,12 +67,14 @@ def contents(
 def _items(out: Transformed, buffer: bytes, position: int) -> Iterator[Item]:
     """Yield records and holes in order; a gap is compacted: a log has no others after its start."""
     drops = (drop for drop in out.drops if drop.reason is not DropReason.BEFORE_POSITION)
-    holes = (Hole(drop.start, drop.end, _KINDS[drop.reason]) for drop in drops)
-    for item in merge(_records(out, buffer), holes, key=itemgetter(0)):  # by their first offsets
-        if item[0] > position:
-            yield Hole(position, item[0], HoleKind.COMPACTED)
+    holes: Iterator[Item] = (Hole(drop.start, drop.end, _KINDS[drop.reason]) for drop in drops)
+    records: Iterator[Item] = _records(out, buffer)
+    for item in merge(records, holes, key=itemgetter(0)):  # by their first offsets
+        first, end = (item.first, item.end) if isinstance(item, Hole) else (item.offset, item.offset + 1)
+        if first > position:
+            yield Hole(position, first, HoleKind.COMPACTED)
         yield item
-        position = item.end if isinstance(item, Hole) else item.offset + 1
+        position = end
     if out.next_source > position:
         yield Hole(position, out.next_source, HoleKind.COMPACTED)
 
