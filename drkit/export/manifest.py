@@ -17,8 +17,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from drkit.export.hole import HoleKind
-from drkit.export.record import chain_of_parts
+from drkit.export.record import HoleKind, chain_of_parts
 from drkit.flow_state.codec.fields import (
     Count,
     Int32,
@@ -224,10 +223,7 @@ class Manifest(Body):
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
-        """The manifest in a file.
-
-        :raises Malformed: it is not what :meth:`to_bytes` wrote, or contradicts itself
-        """
+        """Read a manifest. Raises Malformed if :meth:`to_bytes` did not write it, or it is contradictory."""
         if len(data) > MOST_BYTES:
             raise Malformed(f"it has more than {MOST_BYTES} bytes")
         try:
@@ -270,7 +266,6 @@ def partition_export(
 
 
 def _fault(found: Manifest) -> str:
-    """What contradicts itself; empty when nothing does."""
     places = [(each.topic, each.partition) for each in found.partitions]
     if places != sorted(set(places)):
         return "a partition is there twice, or they are not in order"

@@ -6,45 +6,26 @@ end in the same way, and its evidence would be lost on the way through Spark.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+import json
 import resource
 from typing import Any, Final, NamedTuple
-
-from pydantic import TypeAdapter
 
 from drkit import errors
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, error_text, restored
 from drkit.export.check import reading
-from drkit.export.manifest import ExportFormat, ExportPart, TailRange
+from drkit.export.manifest import ExportFormat, PartitionExport, partition_export
 from drkit.export.parts import read_part, write_parts
 from drkit.export.places import storage_at
-from drkit.export.ranges import CopiedBack
 from drkit.export.reading import TailReader
-from drkit.flow_state.codec.record import TaskData
+from drkit.export.request import CopiedBack
 
+_ERROR: Final = "error"
 _readers: dict[str, TailReader] = {}
 """By connection settings: Spark keeps its Python workers, so connections stay open, too."""
-
-
-class WrittenRange(NamedTuple):
-    """What a task wrote of a range."""
-
-    wanted: TailRange
-    parts: tuple[ExportPart, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer(TaskData):
-    found: list[WrittenRange] = field(default_factory=list)
-    peak: int = 0
-    error: dict[str, Any] | None = None
-
-
-_RANGES: Final = TypeAdapter(list[TailRange])
-_PARTS: Final = TypeAdapter(list[tuple[TailRange, ExportPart]])
 
 
 class Place(NamedTuple):
@@ -56,66 +37,55 @@ class Place(NamedTuple):
 
 
 def write_share(place: Place, share: str, source: ClusterSettings, skip: CopiedBack, part_bytes: int) -> str:
-    """Export some ranges.
+    """Export ranges without parts, of :func:`share_text`; return what :func:`written` reads."""
 
-    :param share: of :func:`ranges_text`
-    :returns: what :func:`written` reads
-    """
-
-    def work() -> list[WrittenRange]:
+    def work() -> list[PartitionExport]:
         storage, reader = storage_at(place.folder), _reader(source)
         out = []
-        for wanted in _RANGES.validate_json(share):
+        for wanted in (each.range for each in _share(share)):
             with writing(place.folder):
                 items = reader.read(wanted, skip.left_out(wanted))
                 parts = write_parts(storage, place.format, wanted, items, part_bytes)
-            out.append(WrittenRange(wanted, tuple(parts)))
+            out.append(partition_export(wanted, parts))
         return out
 
     return _answered(work)
 
 
 def read_share(place: Place, share: str) -> str:
-    """Read some parts back, and compare them with what was written.
+    """Compare parts, of :func:`share_text`, with what was written; return what :func:`written` reads."""
 
-    :param share: of :func:`parts_text`
-    :returns: nothing, or an error; :func:`written` raises it
-    """
-
-    def work() -> list[WrittenRange]:
+    def work() -> list[PartitionExport]:
         storage = storage_at(place.folder)
-        for wanted, part in _PARTS.validate_json(share):
-            with reading(place.folder):
-                for _ in read_part(storage, place.format, wanted, part):
-                    pass
+        for each in _share(share):
+            for part in each.parts:
+                with reading(place.folder):
+                    deque(read_part(storage, place.format, each.range, part), maxlen=0)
         return []
 
     return _answered(work)
 
 
-def ranges_text(ranges: Iterable[TailRange]) -> str:
-    """Ranges for a task."""
-    return _RANGES.dump_json(list(ranges)).decode()
+def share_text(found: Iterable[PartitionExport]) -> str:
+    """Return what a task is to do, or has done."""
+    return json.dumps([each.to_json() for each in found], separators=(",", ":"))
 
 
-def parts_text(parts: Iterable[tuple[TailRange, ExportPart]]) -> str:
-    """Parts of partitions for a task."""
-    return _PARTS.dump_json(list(parts)).decode()
+def _share(text: str) -> list[PartitionExport]:
+    return [PartitionExport.of(raw) for raw in json.loads(text)]
 
 
-def written(answers: Sequence[str]) -> tuple[list[WrittenRange], int]:
-    """What tasks answered, and the largest memory of one, in bytes.
-
-    :raises DrkitError: what one of them failed with
-    """
-    found = [_Answer.from_json(answer) for answer in answers]
-    for each in found:
-        if (error := each.error) is not None:
+def written(answers: Sequence[str]) -> tuple[list[PartitionExport], int]:
+    """Return what tasks wrote, and the largest memory of one in bytes. Raises what one failed with."""
+    found, peak = list[PartitionExport](), 0
+    for answer in answers:
+        raw = json.loads(answer)
+        if (error := raw.get(_ERROR)) is not None:
             kind: type[DrkitError] = getattr(errors, error.pop("kind"), Failed)
             raise restored(kind, error)
-    return [written for each in found for written in each.found], max(
-        (each.peak for each in found), default=0
-    )
+        peak = max(peak, raw["peak"])
+        found += _share(raw["found"])
+    return found, peak
 
 
 @contextmanager
@@ -127,12 +97,16 @@ def writing(place: str) -> Iterator[None]:
         raise Failed("export_not_written", where=place, evidence=error_text(error)) from error
 
 
-def _answered(work: Callable[[], list[WrittenRange]]) -> str:
+def _answered(work: Callable[[], list[PartitionExport]]) -> str:
+    answer: dict[str, Any]
     try:
-        answer = _Answer(work(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        answer = {
+            "found": share_text(work()),
+            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
     except DrkitError as error:
-        answer = _Answer(error={"kind": type(error).__name__, **vars(error)})
-    return answer.to_json()
+        answer = {_ERROR: {"kind": type(error).__name__, **vars(error)}}
+    return json.dumps(answer, separators=(",", ":"))
 
 
 def _reader(settings: ClusterSettings) -> TailReader:

@@ -6,6 +6,7 @@ offer (DescribeProducers, WriteTxnMarkers, raw InitProducerId).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 import logging
 import selectors
@@ -76,6 +77,27 @@ class EventLoop:
             future.add_both(ended.success)
             await ended
         return [await future for future in running]
+
+    async def some_at_once(
+        self, coroutine: Callable[[Any], Awaitable[T]], each: Iterable[Any], most: int
+    ) -> list[T]:
+        """Run a coroutine for each of some things, at most some side by side; what each returned.
+
+        :raises BaseException: what the first of them has raised; no other begins after that
+        """
+        left, found = deque(enumerate(each)), dict[int, T]()
+
+        async def work(_number: int) -> None:
+            while left:
+                number, one = left.popleft()
+                try:
+                    found[number] = await coroutine(one)
+                except BaseException:
+                    left.clear()
+                    raise
+
+        await self.together(work, range(min(most, len(left))))
+        return [found[number] for number in sorted(found)]
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for some seconds."""

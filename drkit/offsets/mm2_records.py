@@ -47,10 +47,7 @@ class OffsetSync:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> OffsetSync:
-        """Read a record.
-
-        :raises ValueError: it is not of this format
-        """
+        """Read a record. Raises ValueError if it is not of this format."""
         keys, values = _Reader(key), _Reader(value)
         return cls(keys.string(), keys.int32(), values.int64(), values.int64())
 
@@ -81,10 +78,7 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> Checkpoint:
-        """Read a record.
-
-        :raises ValueError: it is not of this format or version
-        """
+        """Read a record. Raises ValueError if it is not of this format or version."""
         keys, values = _Reader(key), _Reader(value)
         values.version()
         group, topic, partition = keys.string(), keys.string(), keys.int32()
@@ -121,10 +115,7 @@ class ForgottenCheckpoint:
 
     @classmethod
     def decode(cls, key: bytes) -> ForgottenCheckpoint:
-        """Read a key.
-
-        :raises ValueError: it is no checkpoint's
-        """
+        """Read a key. Raises ValueError if it is no checkpoint's."""
         keys = _Reader(key)
         return cls(keys.string(), keys.string(), keys.int32())
 
@@ -167,10 +158,7 @@ class Heartbeat:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> Heartbeat:
-        """Read a record.
-
-        :raises ValueError: it is not of this format or version
-        """
+        """Read a record. Raises ValueError if it is not of this format or version."""
         keys, values = _Reader(key), _Reader(value)
         values.version()
         return cls(keys.string(), keys.string(), values.int64())

@@ -68,10 +68,7 @@ class LoggedBatch:
 
     @classmethod
     def parse(cls, data: bytes) -> LoggedBatch:
-        """Read a file.
-
-        :raises UnreadableLog: it is cut off, or of an unknown version
-        """
+        """Read a file. Raises UnreadableLog if it is cut off, or of an unknown version."""
         try:
             lines = data.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:

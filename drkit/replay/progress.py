@@ -126,9 +126,9 @@ def progress_key(run_id: str, at: TopicPartition) -> bytes:
 
 def packed(run_id: str, at: TopicPartition, flags: bytes | bytearray) -> Iterator[tuple[bytes, bytes]]:
     """The flags of a tail as records of the topic."""
-    for number, start in enumerate(range(0, len(flags), PART)):
-        body = b64encode(zlib.compress(flags[start : start + PART])).decode()
-        yield _part_key(run_id, at, number), _Flags(body).encode()
+    for number, key in enumerate(part_keys(run_id, at, len(flags))):
+        body = b64encode(zlib.compress(flags[number * PART : (number + 1) * PART])).decode()
+        yield key, _Flags(body).encode()
 
 
 def unpacked(run_id: str, at: TopicPartition, records: int, values: Mapping[bytes, bytes]) -> bytes:
@@ -138,8 +138,7 @@ def unpacked(run_id: str, at: TopicPartition, records: int, values: Mapping[byte
     :raises Malformed: a part is missing, or not drkit's
     """
     out = bytearray()
-    for number in range(parts_of(records)):
-        key = _part_key(run_id, at, number)
+    for key in part_keys(run_id, at, records):
         if key not in values:
             raise Malformed(f"{key.decode()} is missing")
         out += _inflated(_Flags.decode(values[key]).flags)
@@ -148,18 +147,10 @@ def unpacked(run_id: str, at: TopicPartition, records: int, values: Mapping[byte
     return bytes(out)
 
 
-def parts_of(records: int) -> int:
-    """The number of records that the flags of a tail take."""
-    return -(-records // PART)
-
-
 def part_keys(run_id: str, at: TopicPartition, records: int) -> Iterator[bytes]:
     """The keys of a tail's flags."""
-    return (_part_key(run_id, at, number) for number in range(parts_of(records)))
-
-
-def _part_key(run_id: str, at: TopicPartition, number: int) -> bytes:
-    return f"{_FLAGS}/{run_id}/{at.topic}/{at.partition}/{number}".encode()
+    parts = -(-records // PART)
+    return (f"{_FLAGS}/{run_id}/{at.topic}/{at.partition}/{number}".encode() for number in range(parts))
 
 
 def _inflated(body: str) -> bytes:
@@ -187,10 +178,7 @@ class ReplayBook:
 
     @classmethod
     def of(cls, values: Mapping[bytes, bytes]) -> ReplayBook:
-        """The topic with these newest values.
-
-        :raises Malformed: one is not drkit's
-        """
+        """The topic with these newest values. Raises Malformed if one is not drkit's."""
         book = cls(values=values)
         for key, value in values.items():
             kind = key.partition(b"/")[0].decode(errors="replace")
@@ -211,10 +199,7 @@ class ReplayBook:
         return {key: found for key, found in (self.progress | self.rolled_back).items() if found.at == at}
 
     def flags(self, found: ReplayProgress) -> bytes:
-        """What was decided about a tail.
-
-        :raises Malformed: a part is missing, or not drkit's
-        """
+        """What was decided about a tail. Raises Malformed if a part is missing, or not drkit's."""
         return unpacked(found.run_id, found.at, found.records, self.values)
 
 

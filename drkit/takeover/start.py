@@ -211,12 +211,8 @@ class Takeover:
         missing = "" if self._stored is not None else (
             f"; {mm2_progress.offsets_topic(self._flow.source)} does not exist there"
         )  # fmt: skip
-        return Refused(
-            "takeover_refused",
-            where=self._target.alias,
-            evidence="; ".join(reasons[:_SHOWN]) + more + missing,
-            flow=self._flow.name,
-        )
+        evidence = "; ".join(reasons[:_SHOWN]) + more + missing
+        return Refused("takeover_refused", where=self._target.alias, evidence=evidence, flow=self._flow.name)
 
 
 def _places(topic: CopiedTopic) -> list[_Place]:

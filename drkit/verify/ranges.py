@@ -110,23 +110,11 @@ def cut(views: Iterable[PartitionView], slots: int) -> list[Range]:
     return [r for v in views for r in (*_before(v), *_ranges(v, step))]
 
 
-def spread(ranges: Iterable[Range], tasks: int) -> list[list[Range]]:
-    """Ranges shared out to tasks, the largest first to the one with the least."""
-    shares: list[list[Range]] = [[] for _ in range(max(1, tasks))]
-    loads = [0] * len(shares)
-    for each in sorted(ranges, key=lambda r: -r.size):
-        least = loads.index(min(loads))
-        shares[least].append(each)
-        loads[least] += each.size + 1
-    return [share for share in shares if share]
-
-
 def _begin(view: PartitionView) -> int:
     return view.source_start if view.begin is None else max(view.begin[0], view.source_start)
 
 
 def _before(view: PartitionView) -> Iterator[Range]:
-    """The part that was copied before the map begins, in one piece."""
     if not view.before or view.begin is None:
         return
     up, down = view.begin
@@ -194,10 +182,7 @@ def _clipped(segments: tuple[Segment, ...], start: int, stop: int) -> Iterator[S
 
 
 def from_checked(view: PartitionView, checked: tuple[int, int] | None) -> PartitionView:
-    """Leave out what an earlier verification found equal, up to a source and a target offset.
-
-    If one of the end offsets has decreased since, nothing is left out.
-    """
+    """Leave out what a verification found equal, unless one of the ends has decreased since."""
     if checked is None or checked[0] > view.frontier or checked[1] > view.target_end:
         return view
     return replace(view, begin=checked, before=False, taken_over=None)

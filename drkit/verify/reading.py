@@ -58,18 +58,11 @@ class RangeReader:
         )
 
     def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[ConsumedRecord]:
-        """The records in [start, stop), in order.
-
-        :raises Failed: the cluster refuses, or does not answer for a minute
-        """
+        """Yield the records in [start, stop). Raises Failed if the cluster refuses, or is silent."""
         for message in self.messages(partition, start, stop):
             offset: Any = message.offset()
             yield ConsumedRecord(
-                offset,
-                message.key(),
-                message.value(),
-                all_headers(message),
-                message.timestamp()[1],
+                offset, message.key(), message.value(), all_headers(message), message.timestamp()[1]
             )
 
     def messages(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Message]:
@@ -100,17 +93,11 @@ class RangeReader:
                 raise self._silent(partition)
 
     def log_start(self, partition: TopicPartition) -> int:
-        """The partition's current first offset.
-
-        :raises Failed: the cluster does not say
-        """
+        """The partition's current first offset. Raises Failed if the cluster does not say."""
         return self._ends(partition)[0]
 
     def log_end(self, partition: TopicPartition) -> int:
-        """The partition's current end: of a reader of committed records its last stable offset.
-
-        :raises Failed: the cluster does not say
-        """
+        """Return the end, or of committed records the last stable offset. Raises Failed without it."""
         return self._ends(partition)[1]
 
     def _ends(self, partition: TopicPartition) -> tuple[int, int]:
@@ -130,11 +117,8 @@ class RangeReader:
             )
 
     def _silent(self, partition: TopicPartition) -> Failed:
-        return Failed(
-            "verify_cluster_silent",
-            where=f"{self._alias}: {partition}",
-            evidence=f"nothing arrived for {_PATIENCE_SECONDS:.0f} s",
-        )
+        evidence = f"nothing arrived for {_PATIENCE_SECONDS:.0f} s"
+        return Failed("verify_cluster_silent", where=f"{self._alias}: {partition}", evidence=evidence)
 
     def close(self) -> None:
         """Leave the cluster."""

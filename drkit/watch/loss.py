@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from drkit.detect.risk import Risk, Sighting, of_answering_source, of_silent_source, unknown
 from drkit.detect.seen import SourceView
-from drkit.failover.loss.risk import held_total
-from drkit.status.lag.source import NOTHING_HELD, HeldBack
+from drkit.status.lag.source import NOTHING_HELD, HeldBack, held_total
 from drkit.status.model import FlowStatus
 
 

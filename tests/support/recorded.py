@@ -19,7 +19,7 @@ from drkit.detect.seen import Address, Sight
 from drkit.detect.votes import Vote
 from drkit.drill.entry import DrillEntry, MadeItem
 from drkit.endpoint import Endpoint, parse_endpoint
-from drkit.export.hole import HoleKind
+from drkit.export.record import HoleKind
 from drkit.export.manifest import (
     ExportedFile,
     ExportFormat,
@@ -69,7 +69,7 @@ from drkit.replay.compare import Same
 from drkit.replay.progress import QuarantineRecord, ReplayProgress, packed
 from drkit.topology.acls import ANY_HOST, Acl, AclOperation, PatternKind, Permission, ResourceKind
 from drkit.verify.compare import Segment
-from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.compare import Counts, Difference, DifferenceKind
 from drkit.verify.ranges import Range
 from drkit.verify.task import RangeResult
 

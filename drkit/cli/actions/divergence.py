@@ -21,10 +21,9 @@ from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.manifest import Manifest
 from drkit.export.run import Exported, ExportRequest, export_tails, read_back
-from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.divergence import copied_back, divergence, tails_of, terms_of
 from drkit.failover.loss.findings import CommitKind, CopyFate, Divergence, PartitionDivergence
-from drkit.failover.loss.tail import Take
-from drkit.failover.loss.tails import copied_back, tails_of, terms_of
+from drkit.failover.loss.partition_check import Take
 from drkit.failover.service import FailoverService
 from drkit.model import TopicPartition
 from drkit.spark.conf import given_conf

@@ -27,10 +27,9 @@ from drkit.flow_state.unreplayed import UnreplayedEnd, recorded_hashes, unreplay
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
 from drkit.replay.compare import Same
-from drkit.replay.run import Replayer, ReplayRequest, total
+from drkit.replay.run import Replayer, ReplayRequest, note_replayed, total
+from drkit.replay.run import give_up as given_up
 from drkit.replay.tail import Export, export_at
-from drkit.replay.unreplayed import give_up as given_up
-from drkit.replay.unreplayed import note_replayed
 
 _COMMAND: Final = "drkit replay"
 

@@ -11,7 +11,7 @@ from drkit.errors import Refused
 from drkit.failover.checks.survey import Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
-from drkit.failover.loss.risk import held_text
+from drkit.status.lag.source import held_text
 
 _ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
 

@@ -31,7 +31,6 @@ from drkit.failover.groups.look import (
     marked,
     on_target,
 )
-from drkit.failover.loss.risk import held_total
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
@@ -44,7 +43,7 @@ from drkit.kafka.transactions.open_transactions import hanging
 from drkit.model import TopicPartition
 from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
-from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, waiting
+from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus, oldest_of
 from drkit.status.source_look import gaps_of

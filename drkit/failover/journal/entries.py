@@ -91,7 +91,7 @@ class JournalEntry(NamedTuple):
         if kind in {EntryKind.INTENT, EntryKind.RESULT} and entry.step is None:
             raise ValueError("no step")
         if kind is EntryKind.END:
-            RunState(body.get("state"))
+            RunState(str(body.get("state")))
         return entry
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from drkit.export.hole import HoleKind
 from drkit.export.manifest import Manifest, PartitionExport
+from drkit.export.record import HoleKind
 from drkit.failover.core.choices import Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName

@@ -15,8 +15,8 @@ from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.loss.content import DEPTH
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import ANOTHER_TOPIC, DivergenceState, PartitionDivergence
+from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.new_primary import topic_fate
-from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import unplanned
 from drkit.failover.returning.tails import Unsound, to_json, why_unsound
 from drkit.flow_state.records import HeldSettingsRecord, IncompleteRecord, RoleRecord

@@ -22,7 +22,7 @@ from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.journal.journal import RunLocked
-from drkit.failover.loss.tails import copied_back, terms_of
+from drkit.failover.loss.divergence import copied_back, terms_of
 from drkit.failover.old_primary.altered import of_new, way_out
 from drkit.failover.old_primary.lost_tail import note_saved
 from drkit.failover.returning.tails import Unsound, of_json

@@ -14,11 +14,11 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.loss.findings import CopyFate, DivergenceState
+from drkit.failover.loss.log_cursor import first_record
+from drkit.failover.loss.new_primary import emptied_before
 from drkit.failover.loss.positions import positions_of
-from drkit.failover.loss.reverse_side import emptied_before
 from drkit.failover.old_primary.other_flows import refuse_other_flows
 from drkit.failover.returning.compare import cuts_of
-from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.keep_gates import refuse_keep
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound

@@ -8,7 +8,7 @@ from functools import partial
 from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.export.check import check_files
-from drkit.export.hole import HoleKind
+from drkit.export.record import HoleKind
 from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.commands import NOTHING, begin_command, retry_command
 from drkit.failover.core.context import Context

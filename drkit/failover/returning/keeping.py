@@ -16,7 +16,7 @@ from drkit.failover.returning.replays import planned_replay
 from drkit.flow_state.left_out import KeptTail
 from drkit.model import TopicPartition
 from drkit.replay.progress import ReplayProgress
-from drkit.replay.rolled_back import roll_back_kept
+from drkit.replay.run import roll_back_kept
 
 APPEND: Final = "append "
 """The name of the effect, before the topic."""

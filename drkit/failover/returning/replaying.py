@@ -21,7 +21,7 @@ from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.replays import of_own_export, planned_replay
 from drkit.flow_state.unreplayed import UnreplayedEnd
 from drkit.replay.progress import ReplayProgress
-from drkit.replay.unreplayed import note_replayed
+from drkit.replay.run import note_replayed
 from drkit.replay.writer import Results
 
 _APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)

@@ -26,8 +26,7 @@ from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRec
 from drkit.flow_state.unreplayed import replay_command
 from drkit.next_command import typed
 from drkit.replay.compare import Same
-from drkit.replay.kept import NotKept
-from drkit.replay.plan import ReplayPlan
+from drkit.replay.plan import NotKept, ReplayPlan
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
 

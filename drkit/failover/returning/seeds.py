@@ -16,9 +16,9 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import Reverse
+from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.compare import cuts_of
-from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.keeping import AppendedTail
 from drkit.failover.returning.scope import pairs, turned, unplanned
 from drkit.flow_state.copied_topics import CopiedPartition

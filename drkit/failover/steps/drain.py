@@ -23,11 +23,11 @@ from drkit.failover.loss.count import (
     lost_partitions,
 )
 from drkit.failover.loss.positions import ScopePositions, scope_positions
-from drkit.failover.loss.risk import held_text
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.records import RoleRecord
 from drkit.kafka.raw import RawError
 from drkit.offset_map.places import RECREATED
+from drkit.status.lag.source import held_text
 
 _PAUSE_SECONDS: Final = 0.2
 _TELL_SECONDS: Final = 1.0

@@ -9,10 +9,9 @@ import pytest
 from drkit.flow_state.records import HeldSettingsRecord, Role, RoleRecord
 from drkit.kafka.topics import ConfigValue, Topic
 from drkit.model import TopicPartition
-from drkit.replay.compare import TailCounts
+from drkit.replay.compare import Origin, TailCounts
 from drkit.replay.destination import Destination, Promoted
 from drkit.replay.plan import PartitionPlan, ReplayPlan
-from drkit.replay.records import Origin
 from drkit.replay.tail import Export, Tail
 
 DAY_MS = 86_400_000

@@ -12,12 +12,11 @@ import pytest
 from drkit.errors import Refused
 from drkit.kafka.topics import Topic
 from drkit.model import TopicPartition
-from drkit.replay import quarantine as module
+from drkit.replay import destination as module
 from drkit.replay.compare import Same, TailCounts
-from drkit.replay.destination import Destination, TopicCopy
+from drkit.replay.destination import MISSING, Destination, Quarantine, TopicCopy
 from drkit.replay.plan import PartitionPlan, begun_by
 from drkit.replay.progress import QuarantineRecord, ReplayProgress
-from drkit.replay.quarantine import MISSING, Quarantine
 from drkit.replay.run import _moved
 from tests.support.errors import coded
 

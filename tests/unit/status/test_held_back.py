@@ -16,7 +16,6 @@ from drkit.failover.checks.against import PreconditionInput
 from drkit.failover.checks.preconditions import GATES
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.count import Lost, held_of, is_drained
-from drkit.failover.loss.risk import held_text, held_total
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.requests import ProducerState
 from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, Owner
@@ -25,7 +24,7 @@ from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.faults import faults_of
 from drkit.status.lag.hanging import OpenTransaction, fault_text, hanging, open_transaction
 from drkit.status.lag.held_back import HeldInPartition, Holder, counted_held
-from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack
+from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, held_text, held_total
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import Findings, FlowStatus, Runner
 from drkit.status.sums import loss_of, topics_of

@@ -25,7 +25,7 @@ from drkit.monitoring.metrics import FlowCollector, FlowFigures
 from drkit.monitoring.metrics_mm2 import Count
 from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.faults import faults_of
-from drkit.status.lag.source import Ends, UncopiedRange, counted
+from drkit.status.lag.source import Ends, UncopiedRange, counted_gap
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import (
     Findings,
@@ -157,24 +157,24 @@ def batch(first: int, count: int, *, timestamp: int = 500) -> bytes:
 
 def test_the_answer_has_records_bytes_and_age():
     at = TopicPartition("t", 0)
-    found = counted(UncopiedRange(at, 10, 30), batch(10, 20), [], frozenset())
+    found = counted_gap(UncopiedRange(at, 10, 30), batch(10, 20), [], frozenset())
     assert (found.records, found.oldest_ms, found.exact) == (20, 500, True)
     assert found.bytes is not None
     assert found.bytes > 200
 
 
 def test_a_part_of_the_gap_makes_an_estimate():
-    found = counted(UncopiedRange(TopicPartition("t", 0), 10, 50), batch(10, 20), [], frozenset())
+    found = counted_gap(UncopiedRange(TopicPartition("t", 0), 10, 50), batch(10, 20), [], frozenset())
     assert (found.records, found.exact) == (40, False)
 
 
 def test_an_answer_that_begins_before_the_gap_is_cut():
-    found = counted(UncopiedRange(TopicPartition("t", 0), 25, 30), batch(10, 20), [], frozenset())
+    found = counted_gap(UncopiedRange(TopicPartition("t", 0), 25, 30), batch(10, 20), [], frozenset())
     assert (found.records, found.oldest_ms, found.exact) == (5, 515, True)
 
 
 def test_nothing_fetched_is_no_zero():
-    found = counted(UncopiedRange(TopicPartition("t", 0), 25, 30), b"", [], frozenset())
+    found = counted_gap(UncopiedRange(TopicPartition("t", 0), 25, 30), b"", [], frozenset())
     assert (found.records, found.bytes, found.exact) == (5, None, False)
 
 

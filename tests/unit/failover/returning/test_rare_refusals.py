@@ -11,7 +11,7 @@ import pytest
 
 from drkit.errors import Failed, Refused
 from drkit.export.check import check_files
-from drkit.export.hole import Hole, HoleKind
+from drkit.export.record import Hole, HoleKind
 from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Scope
 from drkit.failover.core.machine import StepName

@@ -39,9 +39,8 @@ from drkit.failover.returning.tails import Unsound, to_json
 from drkit.kafka.access.acls import NoAuthorizer
 from drkit.model import TopicPartition
 from drkit.next_command import WHY, Placeholder
-from drkit.replay.compare import TailFlag
-from drkit.replay.kept import NotKept, refuse_repeats
-from drkit.replay.records import Origin
+from drkit.replay.compare import Origin, TailFlag
+from drkit.replay.plan import NotKept, refuse_repeats
 from drkit.replay.tail import Tail
 from tests.support.cli.parsed import parsed
 from tests.support.errors import coded
