@@ -19,8 +19,8 @@ from drkit.failover.core.reverse import reverse_flow, state_of
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
 from drkit.failover.loss.new_primary import topic_fate
+from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.identity import is_another
-from drkit.failover.old_primary.late_fence import not_answering
 from drkit.failover.service import FailoverService
 from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.copied_topics import promoted_of

@@ -1,4 +1,4 @@
-"""What a person sees before a failover begins: its scope, what was found, and what would be refused."""
+"""What a person sees before a run begins: scope, dry run, findings, and what would be refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ from typing import NamedTuple
 from drkit.errors import Refused
 from drkit.failover.checks.scope import Chosen
 from drkit.failover.checks.survey import Survey
-from drkit.failover.rehearsal import Planned
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import FAILOVER, StepName, Table
+from drkit.failover.core.step import Step, StepEffect
+
+
+class Planned(NamedTuple):
+    """A line of a dry run."""
+
+    step: StepName
+    effect: StepEffect
+
+
+def rehearse(context: Context, steps: Mapping[StepName, Step], table: Table = FAILOVER) -> list[Planned]:
+    """Return what every step would do now, in the order of the table. Changes nothing.
+
+    :raises DrkitError: a cluster does not answer
+    """
+    return [Planned(row.step, effect) for row in table.rows for effect in steps[row.step].plan(context)]
 
 
 class Proposal(NamedTuple):

@@ -7,26 +7,25 @@ from dataclasses import replace
 from typing import Any, Final
 
 from drkit.failover.checks.preconditions import refusals
+from drkit.failover.checks.run_opening import least_term
 from drkit.failover.checks.scope import choose
 from drkit.failover.checks.survey import survey
-from drkit.failover.checks.terms import least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.fencing.methods import SIZE
+from drkit.failover.interpreter import told
 from drkit.failover.journal.journal import NoJournal
-from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
-from drkit.failover.rehearsal import rehearse
+from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal, rehearse
 from drkit.failover.returning.deciding import still_undecided
-from drkit.failover.returning.outlook import Outlook, outlook
+from drkit.failover.returning.return_plan import Outlook, outlook
 from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.returning.scope import promoted
 from drkit.failover.runs import NAMED, Runs
 from drkit.failover.steps.fence import FenceStep
-from drkit.failover.steps.look import question_of
-from drkit.failover.unexpected import told
+from drkit.failover.steps.snapshot import question_of
 
 _NOTHING: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000

@@ -15,13 +15,12 @@ from typing import NamedTuple
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, Refused, Usage
-from drkit.failover.checks.unreplayed import not_replayed
-from drkit.failover.checks.written import refusal, stopped
+from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.machine import FAILOVER, RETURN
-from drkit.failover.core.reverse import state_of
+from drkit.failover.core.reverse import not_replayed, state_of
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.journal.entries import RunLog
-from drkit.failover.returning.waiting import returned, waiting
+from drkit.failover.returning.scope import returned, waiting
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.unreplayed import unreplayed

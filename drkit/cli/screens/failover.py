@@ -13,8 +13,7 @@ from drkit.counted import counted, first_of
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RETURN
 from drkit.failover.loss.risk import held_text
-from drkit.failover.proposal import Proposal, Rehearsal
-from drkit.failover.rehearsal import Planned
+from drkit.failover.proposal import Planned, Proposal, Rehearsal
 from drkit.visible import visible
 
 _SHOWN = 10

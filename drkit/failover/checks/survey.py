@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -11,16 +11,13 @@ from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
 from drkit.detect.speakers import Speakers
 from drkit.errors import ClusterUnreachable
+from drkit.failover.checks.foreign_writes import places_of, written
 from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
-from drkit.failover.checks.outside import Outside, look_outside
-from drkit.failover.checks.reach import Reach, look_reach
-from drkit.failover.checks.ready import unready_topics
-from drkit.failover.checks.signs import facts_of
-from drkit.failover.checks.unreplayed import unreplayed_on_source
-from drkit.failover.checks.written import places_of, written
-from drkit.failover.core.asking import asked
-from drkit.failover.core.context import Context
-from drkit.failover.groups.look import (
+from drkit.failover.checks.out_of_scope import Outside, Reach, look_outside, look_reach
+from drkit.failover.checks.silent_source_facts import facts_of
+from drkit.failover.core.context import Context, asked
+from drkit.failover.core.reverse import unreplayed_on_source
+from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
     Positions,
@@ -40,6 +37,7 @@ from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import MetadataRequest, metadata
+from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
 from drkit.kafka.transactions.open_transactions import hanging
 from drkit.model import TopicPartition
 from drkit.status.facts import noted_ends, status_of
@@ -48,6 +46,46 @@ from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, waiting
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus, oldest_of
 from drkit.status.source_look import gaps_of
+from drkit.topology.topic_configs import MIN_INSYNC_REPLICAS
+
+_ENOUGH: Final = 20
+"""Maximum number of reasons returned."""
+
+
+def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> list[str]:
+    """Return why the scope's topics cannot take over; empty when they can.
+
+    :raises DrkitError: the target does not describe its topics
+    """
+    names = set(context.scope.topics.values())
+    admin = context.target_admin()
+    topics = describe_topics(admin, names)
+    configs = topic_configs(admin, topics)
+    found = list(_reasons(names, topics, configs, partitions))
+    return found[:_ENOUGH]
+
+
+def _reasons(
+    names: set[str],
+    topics: Mapping[str, Topic],
+    configs: Mapping[str, Mapping[str, ConfigValue]],
+    partitions: Iterable[PartitionStatus],
+) -> Iterator[str]:
+    for name in sorted(names - topics.keys()):
+        yield f"{name} does not exist on the target"
+    for name, topic in sorted(topics.items()):
+        setting = configs.get(name, {}).get(MIN_INSYNC_REPLICAS)
+        needed = int(setting.value) if setting is not None and setting.value else 1
+        for number, p in sorted(topic.partitions.items()):
+            if p.leader is None or p.leader < 0:
+                yield f"{name}-{number} has no leader on the target"
+            elif len(p.in_sync) < min(needed, len(p.replicas)):
+                yield f"{name}-{number} has {len(p.in_sync)} replicas in sync on the target, needs {needed}"
+    for seen in partitions:
+        copy = topics.get(seen.target_topic)
+        if copy is not None and seen.partition not in copy.partitions:
+            yield f"{seen.target_topic} has no partition {seen.partition} on the target, the source has"
+
 
 _NO_PARTITION: Final = "the target has no such partition"
 

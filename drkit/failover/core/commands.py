@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from drkit.failover.core.choices import EVERY_TOPIC, Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import EVERY_TOPIC, Disposition, RunRequest
 from drkit.next_command import WHY, NextCommand
 
 _CHOICES: Final = "|".join(Disposition)

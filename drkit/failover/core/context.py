@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from drkit.clock import Millis, Seconds, monotonic, steady
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -272,3 +272,38 @@ class Context:
         self.drop_source()
         self.kept.close()
         self.target.close()
+
+
+T = TypeVar("T")
+
+
+def asked(context: Context, question: Callable[[RawCluster | None], T]) -> T:
+    """Return the answer, with or without the old primary.
+
+    :param question: gets the old primary; None when it does not answer
+    :raises RawError: the target does not answer
+    """
+    while True:
+        source = context.source()
+        try:
+            return question(source)
+        except RawError as error:
+            if source is None:
+                raise
+            context.lose_source(error)
+
+
+def asked_now(context: Context, question: Callable[[RawCluster], T], otherwise: T) -> T:
+    """Return the current answer of the old primary.
+
+    :param otherwise: returned when it does not answer, or refuses
+    """
+    while (source := context.look_at_source()) is not None:
+        try:
+            return question(source)
+        except RawError as error:
+            context.lose_source(error)
+        except DrkitError as error:
+            context.lose_source(error)
+            break
+    return otherwise

@@ -1,19 +1,21 @@
-"""The flow in the other direction, which protects the new primary: its settings and its state."""
+"""The flow in the other direction, which protects the new primary: settings, state, pending replays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.counted import first_of
-from drkit.errors import ConfigError
+from drkit.counted import counted, first_of
+from drkit.errors import ConfigError, Refused
 from drkit.failover.core.context import Context
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
+from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.topics import describe_topics
@@ -86,3 +88,29 @@ def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | No
     with StateTopic(target, flow.source) as state:
         state.load()
         yield state
+
+
+def unreplayed_on_source(context: Context) -> list[Unreplayed]:
+    """Return what a return has left to append to the source of a flow, in the scope's topics.
+
+    :raises DrkitError: the source does not tell
+    """
+    state = reverse_state(context)
+    known = state.all(GenerationRecord)
+    mine = {t for t, copy in known.items() if copy.target in context.scope.topics}
+    return unreplayed(state, mine)
+
+
+def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:
+    """Return the refusal of a switchover that would leave such records behind.
+
+    :param found: at least one
+    """
+    return Refused(
+        "unreplayed",
+        where=flow,
+        evidence=first_of(f"{each.in_words}, {each.record.manifest}" for each in found),
+        topics=counted(len(found), "topic"),
+        command=found[0].command,
+        to_give_up=found[0].to_give_up,
+    )

@@ -11,8 +11,15 @@ from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings
 from drkit.errors import NotAuthorized, Refused
-from drkit.failover.fencing.acls import bare_topics
-from drkit.failover.fencing.methods import ACL, SIZE, FenceMethod, SizeFence, by_name, recorded_acls
+from drkit.failover.fencing.methods import (
+    ACL,
+    SIZE,
+    FenceMethod,
+    SizeFence,
+    bare_topics,
+    by_name,
+    recorded_acls,
+)
 from drkit.failover.fencing.proof import Rights, Worth, worth_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principals

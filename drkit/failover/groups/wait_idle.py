@@ -9,7 +9,7 @@ from drkit.clock import Seconds
 from drkit.counted import counted
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.groups.look import Positions, committed_on_source
+from drkit.failover.groups.offsets import Positions, committed_on_source
 from drkit.failover.loss.positions import scope_positions
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import GroupDescription, Groups

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from drkit.counted import counted
 from drkit.detect.risk import Risk
 from drkit.failover.core.context import Context
-from drkit.failover.core.evidence import LossEvidence
+from drkit.failover.core.step import LossEvidence
 from drkit.failover.loss.gap import Counted, count_gaps
 from drkit.failover.loss.positions import ScopePositions
 from drkit.failover.loss.risk import held_text, held_total

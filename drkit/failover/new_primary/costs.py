@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.errors import DrkitError
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
+from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import reverse_flow, state_of
 from drkit.flow_state.records import SpeedRecord
 from drkit.kafka.raw import RawError

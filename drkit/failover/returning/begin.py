@@ -4,7 +4,7 @@ The map of the reverse flow begins with that of the flow, inverted, or with an e
 :mod:`drkit.offsets.seed`. A topic may be copied as soon as its :class:`drkit.flow_state.records.ReturnRecord`
 is written, which comes last. Topics of which nothing is emptied or appended begin first, together; then those
 whose tail is kept, then those that are emptied, one after the other, the smallest first; with a limit
-(:mod:`drkit.failover.old_primary.copy_limit`) as those before them are copied again.
+(:mod:`drkit.failover.old_primary.emptied`) as those before them are copied again.
 """
 
 from __future__ import annotations
@@ -14,25 +14,36 @@ from typing import Any, Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
-from drkit.failover.old_primary.copy_limit import wait_for_copy
-from drkit.failover.old_primary.emptied import empty_topic, is_emptied, note_incomplete, refuse_risen
-from drkit.failover.old_primary.guard import GUARD, fence_again, keep_guard, refuse_unguarded
+from drkit.failover.old_primary.emptied import (
+    create_missing,
+    empty_topic,
+    is_emptied,
+    note_incomplete,
+    refuse_risen,
+    wait_for_copy,
+)
+from drkit.failover.old_primary.fence import GUARD, fence_again, keep_guard, refuse_unguarded
 from drkit.failover.old_primary.hold import hold_again, release
-from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.keep_gates import refuse_compacted
-from drkit.failover.returning.keeping import AppendedTail, append_kept, roll_back_kept_tails
-from drkit.failover.returning.last_look import LastLook
+from drkit.failover.returning.gates import refuse_compacted
+from drkit.failover.returning.pre_delete_checks import LastLook
 from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
-from drkit.failover.returning.seeds import Methods, refuse_removed, seed
+from drkit.failover.returning.seeds import (
+    AppendedTail,
+    Methods,
+    append_kept,
+    refuse_removed,
+    roll_back_kept_tails,
+    seed,
+)
 from drkit.flow_state.creation import ensure_offset_map
 from drkit.flow_state.records import ClustersRecord, IncompleteRecord, ReturnRecord, RoleRecord
 from drkit.kafka.admin import Cluster

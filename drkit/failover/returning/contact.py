@@ -20,17 +20,17 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove
-from drkit.failover.old_primary.hold import hold, release
-from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
-from drkit.failover.old_primary.late_fence import (
+from drkit.failover.old_primary.fence import (
     LateFence,
     fenced_sizes,
     not_answering,
     nothing_keeps_off,
 )
+from drkit.failover.old_primary.hold import hold, release
+from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
 from drkit.failover.old_primary.readers import planned_eviction, refuse_readers
+from drkit.failover.returning.compare import of_json
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
-from drkit.failover.returning.tails import of_json
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.raw import RawCluster

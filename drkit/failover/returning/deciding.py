@@ -11,26 +11,26 @@ from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.checks.decision import person
-from drkit.failover.core.choices import Disposition, Method, choice_for, choices_among, refuse_unknown
+from drkit.failover.checks.run_opening import person
 from drkit.failover.core.commands import begin_command, decision_commands, is_held
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import Disposition, Method, choice_for, choices_among, refuse_unknown
 from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.old_primary.gone import Gone
 from drkit.failover.old_primary.lost_tail import (
+    Gone,
     forget_covered,
     forget_discarded,
     gone_of,
     is_given_up,
     note_decided,
 )
+from drkit.failover.returning.compare import Unsound, method_of, of_json
 from drkit.failover.returning.exporting import EXPORT
 from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging, refuse_methods
 from drkit.failover.returning.replays import is_left, left_notes, refuse_dispositions, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import Methods, refuse_removed
-from drkit.failover.returning.tails import Unsound, method_of, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.model import TopicPartition
 

@@ -16,13 +16,19 @@ from typing import Any, Final
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.groups.look import partition_of, positions_from_json, positions_to_json
-from drkit.failover.groups.writes import Writes, restore, write
+from drkit.failover.groups.offsets import (
+    Writes,
+    partition_of,
+    positions_from_json,
+    positions_to_json,
+    restore,
+    write,
+)
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.contact import refuse_open

@@ -25,7 +25,7 @@ from drkit.failover.journal.journal import RunLocked
 from drkit.failover.loss.tails import copied_back, terms_of
 from drkit.failover.old_primary.altered import of_new, way_out
 from drkit.failover.old_primary.lost_tail import note_saved
-from drkit.failover.returning.tails import Unsound, of_json
+from drkit.failover.returning.compare import Unsound, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
 from drkit.next_command import PLACE

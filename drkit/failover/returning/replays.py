@@ -9,19 +9,17 @@ from typing import Any, Final
 
 from drkit.counted import counted, first_of, utc
 from drkit.errors import Refused
-from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.commands import begin_command, is_held, retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Disposition, Method, RunRequest, choice_for
 from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.altered import of_earlier, of_own, way_out
 from drkit.failover.old_primary.emptied import effect_of
-from drkit.failover.old_primary.gone import Gone, Saved
-from drkit.failover.old_primary.lost_tail import decided_earlier, given_up_of
+from drkit.failover.old_primary.lost_tail import Gone, Saved, decided_earlier, given_up_of
+from drkit.failover.returning.compare import Unsound
 from drkit.failover.returning.exporting import EXPORT, tails_of
-from drkit.failover.returning.keep_gates import refuse_copied_back, with_rebuild
-from drkit.failover.returning.tails import Unsound
+from drkit.failover.returning.gates import refuse_copied_back, with_rebuild
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.unreplayed import replay_command
 from drkit.next_command import typed

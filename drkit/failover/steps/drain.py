@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.checks.written import refuse_written
+from drkit.failover.checks.foreign_writes import refuse_written
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
 from drkit.failover.groups.wait_idle import wait_for_groups
 from drkit.failover.loss.count import (
     DELETED,

@@ -12,11 +12,9 @@ from typing import Any, Final
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.evidence import FenceEvidence
 from drkit.failover.core.machine import FAILOVER, StepName
-from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.emptying.durable import planned_wait, settle_emptied
-from drkit.failover.emptying.standing import put_back_interrupted
+from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
+from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
 from drkit.failover.fencing.lift import fenced, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
@@ -24,7 +22,7 @@ from drkit.failover.fencing.open_transactions import Resolved, TransactionResolv
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
 from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
-from drkit.failover.steps.reverse_hold import reverse_hold
+from drkit.failover.steps.freeze import reverse_hold
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.kafka.raw import RawCluster, RawError

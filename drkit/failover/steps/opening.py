@@ -2,7 +2,8 @@
 
 First the flow's state records that producers own the topics. From then on no sync of settings, ACLs or
 positions changes them, and `drkit replicate` skips them. Then the topics get the source's own settings, and
-producers get the rights of its ACLs.
+producers get the rights of its ACLs. In a switchover home, ACLs that only home has are removed before, if a
+person has said so.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
+from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
-from drkit.failover.fencing.guard import guards, lift_guard
+from drkit.failover.fencing.lift import guards, lift_guard
 from drkit.failover.fencing.source_record import mark_opened, mark_opening, refuse_aborted
-from drkit.failover.steps.home_acls import planned_removals, remove_only_home
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -28,6 +29,7 @@ from drkit.flow_state.records import (
     Role,
     RoleRecord,
 )
+from drkit.flow_state.returns import begun_by_turn
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
@@ -35,6 +37,57 @@ from drkit.topology.acl_bounds import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acl_record import Promotion
 from drkit.topology.acls import Acl
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
+
+_EFFECT: Final = "acls only home"
+
+
+def planned_removals(context: Context) -> list[StepEffect]:
+    """What :func:`remove_only_home` would do."""
+    what = "delete" if context.request.acls_only_home == REMOVE else "keep"
+    why = f"{context.flow.source} does not have it"
+    seen, home = _found(context), context.flow.target
+    return [
+        *(StepEffect(f"{what} acl {o.acl}", home, why) for o in seen.only_home),
+        *(StepEffect("leave as it is", home, f"not compared: {what}") for what in seen.not_compared),
+    ]
+
+
+def remove_only_home(context: Context) -> list[str]:
+    """Remove the ACLs of clients that only home has, or say which stay; returns notes.
+
+    What cannot be removed is named: nothing is held for it while clients can write on neither side.
+    """
+    seen = _found(context)
+    found, unknown = seen.only_home, seen.unknown
+    notes = [f"ACLs of both sides were not compared: {unknown}"] if unknown else []
+    notes += [f"not compared: {'; '.join(seen.not_compared)}"] if seen.not_compared else []
+    if not found:
+        return notes
+    home = context.flow.target
+    if context.request.acls_only_home != REMOVE:
+        return [*notes, f"only {home} has, and keeps: {first_of(found)}"]
+    acls = [o.acl for o in found]
+    with context.effect(StepName.OPEN, _EFFECT, acls=[str(a) for a in acls]) as outcome:
+        try:
+            refused = {str(a): e.evidence for a, e in delete_acls(context.target_settings, acls).items()}
+        except DrkitError as error:
+            refused = dict.fromkeys(map(str, acls), f"{error.what}: {error.evidence}")
+        outcome["refused"] = refused
+    removed = [a for a in acls if str(a) not in refused]
+    if removed:
+        notes.append(
+            f"removed, since only {home} had it: {counted(len(removed), 'ACL')}: {first_of(removed)}"
+        )
+    if refused:
+        left = first_of(f"{acl} ({why})" for acl, why in refused.items())
+        notes.append(f"remove by hand what {home} allows still: {left}")
+    return notes
+
+
+def _found(context: Context) -> HomeAcls:
+    returning = begun_by_turn(context.state.records) & set(context.scope.topics.values())
+    return look_home_acls(context, returning, answers=bool(returning) and context.source() is not None)
+
 
 _SHOWN: Final = 5
 _HELD: Final = "held back while passive"

@@ -7,7 +7,7 @@ import pytest
 from drkit.cli.screens.failover import show_proposal
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
-from drkit.failover.checks.outside import Outside
+from drkit.failover.checks.out_of_scope import Outside
 from drkit.failover.checks.scope import Chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope

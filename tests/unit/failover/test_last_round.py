@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drkit.failover.checks.outside import Outside, by_the_last_round
+from drkit.failover.checks.out_of_scope import Outside, by_the_last_round
 from drkit.failover.core.context import Scope
-from drkit.failover.groups.look import checkpoints_age
+from drkit.failover.groups.offsets import checkpoints_age
 from tests.support.stored import flow_state
 
 

@@ -22,10 +22,9 @@ from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
 from drkit.detect.verdict import VerdictKind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
-from drkit.failover.checks import signs
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.outside import Outside
-from drkit.failover.checks.preconditions import GATES, refusals
+from drkit.failover.checks import silent_source_facts as signs
+from drkit.failover.checks.out_of_scope import Outside
+from drkit.failover.checks.preconditions import GATES, PreconditionInput, refusals
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.read_cache import ReadCache

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from drkit.detect.reasons import ROW, Flag, Reason
-from drkit.failover.checks import against
-from drkit.failover.checks.against import PreconditionInput, by_the_table
+from drkit.failover.checks import preconditions as against
+from drkit.failover.checks.preconditions import PreconditionInput, by_the_table
 from drkit.failover.core.request import RunRequest
 
 FLAGS = [flag.value for flag in Flag]

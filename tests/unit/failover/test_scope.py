@@ -13,10 +13,8 @@ from drkit.config import FlowSettings, RepointSettings
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.errors import ConfigError
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.outside import Outside, SourceReader, not_copied, outside
-from drkit.failover.checks.preconditions import refusals
-from drkit.failover.checks.reach import Reach, reach
+from drkit.failover.checks.out_of_scope import Outside, Reach, SourceReader, not_copied, outside, reach
+from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.scope import Basis, chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope

@@ -23,7 +23,7 @@ from drkit.failover.core.context import StepProgress
 from drkit.failover.core.request import RunRequest
 from drkit.failover.failback import COMMAND, Failback, FailbackOperator, FailbackOptions, StageReport
 from drkit.failover.proposal import Proposal, Rehearsal
-from drkit.failover.returning.waiting import died, pairs_of_flows
+from drkit.failover.returning.scope import died, pairs_of_flows
 from drkit.failover.service import FailoverService
 from drkit.failover.way_home import HomeStage, refuse_unknown, ways_of
 from drkit.next_command import completed

@@ -12,9 +12,9 @@ from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary.gone import Gone, Saved
+from drkit.failover.old_primary.lost_tail import Gone, Saved
+from drkit.failover.returning.compare import Unsound
 from drkit.failover.returning.replays import left_notes, refuse_dispositions
-from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import (
     IncompleteRecord,
     Role,

@@ -13,13 +13,11 @@ import pytest
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary.gone import Gone, Saved, gone, uncovered
-from drkit.failover.old_primary.lost_tail import is_given_up
-from drkit.failover.returning.compare import _notes
+from drkit.failover.old_primary.lost_tail import Gone, Saved, gone, is_given_up, uncovered
+from drkit.failover.returning.compare import Unsound, _notes, to_json
 from drkit.failover.returning.contact import _runs_again
 from drkit.failover.returning.deciding import undecided
-from drkit.failover.returning.last_look import not_whole
-from drkit.failover.returning.tails import Unsound, to_json
+from drkit.failover.returning.pre_delete_checks import not_whole
 from drkit.flow_state.records import IncompleteRecord, RoleRecord, SavedTailRecord, UnreplayedRecord
 from drkit.model import TopicPartition
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.choices import Method
+from drkit.failover.core.request import Method
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.returning import outlook
-from drkit.failover.returning.tails import Unsound
+from drkit.failover.returning import return_plan as outlook
+from drkit.failover.returning.compare import Unsound
 from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends

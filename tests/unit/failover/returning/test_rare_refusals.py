@@ -12,17 +12,16 @@ import pytest
 from drkit.errors import Failed, Refused
 from drkit.export.check import check_files
 from drkit.export.hole import Hole, HoleKind
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Scope
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Method, RunRequest
 from drkit.failover.emptying.empty import not_empty
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary import guard
+from drkit.failover.old_primary import fence as guard
 from drkit.failover.old_primary.emptied import refuse_risen
-from drkit.failover.returning import keep_gates
+from drkit.failover.returning import gates as keep_gates
+from drkit.failover.returning.compare import Unsound
 from drkit.failover.returning.deciding import DecideStep
-from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import FenceAclsRecord
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition

@@ -11,7 +11,7 @@ import pytest
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
 from drkit.failover.old_primary import readers as module
 from drkit.failover.old_primary.readers import Readers, planned_eviction, refuse_readers
-from drkit.failover.returning.last_look import LastLook
+from drkit.failover.returning.pre_delete_checks import LastLook
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.asking import NO_ANSWER, Answered
 from drkit.kafka.groups.member import Member, Reads

@@ -16,7 +16,6 @@ from drkit.cli.commands.back.reprotect import reprotect
 from drkit.cli.commands.failover import failover
 from drkit.config import FlowSettings
 from drkit.errors import Refused
-from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.commands import (
     NOTHING,
     UNTIL_EXPORT,
@@ -27,15 +26,15 @@ from drkit.failover.core.commands import (
     return_command,
 )
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
-from drkit.failover.core.request import RunRequest, option_of
+from drkit.failover.core.request import Disposition, Method, RunRequest, option_of
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary import late_fence
-from drkit.failover.old_primary.late_fence import nothing_keeps_off
+from drkit.failover.old_primary import fence as late_fence
+from drkit.failover.old_primary.fence import nothing_keeps_off
 from drkit.failover.returning import contact, deciding, gates, replays, scope
+from drkit.failover.returning.compare import Unsound, to_json
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.exporting import ExportStep
-from drkit.failover.returning.tails import Unsound, to_json
 from drkit.kafka.access.acls import NoAuthorizer
 from drkit.model import TopicPartition
 from drkit.next_command import WHY, Placeholder

@@ -13,13 +13,12 @@ import pytest
 
 from drkit.config import FlowSettings
 from drkit.errors import Refused
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Scope
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Method, RunRequest
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
+from drkit.failover.returning.compare import Unsound, method_of, of_json, to_json, why_unsound
 from drkit.failover.returning.exporting import refuse_lacking
 from drkit.failover.returning.gates import refuse_methods
-from drkit.failover.returning.tails import Unsound, method_of, of_json, to_json, why_unsound
 from drkit.flow_state.records import IncompleteRecord
 from drkit.model import TopicPartition
 from tests.support.errors import coded

@@ -1,4 +1,4 @@
-"""Consumer groups on both sides: committed offsets on the source, state and offsets on the target."""
+"""Consumer groups on both sides: committed offsets read, written, restored; members seen and removed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import FlowSettings
+from drkit.errors import Failed
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import FAILOVER, StepName
 from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.state import FlowState
-from drkit.kafka.groups.requests import Groups, Offsets, failure
+from drkit.kafka.groups.eviction import leave_groups
+from drkit.kafka.groups.requests import Committed, Groups, Offsets, failure
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
@@ -148,3 +152,86 @@ def partition_of(text: str) -> TopicPartition:
     """Return the partition with this name, such as ``topic-0``."""
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))
+
+
+Writes = dict[str, dict[TopicPartition, StoredOffset]]
+"""Group → partition → the offset to write."""
+
+
+async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPartition, str]]:
+    """Write and read back; return the offsets that were not stored, with the reason."""
+    groups = Groups(cluster)
+    wanted = {g: {at: Committed(*s) for at, s in p.items()} for g, p in writes.items()}
+    answers = await groups.alter(wanted)
+    stored = await groups.committed(wanted)
+    failed: dict[str, dict[TopicPartition, str]] = {}
+    for group, offsets in wanted.items():
+        codes, kept = answers[group].value or {}, stored[group].value or {}
+        for at, offset in offsets.items():
+            if code := codes.get(at, answers[group].error):
+                failed.setdefault(group, {})[at] = f"Kafka error code {code}"
+            elif kept.get(at) != offset:
+                failed.setdefault(group, {})[at] = f"read back: {kept.get(at)}"
+    return failed
+
+
+async def restore(
+    cluster: RawCluster, source: str, before: Mapping[str, Mapping[str, list[Any] | None]]
+) -> int:
+    """Restore earlier offsets where drkit's are still stored; return how many.
+
+    :param source: alias in drkit's marks
+    """
+    groups = Groups(cluster)
+    committed = await groups.committed(before)
+    back: dict[str, dict[TopicPartition, Committed]] = {}
+    number = 0
+    for group, partitions in before.items():
+        gone = []
+        for text, value in partitions.items():
+            at = partition_of(text)
+            now = (committed[group].value or {}).get(at)
+            mark = StoredOffset(*now).mark if now is not None else None
+            if mark is None or mark.source != source:
+                continue  # the group has committed since
+            if value is None:
+                gone.append(at)
+            else:
+                back.setdefault(group, {})[at] = Committed(*value)
+        if gone:
+            await groups.delete_offsets(group, gone)
+            number += len(gone)
+    await groups.alter(back)
+    return number + sum(map(len, back.values()))
+
+
+_SHOWN: Final = 5
+
+
+def evict_members(
+    context: Context,
+    step: StepName,
+    cluster: RawCluster,
+    groups: Iterable[str],
+    command: object = FAILOVER.resume,
+) -> None:
+    """Remove every member of some groups; consumers that still run rejoin.
+
+    :param command: what a person types when they are stopped
+    :raises Failed: a member was not removed
+    """
+    found = context.run(on_target, cluster, list(groups))
+    full = {g: t.members for g, t in found.items() if t.members}
+    if not full:
+        return
+    members: dict[str, Any] = {g: list(m) for g, m in full.items()}
+    with context.effect(step, f"evict members from {min(full)}", members=members) as outcome:
+        failed: dict[str, str] = context.run(leave_groups, cluster, list(full))
+        outcome["failed"] = failed
+    if failed:
+        raise Failed(
+            "members_not_removed",
+            where=cluster.alias,
+            evidence="; ".join(f"{g}: {why}" for g, why in sorted(failed.items())[:_SHOWN]),
+            command=command,
+        )

@@ -1,10 +1,16 @@
-"""The term of a run: above all terms in the journal, the other side's journal and at the clients."""
+"""What a run records when it begins: its term, above all known ones, and who decided, with the votes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+import getpass
 from pathlib import Path
-from typing import Final
+import socket
+from typing import Any, Final
 
+from drkit.detect.noticeboard import read_notes
+from drkit.detect.speakers import Speakers
+from drkit.detect.votes import Vote
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context
 from drkit.failover.journal.entries import JournalEntry
@@ -75,3 +81,35 @@ async def _read(topic: JournalTopic, _source: RawCluster) -> int:
 def _sent_to_clients(context: Context) -> int:
     asked = ask_all(adapters(context.settings.failover.repoint))
     return max((a.endpoint.term for a in asked if a.endpoint is not None), default=0)
+
+
+_OLD_MS: Final = 300_000
+"""A vote older than this does not count for this failover."""
+
+
+def decided(context: Context, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the decision for the journal.
+
+    :param told: the decision of `drkit watch`, with votes and evidence; empty for a person's command: then
+        the person decides, and the votes are the latest that the observers published
+    :raises DrkitError: the observers' topic cannot be read
+    """
+    if told:
+        return dict(told)
+    now = context.wall()
+    notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
+    found = [note.body for note in notes.all(Vote)]
+    return {
+        "by": person(),
+        "mode": "by hand",
+        "votes": [v.to_json() for v in found if now - v.at_ms < _OLD_MS],
+    }
+
+
+def person() -> str:
+    """Return who runs this process: user and host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = "somebody"
+    return f"{user} on {socket.gethostname()}"

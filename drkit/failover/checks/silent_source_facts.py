@@ -1,4 +1,4 @@
-"""This machine's knowledge of a silent primary, as facts for the table of reasons.
+"""What this machine knows of a silent primary, as facts for the table of reasons.
 
 Votes count by the rules of `drkit watch`: fresh, not from the future, read from the topics on the target and
 on the third cluster. This process's own view counts if there are fewer observers than configured.

@@ -1,4 +1,4 @@
-"""What must hold before anything is destroyed, looked at right before, in the same step."""
+"""Final checks immediately before records of the old primary are deleted, in the same step."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.check import hash_topic, listed_manifest
 from drkit.export.manifest import Manifest
-from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.commands import begin_command, retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Disposition, Method, RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.old_primary.altered import of_own, way_out
-from drkit.failover.old_primary.late_fence import not_answering
+from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.readers import refuse_readers
-from drkit.failover.returning.compare import forgotten_deletions, refuse_other_topics
+from drkit.failover.returning.compare import Unsound, forgotten_deletions, refuse_other_topics
 from drkit.failover.returning.contact import ends_now, refuse_open, refuse_unselected
 from drkit.failover.returning.exporting import tails_of
 from drkit.failover.returning.gates import refuse_lagging_replicas, refuse_lost_history
 from drkit.failover.returning.scope import pairs
-from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster

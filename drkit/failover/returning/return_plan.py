@@ -1,4 +1,4 @@
-"""What a return would copy, keep and give up, topic by topic; also while the old primary is away."""
+"""What a failback would copy, keep and give up, topic by topic; also while the old primary is away."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from drkit.errors import DrkitError, Refused
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
+from drkit.failover.core.request import Method
 from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.new_primary.costs import (
     CopyRate,
@@ -21,14 +21,12 @@ from drkit.failover.new_primary.costs import (
     costs_of,
     rate_of,
 )
-from drkit.failover.old_primary.gone import Gone
-from drkit.failover.old_primary.lost_tail import gone_of, is_given_up
-from drkit.failover.returning.compare import CompareStep, cuts_of
+from drkit.failover.old_primary.lost_tail import Gone, gone_of, is_given_up
+from drkit.failover.returning.compare import CompareStep, Unsound, cuts_of
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import allowed, methods_of, undecided, unsound_of
 from drkit.failover.returning.gates import early_groups, late_groups, refuse_lagging
 from drkit.failover.returning.replays import left_notes
-from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import metadata

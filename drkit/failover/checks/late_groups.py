@@ -1,15 +1,16 @@
-"""Changes after SNAPSHOT or TRANSLATE: new groups that read a moved topic, new topics without a copy."""
+"""Changes after SNAPSHOT or TRANSLATE: new groups, topics without a copy, records that groups reprocess."""
 
 from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from drkit.failover.checks.outside import look_outside
+from drkit.failover.checks.out_of_scope import look_outside
 from drkit.failover.checks.survey import positions_of
-from drkit.failover.core.asking import asked_now
-from drkit.failover.core.context import Context
+from drkit.failover.core.context import Context, asked_now
 from drkit.failover.core.machine import StepName
+from drkit.failover.groups.offsets import Positions, committed_on_source, partition_of
 from drkit.kafka.raw import RawCluster
+from drkit.model import TopicPartition
 
 
 class Late(TypedDict):
@@ -69,3 +70,26 @@ def late_notes(late: Late) -> list[str]:
         ),
         *(f"topic {topic} remains: {why}" for topic, why in late["not_copied"].items()),
     ]
+
+
+def repeated(context: Context) -> dict[str, int]:
+    """Return group → offsets committed on the old primary since TRANSLATE; empty if it does not answer."""
+    placed = context.result(StepName.TRANSLATE).get("positions", {})
+    source_names = {target: name for name, target in context.scope.topics.items()}
+    now: Positions = asked_now(
+        context,
+        lambda source: context.run(committed_on_source, source, context.flow, context.known, sorted(placed)),
+        {},
+    )
+    found: dict[str, int] = {}
+    for group, partitions in placed.items():
+        known = {_upstream(at, source_names): place[0] for at, place in partitions.items()}
+        moved = (s.offset - known[at] for at, s in now.get(group, {}).items() if at in known)
+        if number := sum(max(0, n) for n in moved):
+            found[group] = number
+    return found
+
+
+def _upstream(target: str, names: dict[str, str]) -> TopicPartition:
+    at = partition_of(target)
+    return TopicPartition(names[at.topic], at.partition)

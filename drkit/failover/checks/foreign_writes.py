@@ -1,4 +1,4 @@
-"""Records of another client on the standby since a turn: a switchover waits for a person's decision."""
+"""Records of another client on the standby since a failback: a switchover waits for a person's decision."""
 
 from __future__ import annotations
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.preconditions import refusals
+from drkit.failover.checks.preconditions import PreconditionInput, refusals
+from drkit.failover.checks.run_opening import refused_later
 from drkit.failover.checks.survey import Survey, survey
-from drkit.failover.checks.terms import refused_later
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Step, StepEffect, StepResult
