@@ -271,10 +271,7 @@ def write(
 
 
 def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
-    """Refuse if another process wrote to the topic after the read, except for notes.
-
-    :raises Refused: another process wrote; the transaction is aborted
-    """
+    """Refuse if another process wrote to the topic after the read, except for notes."""
     if topic.kind is TopicKind.NOTES:
         return
     try:
@@ -393,7 +390,6 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
 
 
 def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
-    """Keep tombstones, as in a new topic. Raises DrkitError."""
     if topic.kind in {TopicKind.STATE, TopicKind.NOTES}:
         changes = {topic.name: kept_tombstones(cluster.settings)}
         for error in alter_topic_configs(cluster, changes).values():
@@ -420,7 +416,6 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
 
 
 def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
-    """Read a topic from its first record to its end. Raises DrkitError."""
     topic.ends = _ends(topic, cluster)
     starts = {TopicPartition(topic.name, p): OFFSET_BEGINNING for p, end in topic.ends.items() if end}
     place = LogPlace(topic.name, cluster.cluster_id)
@@ -430,7 +425,6 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
 
 
 def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
-    """Return end offsets by partition; empty: there is no such topic."""
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     if described is None:
         return {}

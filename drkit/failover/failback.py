@@ -177,12 +177,10 @@ class Failback:
         return now
 
     def _refuse_unreplayed(self, now: Situation) -> None:
-        """Refuse to begin a stage while records that were to be replayed are missing. Raises Refused."""
         if now.stage is not HomeStage.TURN and not now.is_under_way:
             refuse_unreplayed(self._settings, self._ways)
 
     def _refuse_uncut(self) -> None:
-        """Refuse to move clients home where the turn after that would be refused. Raises Refused."""
         refuse_uncut(self._settings, self._ways, self._options.request.clients_cut)
 
     def _is_run_by_replicator(self, now: Situation, error: DrkitError) -> bool:
@@ -245,10 +243,6 @@ class Failback:
     # -- the copy -----------------------------------------------------------------------------------
 
     def _wait_for_copy(self) -> None:
-        """Wait until the old primary has a complete copy.
-
-        :raises Failed: timed out, or interrupted
-        """
         back = self._ways.back
         deadline = monotonic() + self._options.wait_seconds
         shown = "nothing is known yet"

@@ -126,7 +126,6 @@ def forget(service: FailoverService, topics: Collection[str], *, by: str) -> lis
 
 
 def _end(context: Context, topics: Collection[OverTopic], by: str) -> None:
-    """Lift the fences of a flow for some topics, and delete what its state says of these."""
     names = [t.topic for t in topics]
     # First: the note left promoted topics out of its ages, so it says nothing of what is copied from now on.
     if topics and context.state.get(SourceSeenRecord) is not None:
@@ -172,11 +171,6 @@ def _context(service: FailoverService) -> Context:
 
 
 async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[str, list[TopicMetadata]]:
-    """What every broker says of some topics.
-
-    :raises Failed: a broker does not say
-    :raises RawError: a broker does not answer
-    """
     found = await metadata_of_all(cluster, names)
     if unclear := sorted(_unclear(found)):
         raise Failed(

@@ -68,7 +68,6 @@ def interrupted(context: Context, run: RunLog, row: StepRow, *, changed: bool) -
 
 
 def _module(path: str) -> str:
-    """Return the last two parts of a file's path, without the installation folder."""
     return "/".join(path.replace("\\", "/").split("/")[-2:])
 
 
@@ -162,7 +161,6 @@ class Interpreter:
         return self._journal.run.is_final
 
     def _kept(self) -> set[StepName]:
-        """Return the steps of an earlier process that are not repeated."""
         known = self._journal.run.results
         return {s for s in known if self._opened or not self._table.row[s].is_finding}
 
@@ -177,7 +175,6 @@ class Interpreter:
         return not self._still_holds(self._table.row[StepName.FENCE]) and context.look_at_source() is not None
 
     def _still_holds(self, row: StepRow) -> bool:
-        """Whether the effect of a step that ended can be proven now."""
         try:
             self._awake(row.step, lambda: self._steps[row.step].prove(self._context))
         except RunLocked:
@@ -200,7 +197,6 @@ class Interpreter:
 
     @property
     def _has_changed(self) -> bool:
-        """Whether the run has begun to change more than the journal."""
         run = self._journal.run
         rows = (self._table.row[step] for step in run.begun)
         return any(row.changes and (not row.until_effect or run.effects.get(row.step)) for row in rows)
@@ -224,7 +220,6 @@ class Interpreter:
             raise StopAsked
 
     def _refuse_aborted_elsewhere(self) -> None:
-        """Hold a run that was aborted at its source while this target was away."""
         run = self._journal.run
         if run.table is not FAILOVER or run.last_step is None:
             return
@@ -303,10 +298,7 @@ class Interpreter:
                 context.run(context.loop.sleep, _PAUSE_SECONDS)
 
     def _awake(self, name: StepName, work: Callable[[], StepResult]) -> StepResult:
-        """Return the result of `work`; repeat it after a pause of this process, if it still holds the run.
-
-        :raises RunLocked: it does not: nothing more is sent
-        """
+        """Return the result of `work`; repeat it after a pause of this process, if it still holds the run."""
         while True:
             try:
                 with permitted_by(self._stall.ask):
@@ -344,10 +336,7 @@ def _not_aborted(step: Announced, context: Context) -> StepResult:
 
 
 def refuse_late_abort(run: RunLog) -> None:
-    """Refuse an abort after the point of no return.
-
-    :raises Refused: that step has begun
-    """
+    """Refuse an abort after the point of no return."""
     if not run.abortable:
         raise Refused(
             "point_of_no_return",

@@ -152,7 +152,6 @@ class _Unjournalled(NoJournal):
 
     @contextmanager
     def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """See :class:`drkit.failover.core.context.JournalView`."""
         observe.event("fence_changes", step=step.value, effect=name, details=dict(details))
         outcome: dict[str, Any] = {}
         yield outcome
@@ -271,10 +270,7 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
 def _due_now(
     service: FailoverService, context: Context, pending: PendingFence | None, lift: PendingLift | None
 ) -> DueFences:
-    """What is due on request of a person; where the source is silent, what is pending alone.
-
-    :raises DrkitError: the source does not tell
-    """
+    """What is due on request of a person; where the source is silent, what is pending alone."""
     gone, open_ = _gone(context, pending, lift), list[str]()
     if context.source() is not None:
         try:
@@ -289,9 +285,6 @@ def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list
     """The promoted topics whose fence somebody else has lifted; none where the source is silent.
 
     Which these are may be hidden: what is pending is done all the same.
-
-    :raises Refused: the source is another cluster, of whose fences nothing is on record
-    :raises DrkitError: it is hidden, and nothing is pending
     """
     if context.source() is None:
         return []
@@ -379,9 +372,5 @@ def _for(service: FailoverService, context: Context, topics: Collection[str]) ->
 def _pending_work(
     service: FailoverService, context: Context
 ) -> tuple[PendingFence | None, PendingLift | None]:
-    """Return the pending fence and the pending lift.
-
-    :raises Refused: a run that can still be aborted owns the fence
-    """
     refuse_owned(service.under_way, context.flow.name)
     return context.state.get(PendingFence), context.state.get(PendingLift)

@@ -117,7 +117,6 @@ def _still_writing(run: RunLog) -> float:
 
 
 def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what does not move, by SNAPSHOT, with later findings of TRANSLATE and VERIFY."""
     found: dict[str, Any] = dict(evidence.get(StepName.SNAPSHOT, {}).get("outside", {}))
     late = evidence.get(StepName.TRANSLATE, {}).get("late", {})
     too_late = evidence.get(StepName.VERIFY, {}).get("too_late", {})
@@ -143,7 +142,6 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
 
 
 def _seconds(run: RunLog) -> dict[str, float]:
-    """Return durations in seconds: by step, and from the beginning until clients could work again."""
     found = {s.value: float(r.get("seconds") or 0.0) for s, r in run.results.items()}
     ends = _ends(run)
     began = run.entries[0].at_ms
@@ -158,7 +156,6 @@ def _seconds(run: RunLog) -> dict[str, float]:
 
 
 def _ends(run: RunLog) -> dict[StepName | None, int]:
-    """Return when each step last ended, in milliseconds."""
     return {e.step: e.at_ms for e in run.entries if e.kind is EntryKind.RESULT and not e.effect}
 
 
@@ -177,7 +174,6 @@ def _held(run: RunLog) -> dict[str, Any]:
 
 
 def _pending(run: RunLog) -> list[str]:
-    """Return what could not be undone yet."""
     undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is EntryKind.UNDONE)
     return [told["pending"] for told in undone if "pending" in told]
 

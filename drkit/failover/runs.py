@@ -89,7 +89,6 @@ def refuse_owned(run: RunLog | None, flow: str) -> None:
 
     :param run: the one that is under way
     :param flow: its flow's name
-    :raises Refused: there is one
     """
     if run is None or not run.abortable:
         return
@@ -264,14 +263,12 @@ class Runs:
     # -- how ----------------------------------------------------------------------------------------
 
     def _read_journal(self) -> None:
-        """Raises RawError: the target does not answer."""
         if self._loop.run(self._topic.exists):
             self._loop.run(self._topic.read)
 
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Begin a run and walk its table."""
         term = least_term(context, self._folder)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])

@@ -91,10 +91,6 @@ def abort_at_source(
 
 
 def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> list[FenceRecord]:
-    """Return the records of fences to lift.
-
-    :raises Refused: there are none, or a part of the record cannot be read
-    """
     if log.unreadable:
         raise Refused("source_record_untrusted", where=topic.where, evidence=first_of(log.unreadable))
     if log.open:
@@ -113,10 +109,6 @@ def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> li
 
 
 def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
-    """Refuse to lift a fence whose run may have opened its target.
-
-    :raises Refused: one has marked that it opens it
-    """
     opening = [r for r in found if r.mark is FenceMark.OPENING]
     if opening:
         raise Refused(
@@ -127,10 +119,7 @@ def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
 
 
 def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecord]) -> None:
-    """Refuse when this machine's journals have a later run of the flow, which the source does not know.
-
-    :raises Refused: there is one
-    """
+    """Refuse when this machine's journals have a later run of the flow, which the source does not know."""
     term = max(r.term for r in found)
     known = {r.run_id for r in found}
     folder = folder_of(settings.failover.journal_folder)
@@ -154,10 +143,7 @@ def _opened(run: RunLog, found: list[FenceRecord]) -> bool:
 
 
 def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, statement: str) -> None:
-    """Write the abort down, see that nothing was before it, and lift the fence.
-
-    :raises Refused: the run has marked meanwhile that it opens its target
-    """
+    """Write the abort down, see that nothing was before it, and lift the fence."""
     if not record.is_aborted:
         entry = topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=statement)
         record = topic.append(entry).records[record.run_id]

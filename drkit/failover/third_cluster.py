@@ -104,17 +104,13 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
 
 
 def _looked_at(flow: FlowSettings, state: StateTopic) -> str:
-    """The host that copies; empty: none.
-
-    :raises FlowPromoted: the third cluster is a primary itself
-    """
+    """The host that copies; empty: none."""
     refuse_promoted(flow, state.records)
     runner = replicator_of(state.records, wall_ms())
     return runner.host if runner is not None and runner.alive else ""
 
 
 def _promoted(settings: Settings, flow: FlowSettings) -> list[str]:
-    """The promoted topics of a flow, by their names on the new primary."""
     with state_of(settings, flow) as state:
         if state is None:
             return []
@@ -168,15 +164,10 @@ def _exactly(topic: str) -> str:
 
 
 def _toml(value: str | list[str]) -> str:
-    """A text, or a list of them; JSON's texts are TOML's."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _refuse_old_primary(settings: Settings, there: FlowSettings, flow: FlowSettings) -> None:
-    """Refuse a name that leads to one of the two clusters.
-
-    :raises Refused: it does
-    """
     third = Cluster.connect(settings.cluster(flow.target).with_client(flow.target_admin)).cluster_id
     with state_of(settings, there) as state:
         known = state.get(ClustersRecord) if state is not None else None
@@ -191,10 +182,6 @@ def _refuse_old_primary(settings: Settings, there: FlowSettings, flow: FlowSetti
 
 
 def _refuse_left_out(flow: FlowSettings, promoted: list[str], rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a flow that would not copy all promoted topics.
-
-    :raises Refused: it would not
-    """
     unseen = {"action": "leave out", "reason": "the flow's filters do not choose it"}
     left = {t: rows.get(t, unseen) for t in promoted}
     wrong = [f"{t}: {row['reason']}" for t, row in left.items() if row["action"] == "leave out"]

@@ -70,10 +70,7 @@ class ReturnWatch:
                 pause = _AGAIN_SECONDS  # the flow's own copy reports that a cluster does not answer
 
     def _look(self) -> None:
-        """Begin a return where one is due, or continue one that its process has left.
-
-        :raises DrkitError: it is refused, or a cluster does not answer
-        """
+        """Begin a return where one is due, or continue one that its process has left."""
         due = switched(self._settings, self._there, self._back)
         if not due:
             return

@@ -125,7 +125,6 @@ def refuse_unknown(settings: Settings, ways: Ways) -> None:
 def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
     """Refuse to bring clients home without records that a return was to append where they are now.
 
-    :raises Refused: there are some
     :raises DrkitError: the cluster does not answer
     """
     with state_of(settings, ways.there) as state:
@@ -137,7 +136,6 @@ def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
 def refuse_stopped(settings: Settings, ways: Ways) -> None:
     """Refuse to wait for a copy that has stopped: another client has written to home since its return.
 
-    :raises Refused: it has
     :raises DrkitError: the cluster does not answer
     """
     with state_of(settings, ways.back) as state:

@@ -100,7 +100,6 @@ def refuse_written(context: Context, places: ScopePositions) -> None:
 
 
 def _is_undecided(context: Context) -> bool:
-    """Whether a transaction is open on a copy of the scope that began with a turn."""
     turned = {at.topic for at in context.known.cuts} & context.scope.topics.keys()
     if not turned:
         return False

@@ -95,7 +95,6 @@ def _compared(context: Context, returning: frozenset[str]) -> HomeAcls:
 
 
 def _not_compared(context: Context) -> Iterator[str]:
-    """Users that only home knows, and what is not looked at."""
     try:
         users = scram_users(context.target_settings) - scram_users(context.source_settings)
     except DrkitError as error:
@@ -107,7 +106,6 @@ def _not_compared(context: Context) -> Iterator[str]:
 
 
 def _acls(context: Context, kind: type[FenceAclsRecord]) -> frozenset[Acl]:
-    """Return drkit's own fence on the source, or guard on the target."""
     known = context.state.get(kind)
     return known.acls if known is not None else frozenset()
 
@@ -121,7 +119,6 @@ def _groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
 
 
 def _known_groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
-    """The consumer groups of home, and those that have ACLs there."""
     listed: dict[str, ListedGroup] = context.run(Groups(context.target).listed)
     found = {g for g, x in listed.items() if is_consumer(x)} | _named(home)
     return frozenset(g for g in found if not g.startswith(_INTERNAL))
@@ -135,7 +132,6 @@ def _named(acls: Collection[Acl]) -> set[str]:
 
 
 def _others(context: Context, returning: Collection[str]) -> list[str]:
-    """Topics of the target that do not return, without internal ones."""
     names = topic_names(context.target_admin())
     return [n for n in names if n not in returning and not n.startswith(_INTERNAL)]
 

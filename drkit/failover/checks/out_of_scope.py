@@ -220,7 +220,6 @@ def _elsewhere(flow: FlowSettings, topics: Iterable[str], moved: set[str]) -> tu
 
 
 def _reason(flow: FlowSettings, group: str, reader: SourceReader) -> str:
-    """Return why a group does not move; empty: it would."""
     if reader.kind not in CONSUMERS:
         return OtherGroup(group, reader.kind).reason
     if not flow.group_filter.accepts(group):

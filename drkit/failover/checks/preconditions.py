@@ -215,7 +215,6 @@ def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _is_in_return(q: PreconditionInput, group: str) -> bool:
-    """Whether a group has a position in a topic whose copying began with a turn."""
     topics = {at.topic for at in q.survey.target_groups[group].stored}
     topics |= {q.scope.topics.get(at.topic, "") for at in q.survey.positions.get(group, {})}
     return not topics.isdisjoint(q.survey.begun_by_turn)

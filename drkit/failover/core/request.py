@@ -120,7 +120,6 @@ def _words(field: str, value: Any) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A request's value as JSON has it."""
     if isinstance(value, tuple):
         return list(value)
     return dict(value) if isinstance(value, Mapping) else value
@@ -166,7 +165,6 @@ def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str, comm
 
     :param topics: those that return
     :param command: what leads on without such a choice
-    :raises Refused: there is one
     """
     named = {*request.dispositions, *request.methods, *request.give_up_history} - {EVERY_TOPIC}
     if unknown := sorted(named - {*topics}):

@@ -86,10 +86,7 @@ class Announced(Protocol):
         """
 
     def refuse_aborted(self, context: Context) -> None:
-        """Refuse a run that was aborted where the step is announced.
-
-        :raises Refused: it was
-        """
+        """Refuse a run that was aborted where the step is announced."""
 
 
 class FenceEvidence(TypedDict):

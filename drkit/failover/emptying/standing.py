@@ -188,7 +188,6 @@ def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
 
 
 def _seconds(context: Context) -> float:
-    """How long after a deletion every broker has it on disk."""
     admin = context.target_admin()
     try:
         found = [broker_config(admin, broker.id)[_INTERVAL].value for broker in admin.brokers]

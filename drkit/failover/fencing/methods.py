@@ -139,7 +139,7 @@ class FenceMethod(Protocol):
         """Remove the fence; missing parts are ignored. Raises DrkitError."""
 
 
-class AclFence:
+class AclFence(FenceMethod):
     """The cluster's authorizer refuses producers.
 
     :param spare_own: drkit may still write, since another principal proves the fence
@@ -153,11 +153,6 @@ class AclFence:
         self._settings, self._state, self._spare = settings, state, spare_own
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """See :class:`FenceMethod`.
-
-        :raises NoAuthorizer: the cluster has no authorizer
-        :raises Refused: an ACL could grant access to others, or would refuse drkit, which must keep it
-        """
         recorded = self._recorded()
         others = list_acls(self._settings).acls - recorded
         found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
@@ -193,13 +188,11 @@ class AclFence:
             )
 
     def apply(self, details: Details) -> None:
-        """See :class:`FenceMethod`."""
         wanted = from_json(details["acls"])
         self._record(self._recorded() | wanted)
         _judge(self._settings, create_acls(self._settings, sorted(wanted)), "put up")
 
     def remove(self, details: Details) -> None:
-        """See :class:`FenceMethod`."""
         gone = from_json(details["acls"])
         lift_acls(self._settings, gone)
         self.forget(gone)
@@ -216,7 +209,7 @@ class AclFence:
             _replace(self._state, FenceAclsRecord(acls), needed=bool(acls))
 
 
-class SizeFence:
+class SizeFence(FenceMethod):
     """Topics accept no record (``max.message.bytes`` = 0), including drkit's own and transaction markers.
 
     :param stands_in: see :class:`FenceMethod`
@@ -229,7 +222,6 @@ class SizeFence:
         self._settings, self._state, self.stands_in = settings, state, stands_in
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """See :class:`FenceMethod`."""
         existing = topic_configs(Cluster.connect(self._settings), topics)
         known = self._recorded()
         if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in existing.items()):
@@ -243,12 +235,10 @@ class SizeFence:
         return {"sizes": sizes}
 
     def apply(self, details: Details) -> None:
-        """See :class:`FenceMethod`."""
         self._record({**self._recorded(), **details["sizes"]})
         _alter(self._settings, dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
 
     def remove(self, details: Details) -> None:
-        """See :class:`FenceMethod`."""
         self.suspend(details)
         self._record({t: v for t, v in self._recorded().items() if t not in details["sizes"]})
 

@@ -203,7 +203,6 @@ class TransactionResolver:
             self._restore()
 
     def _end(self, found: Found) -> None:
-        """Abort every undecided transaction, and wait for the markers of all."""
         if self._aborts:
             self._abort(found)
         wanted = {e for e in _each(found) if not self._stays(e[1])}
@@ -215,7 +214,6 @@ class TransactionResolver:
             self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS / 10)
 
     def _stays(self, producer: int) -> bool:
-        """Whether a producer's transaction could not be aborted."""
         return str(self.resolved.seen[producer]["ended"]).startswith(_NOT_ABORTED)
 
     def _abort(self, found: Found) -> None:

@@ -85,7 +85,6 @@ async def fence(
 
 
 async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress, *, effects: bool) -> None:
-    """Ask every leader once about its unproven partitions."""
     missing = progress.waiting
     try:
         topics = await metadata(cluster, sorted({at.topic for at in missing}))
@@ -185,6 +184,5 @@ async def _sing(
 
 
 def _old(writer: Writer) -> bytearray:
-    """A batch of the epoch before the fence's."""
     batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
     return stamp(batch, writer.producer_id, writer.epoch - 1, _GAP, transactional=False)

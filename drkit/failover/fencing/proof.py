@@ -65,7 +65,6 @@ async def write_codes(
 
 
 async def _ask(cluster: RawCluster, acks: int, asked: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
-    """The codes of one leader's partitions, in one request."""
     node, appends = asked
     silent = {TopicPartition(a.topic, a.partition): -1 for a in appends}
     if node < 0:

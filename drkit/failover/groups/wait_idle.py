@@ -68,7 +68,6 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
 
 
 def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the lag in records of each group with members to the fenced end, and the number of members."""
     places = scope_positions(context, source, final=True)
     # All groups: a group that began to commit after SNAPSHOT moves too.
     committed: Positions = context.run(committed_on_source, source, context.flow, context.known)

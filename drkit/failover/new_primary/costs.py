@@ -95,7 +95,6 @@ def cost(size: int | None, rate: CopyRate) -> MethodCost:
 
 
 def _sum(sizes: Iterable[int | None]) -> int | None:
-    """The sum; None: one of them is unknown."""
     total = 0
     for size in sizes:
         if size is None:

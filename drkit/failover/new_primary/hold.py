@@ -187,10 +187,7 @@ def _active(state: StateTopic) -> dict[str, HeldSettingsRecord]:
 
 
 def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[str]) -> dict[str, str]:
-    """The promoted topics: their names on the old primary → on the new one.
-
-    :raises Refused: no topic is promoted, or one that was named is not
-    """
+    """The promoted topics: their names on the old primary → on the new one."""
     roles = state.all(RoleRecord) if state is not None else {}
     copies = state.all(GenerationRecord) if state is not None else {}
     found = {n: copies[n].target for n, role in roles.items() if role.is_promoted and n in copies}

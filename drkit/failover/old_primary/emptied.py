@@ -117,7 +117,6 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
     """Wait until a topic may be emptied. One that is emptied already, in a run that is resumed, never waits.
 
     :param back: the reverse flow
-    :param topic: by its name on the old primary
     :param before: topics that were emptied, and may be copied again
     :raises Refused: what is not copied stays as much as it is
     :raises DrkitError: the new primary does not answer
@@ -148,7 +147,6 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
 
 
 def _sizes(context: Context, topics: Collection[str]) -> dict[TopicPartition, Size]:
-    """The sizes of the partitions of topics of the new primary."""
     known: dict[str, TopicMetadata] = context.run(metadata, context.target, sorted(topics))
     volume = context.run(volumes, context.target, known)
     ends = context.run(ends_of, context.target, known, sorted(topics))

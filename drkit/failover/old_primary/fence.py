@@ -63,7 +63,6 @@ class LateFence(FenceStep):
         self._replaced: list[str] = []
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`FenceStep`."""
         self._replaced = []
         done = super().run(context)
         if not self._replaced:
@@ -120,7 +119,6 @@ class LateFence(FenceStep):
         return proof
 
     def _command(self, context: Context) -> str:
-        """What a person types to try again."""
         return BY_COMMAND if self.name is StepName.FENCE else str(retry_command(context))
 
     def _silent(self, context: Context) -> StepResult:
@@ -172,7 +170,6 @@ def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
 
 
 def _authorizer(context: Context) -> str:
-    """What is seen of the old primary's authorizer."""
     try:
         list_acls(context.source_settings)
     except NoAuthorizer:
@@ -245,7 +242,6 @@ class _Change(NamedTuple):
 def refuse_unguarded(context: Context, back: Reverse, topics: Collection[str]) -> None:
     """Refuse topics whose guard could not be put up. Looked at before anything is emptied; changes nothing.
 
-    :param topics: by their names on the old primary
     :raises Refused: as :func:`keep_guard`, or drkit may not change ACLs
     :raises DrkitError: the old primary does not answer
     """
@@ -262,7 +258,6 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
 
     The switchover back lifts it there. Nothing happens where the fence is not one of ACLs.
 
-    :param topics: by their names on the old primary
     :param effect: its name in the journal
     :raises Refused: the fence would refuse drkit itself, whose principal is not known; or it is hidden
     :raises DrkitError: the old primary does not answer, or refuses
@@ -286,10 +281,7 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
 
 
 def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change | None:
-    """What is to be changed; None: no ACL fences these topics.
-
-    :raises Refused: as :func:`keep_guard`
-    """
+    """What is to be changed; None: no ACL fences these topics."""
     fence = frozenset(a for a in recorded_acls(context.state) if a.name in topics)
     if not fence:
         return None
@@ -332,7 +324,6 @@ def fence_again(context: Context, topics: Collection[str]) -> list[str]:
 
     A run that dies while the fence becomes the guard leaves both. Repeated, it changes nothing.
 
-    :param topics: by their names on the old primary
     :raises DrkitError: the old primary does not answer, or refuses
     """
     with reverse(context) as back:

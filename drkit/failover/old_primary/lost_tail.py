@@ -117,7 +117,6 @@ def gone(
 
 
 def _lacking(each: Saved, topic_id: str, now: Mapping[int, PartitionDivergence]) -> dict[int, int]:
-    """By partition, how many records an export has that the old primary has no more."""
     record, found = each.record, {}
     is_same = str(record.topic_id) == topic_id
     for p, records in record.records.items():
@@ -139,7 +138,6 @@ def _there(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> in
 
 
 def _present(tail: PartitionDivergence) -> int:
-    """The first offset of the tail that is still there."""
     return tail.lost_from + tail.emptied + tail.removed
 
 

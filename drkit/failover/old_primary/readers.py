@@ -79,11 +79,9 @@ def refuse_readers(
 ) -> list[str]:  # fmt: skip
     """Refuse members of groups that read some topics of the old primary, or have read them.
 
-    :param topics: by their names there
     :param evict: remove them first; those that come back are refused
     :param step: which does that
     :returns: notes, of what was removed, and of what could not be seen
-    :raises Refused: a group has members
     :raises DrkitError: the old primary does not tell, or does not remove them
     """
     found, notes = _settled(context, source, topics), list[str]()
@@ -126,7 +124,6 @@ def _in_words(members: Mapping[str, str], most: int = _SHOWN) -> str:
 
 
 def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
-    """The readers, once it is known what each member reads, or some seconds have passed."""
     until = context.clock() + _SETTLED_SECONDS
     while True:
         found: Readers = context.run(_readers, context, source, topics)
@@ -191,7 +188,6 @@ _SECONDS: Final = 5.0
 def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty topics of the old primary that another flow copies to another cluster.
 
-    :param topics: by their names on the old primary
     :raises Refused: one is configured here, or runs by its state on a cluster of this configuration
     :raises DrkitError: such a cluster answers, and its state cannot be read
     """
@@ -230,7 +226,6 @@ def _beating(context: Context) -> Collection[str]:
 
 
 def _copied_to(context: Context, alias: str, topics: Collection[str]) -> list[str]:
-    """The topics that a flow from the old primary to a cluster copies, if it runs."""
     cluster, name = Cluster.connect(context.settings.cluster(alias)), state_topic(context.flow.source)
     state = FlowState.of(newest_values(cluster, [name]).get(name) or {})
     lease = state.readable(LeaseRecord).get("")

@@ -43,7 +43,6 @@ class ReplayStep(Step):
     name = StepName.REPLAY
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         return [
             StepEffect(f"append exported records of {topic}", context.flow.target, str(disposition))
             for disposition in _APPENDS
@@ -51,12 +50,6 @@ class ReplayStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: the new primary has records with equal content, without a decision what they are; or
-            the export is not what was written
-        :raises DrkitError: the new primary does not answer, or refuses
-        """
         evidence: dict[str, Any] = {}
         notes: list[str] = []
         for disposition in _APPENDS:
@@ -71,7 +64,7 @@ class ReplayStep(Step):
         return StepResult(evidence, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: what was appended stays."""
+        """What was appended stays."""
         if not context.effects(self.name):
             return StepResult()
         note = f"exported records that were appended to {context.flow.target} stay there"
@@ -86,7 +79,6 @@ class ReplayStep(Step):
         return dict(outcome)
 
     def _append_earlier(self, context: Context, disposition: Disposition, each: Saved) -> dict[str, Any]:
-        """Append from an earlier export what the old primary has lost since."""
         with (
             context.effect(self.name, f"{disposition} {each.name}", manifest=each.record.manifest) as outcome,
             planned_replay(context, disposition, [each.topic], earlier=each) as (replayer, plan),
@@ -131,11 +123,9 @@ class ProtectedStep(Step):
     name = StepName.DONE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         return [StepEffect("say who copies", f"{context.flow.target}->{context.flow.source}")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`."""
         forget_saved(context)
         with reverse(context) as back:
             runner = replicator_of(back.state.records, context.wall())

@@ -60,7 +60,6 @@ class BeginStep(Step):
     name = StepName.BEGIN
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         flow, some = context.flow, counted(len(context.scope.topics), "topic")
         lines = [StepEffect(f"begin the map of {some}", f"{flow.target}->{flow.source}", "nothing is copied")]
         lines += [
@@ -78,11 +77,6 @@ class BeginStep(Step):
         return lines
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: the old primary has changed meanwhile, or its records are not saved
-        :raises DrkitError: a cluster does not answer, or refuses
-        """
         context.state.load()
         methods = _methods(context)
         emptied = {at.topic for at, m in methods.items() if m.empties}
@@ -121,10 +115,6 @@ class BeginStep(Step):
         return StepResult({"topics": dict(context.scope.topics), "emptied": sorted(emptied)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: a topic has no record of its return
-        """
         if left := not_returned(context):
             raise Failed(
                 "reverse_flow_blocked",
@@ -134,7 +124,7 @@ class BeginStep(Step):
         return StepResult({"topics_returned": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: topics that have begun are copied on.
+        """Topics that have begun are copied on.
 
         The others are fenced again; one that was emptied is noted as incomplete.
         """
@@ -215,10 +205,7 @@ class BeginStep(Step):
         return self._ended(context, topics)
 
     def _ended(self, context: Context, topics: Collection[str]) -> list[str]:
-        """Give topics that have begun their settings back: they are whole again. It may be repeated.
-
-        :returns: what a person has to know of these settings
-        """
+        """Give topics that have begun their settings back: they are whole again. It may be repeated."""
         if not topics:
             return []
         released = release(context, topics)
@@ -228,7 +215,6 @@ class BeginStep(Step):
         return released.notes()
 
     def _lift(self, context: Context, topics: Collection[str], effect: str) -> None:
-        """Let drkit's records pass; how clients are kept off is on record."""
         known = context.effects(self.name).get(effect)
         sizes: dict[str, Any] = {t: v for t, v in recorded_sizes(context.state).items() if t in topics}
         sizes |= known["intent"]["sizes"] if known is not None else {}
@@ -240,7 +226,6 @@ class BeginStep(Step):
             outcome["lifted"] = sorted(sizes)
 
     def _fence_again(self, context: Context, topics: Collection[str]) -> list[str]:
-        """Put up the fences by size of some topics that were lifted; return the topics."""
         lifted = [e["intent"]["sizes"] for name, e in context.effects(self.name).items()
                   if name.startswith(LIFT)]  # fmt: skip
         sizes = {t: v for some in lifted for t, v in some.items() if t in topics}
@@ -260,7 +245,6 @@ class BeginStep(Step):
         )
 
     def _fence_notes(self, context: Context) -> list[str]:
-        """What has become of the fence."""
         effects, source = context.effects(self.name), context.flow.source
         notes = []
         if lifted := [e for name, e in effects.items() if name.startswith(LIFT)]:
@@ -272,7 +256,6 @@ class BeginStep(Step):
 
 
 def _methods(context: Context) -> dict[TopicPartition, Method]:
-    """How each partition of the old primary is brought in step."""
     return {
         TopicPartition(topic, p): method
         for topic, decision in decided(context).items()

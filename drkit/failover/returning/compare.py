@@ -110,17 +110,11 @@ class CompareStep(Step):
     name = StepName.COMPARE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         found = self._found(context, undecided=True)
         context.journal.found[self.name] = found.evidence
         return [StepEffect("compare both sides", context.flow.name, first_of(found.notes))]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: a partition cannot be compared as it is now
-        :raises Failed: it is unknown
-        """
         return self._found(context, undecided=False)
 
     def _found(self, context: Context, *, undecided: bool) -> StepResult:
@@ -133,7 +127,6 @@ class CompareStep(Step):
         return StepResult(evidence, tuple(_notes(context, seen, wrong)))
 
     def _ids(self, context: Context) -> dict[str, str]:
-        """The ids of the old primary's topics."""
         source = context.source()
         topics = context.run(all_topics, source) if source is not None else {}
         return {name: str(topics[name].topic_id) for name in sorted(context.scope.topics) if name in topics}
@@ -196,10 +189,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
 
 
 def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence]) -> None:
-    """Refuse copies that are not those of the failover any more.
-
-    :raises Refused: there is one
-    """
+    """Refuse copies that are not those of the failover any more."""
     if wrong := [t for t in tails if t.copy in ANOTHER_TOPIC]:
         names = context.scope.topics
         raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
@@ -208,8 +198,6 @@ def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence])
 def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
     """Refuse topics whose copies are not those of the failover any more, by their ids alone.
 
-    :param topics: by their names on the old primary
-    :raises Refused: there is one
     :raises Failed: the new primary does not tell
     """
     known = {target: target_id for target, _, target_id in (context.known.topics[t] for t in topics)}
@@ -258,7 +246,6 @@ def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]
 
 
 def _emptied_before(context: Context, at: TopicPartition) -> str:
-    """Why what was copied is not there any more: an aborted return has emptied it; empty: none has."""
     known = context.state.get(IncompleteRecord, at.topic)
     if known is None or at.partition not in known.emptied:
         return ""
@@ -270,7 +257,6 @@ def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, 
 
     The old primary still has the key.
 
-    :param topics: by their names on the old primary
     :raises DrkitError: the new primary does not answer
     """
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
@@ -291,10 +277,7 @@ def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, 
 def _copied_back(
     context: Context, at: TopicPartition, tail: PartitionDivergence, role: RoleRecord
 ) -> int | None:
-    """A record of the new primary that was copied back before this return; None: none is there.
-
-    :raises Failed: the partition cannot be read
-    """
+    """A record of the new primary that was copied back before this return; None: none is there."""
     frontier, source = (role.frontiers or {}).get(at.partition), context.source()
     if frontier is None or tail.end is None or frontier >= tail.end or source is None:
         return None

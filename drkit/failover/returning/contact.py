@@ -49,10 +49,6 @@ class ContactStep(Step):
     name = StepName.CONTACT
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: as :meth:`run`, but for what the run itself would change
-        """
         alias, source = context.flow.source, _answering(context)
         lines = planned_identity(context)
         self._names(context)
@@ -75,12 +71,6 @@ class ContactStep(Step):
         return [*lines, StepEffect(f"look at {some}", alias, "fenced, and no group has a member")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises ClusterUnreachable: the old primary does not answer
-        :raises Refused: it is another cluster, takes writes, has members, still changes, or nothing
-            would keep clients off
-        """
         source = _answering(context)
         context.state.load()
         notes = identify(context)
@@ -101,7 +91,7 @@ class ContactStep(Step):
         return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: retention and cleaner work again; the fence stays."""
+        """Retention and cleaner work again; the fence stays."""
         if not context.effects(self.name):
             return StepResult()
         freed = release(context, not_returned(context))
@@ -112,7 +102,6 @@ class ContactStep(Step):
         return StepResult(evidence, (note, *notes))
 
     def _names(self, context: Context) -> None:
-        """Refuse names that the reverse flow would not give back."""
         naming = reverse_flow(context).naming_policy
         wrong = {a: naming.downstream(b) for a, b in context.scope.topics.items()}
         other = [
@@ -122,10 +111,7 @@ class ContactStep(Step):
             raise Refused("reverse_names_differ", where=reverse_flow(context).name, evidence=first_of(other))
 
     def _steady(self, context: Context, source: RawCluster) -> dict[str, int]:
-        """The ends of the old primary, of two looks that found the same.
-
-        :raises Refused: they moved, or a transaction is not decided
-        """
+        """The ends of the old primary, of two looks that found the same."""
         first: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
         context.pause(_BETWEEN_SECONDS)
         then: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
@@ -143,11 +129,7 @@ class ContactStep(Step):
 
 
 def refuse_unselected(context: Context, topics: Collection[str]) -> None:
-    """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so.
-
-    :param topics: by their names on the old primary
-    :raises Refused: there are some
-    """
+    """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so."""
     back, names = reverse_flow(context), context.scope.topics
     if wrong := sorted(t for t in topics if not back.copies(names[t])):
         raise Refused(
@@ -162,10 +144,6 @@ def refuse_unselected(context: Context, topics: Collection[str]) -> None:
 
 
 def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
-    """Where the old primary may remove again what only it has, and what stops that.
-
-    :param topics: those that are no longer held
-    """
     compared, left = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
     gone = {(topic, p): end for topic, r in left.items() for p, end in r.emptied.items()}
     found = (u for u in of_json(compared.get("unsound", ())) if u.has_tail)
@@ -183,10 +161,6 @@ def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
 
 
 def _answering(context: Context) -> RawCluster:
-    """The old primary, connected.
-
-    :raises ClusterUnreachable: it does not answer
-    """
     source = context.source(0.0)
     if source is None:
         raise not_answering(context, retry_command(context))
@@ -194,13 +168,11 @@ def _answering(context: Context) -> RawCluster:
 
 
 def _of(context: Context, topics: Collection[str]) -> Context:
-    """The context with a part of the scope's topics."""
     names = {t: context.scope.topics[t] for t in topics}
     return replace(context, scope=Scope(names, (), whole_flow=False))
 
 
 def _existing(context: Context, source: RawCluster) -> list[str]:
-    """The topics of the scope that the old primary has."""
     known: dict[str, Any] = context.run(all_topics, source)
     return sorted(known.keys() & context.scope.topics.keys())
 
@@ -259,8 +231,6 @@ def _replaced(context: Context) -> frozenset[str]:
     """The topics whose fence by size CONTACT replaces by one of ACLs.
 
     A switchover's stays where it was said how clients are cut off: then it is as somebody wants it.
-
-    :raises Refused: which fence they get is unknown
     """
     sizes = fenced_sizes(context).keys()
     mine = sizes & unplanned(context).keys() if _cut(context) else sizes
@@ -285,6 +255,5 @@ def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str
 
 
 def _cut(context: Context) -> str:
-    """How somebody has said that clients are cut off; empty: nobody has."""
     told = (r.clients_cut for r in promoted(context).values())
     return context.request.clients_cut or next((cut for cut in told if cut), "")

@@ -69,7 +69,7 @@ class DecideStep(Step):
     name = StepName.DECIDE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`: what is not decided yet is named, not refused."""
+        """What is not decided yet is named, not refused."""
         found = unsound_of(context)
         methods, lost = allowed(context, found)
         if (open_ := undecided(context, found, methods)) is None:
@@ -85,11 +85,6 @@ class DecideStep(Step):
         return lines
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Undecided: a decision is missing
-        :raises Refused: a method is not sound, or cannot be walked now
-        """
         context.state.load()
         found = unsound_of(context)
         methods, lost = allowed(context, found)
@@ -117,7 +112,7 @@ class DecideStep(Step):
         return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left, *expiring))
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: the decision stays on record, with its run.
+        """The decision stays on record, with its run.
 
         The next return decides about what was discarded.
         """
@@ -258,7 +253,6 @@ def _chosen(
 def _by_method(
     found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
 ) -> Iterator[tuple[str, Method, int, str]]:
-    """Topic, method, number of partitions, and why of the first of them."""
     whys = {u.at: u.why for u in found}
     seen: dict[tuple[str, Method], list[TopicPartition]] = {}
     for at, method in sorted(methods.items()):

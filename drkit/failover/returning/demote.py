@@ -55,7 +55,6 @@ class DemoteStep(Step):
     name = StepName.DEMOTE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         some = counted(len(context.scope.topics), "topic")
         return [
             StepEffect(f"make {some} passive", context.flow.source),
@@ -63,11 +62,6 @@ class DemoteStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: the old primary does not store a position
-        :raises DrkitError: it does not answer, or takes writes again
-        """
         context.state.load()
         refuse_open(context)
         with reverse(context) as back:
@@ -84,7 +78,6 @@ class DemoteStep(Step):
         return StepResult({"groups": sorted(marked), "producer_id": fresh, "kept": kept}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`."""
         with reverse(context) as back:
             roles = back.state.all(RoleRecord)
             left = [t for t in context.scope.topics.values() if t in roles and roles[t].is_promoted]
@@ -93,7 +86,7 @@ class DemoteStep(Step):
         return StepResult({"passive": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: roles and positions are put back.
+        """Roles and positions are put back.
 
         Those of topics that the reverse flow may copy already stay.
         """
@@ -168,7 +161,6 @@ class DemoteStep(Step):
         context.tell(StepProgress(self.name, f"{counted(len(writes), 'group', 'is')} marked"))
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
-        """The positions to write, the earlier ones, and those without a counterpart on the new primary."""
         places = scope_positions(context, context.source())
         void, cuts = _without_places(context), cuts_of(context)
 
@@ -212,7 +204,6 @@ class DemoteStep(Step):
         }  # fmt: skip
 
     def _intent(self, context: Context, name: str) -> dict[str, Any] | None:
-        """The details of an effect that an earlier process began."""
         found = context.effects(self.name).get(name)
         return found["intent"] if found is not None else None
 
@@ -228,18 +219,13 @@ def _without_places(context: Context) -> set[TopicPartition]:
 
 
 def _of_void(place: object, offset: int, cut: int) -> int:
-    """Where a group continues on the new primary if its position on the old one has no counterpart there.
-
-    :param place: of the partition
-    :param cut: where clients began to write on the new primary: the group has read all that was copied
-    """
+    """Where a group continues on the new primary if its position on the old one has no counterpart there."""
     if not isinstance(place, PartitionPosition) or place.frontier is None:
         return 0
     return cut if offset >= place.frontier else 0
 
 
 def _within(positions: dict[str, Any], topics: Collection[str]) -> dict[str, Any]:
-    """The positions of the journal that are in some topics."""
     kept = {
         g: {at: v for at, v in p.items() if partition_of(at).topic in topics} for g, p in positions.items()
     }

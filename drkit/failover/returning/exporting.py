@@ -41,7 +41,6 @@ class ExportStep(Step):
     name = StepName.EXPORT
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         found = tails_of(context)
         if not found:
             return []
@@ -50,12 +49,6 @@ class ExportStep(Step):
         return [StepEffect(f"export {counted(records, 'record')}", to, "and read them back")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: there is something to export, and no folder for it; or what was written is not what
-            is read back
-        :raises DrkitError: the folder cannot be written
-        """
         found = tails_of(context)
         if not found:
             return StepResult()
@@ -82,7 +75,7 @@ class ExportStep(Step):
         return StepResult(evidence, (note,))
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: the files stay."""
+        """The files stay."""
         effect = context.effects(self.name).get(EXPORT)
         manifest = ((effect or {}).get("result") or {}).get("manifest")
         if not manifest:
@@ -103,7 +96,6 @@ class ExportStep(Step):
         ]
 
     def _note(self, context: Context, found: Sequence[Unsound], done: Exported) -> None:
-        """Keep in the flow's state where the export of each topic is."""
         for topic in sorted({u.at.topic for u in found}):
             mine = [u for u in found if u.at.topic == topic]
             record = TailRecord(
@@ -124,10 +116,6 @@ def tails_of(context: Context) -> list[Unsound]:
 
 
 def _place(context: Context, found: Sequence[Unsound]) -> str:
-    """Where to export to.
-
-    :raises Refused: it was not said
-    """
     if context.request.export_to:
         return context.request.export_to
     records = sum(u.tail.records for u in found)
@@ -154,10 +142,7 @@ def _elsewhere() -> Iterator[None]:
 
 
 def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
-    """Refuse an export with fewer records than the comparison has counted.
-
-    :raises Refused: it has
-    """
+    """Refuse an export with fewer records than the comparison has counted."""
     there = {(p.topic, p.partition): p.records for p in done.manifest.partitions}
     lacking = [
         f"{u.at}: {there.get((u.at.topic, u.at.partition), 0)} of {u.tail.records}" for u in found

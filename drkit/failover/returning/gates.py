@@ -46,7 +46,6 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
     """Refuse the method keep where a tail cannot become part of both logs.
 
     :param found: partitions whose records cannot simply stay
-    :raises Refused: it cannot
     :raises DrkitError: a cluster does not answer
     """
     kept = sorted(at for at, m in methods.items() if m is Method.KEEP)
@@ -106,9 +105,6 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
     """Refuse compacted topics: with the same records in another order another value of a key wins.
 
     A topic may become one while the return is held; what was decided is not decided again then.
-
-    :param topics: by their names on the old primary
-    :raises Refused: there is one
     """
     names = {context.scope.topics[t]: t for t in topics}
     policies = topic_configs(context.target_admin(), names)
@@ -132,7 +128,6 @@ def _rebuild_instead(context: Context, topic: str) -> NextCommand:
 def with_rebuild(context: Context, topic: str, more: RunRequest = NOTHING) -> str:
     """Return the command that empties a topic instead: in this run, or in the next if this one has decided.
 
-    :param topic: its name on the old primary
     :param more: options that it needs in addition
     """
     rebuilt = more.plus(RunRequest(methods={topic: Method.REBUILD}))
@@ -162,11 +157,7 @@ def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> No
 
 
 def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
-    """Refuse tails that contain records of the new primary: they would be copied a second time.
-
-    :param topics: by their names on the old primary
-    :raises Refused: there are some
-    """
+    """Refuse tails that contain records of the new primary: they would be copied a second time."""
     exported = context.result(StepName.EXPORT)
     with way_out(partial(of_own, context, topics)):
         manifest = check_files(exported["manifest"], exported["sha256"])
@@ -191,7 +182,6 @@ _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREA
 def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
     """Refuse methods that cannot be walked now.
 
-    :raises Refused: one cannot
     :raises DrkitError: the new primary does not answer
     """
     unsound = {u.at: u for u in found}
@@ -213,7 +203,6 @@ def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Method
     """Refuse the method keep for a tail of which the old primary has lost a part: it is not all of the tail.
 
     :param lost: topics of which something is gone
-    :raises Refused: one is to be kept
     """
     wrong = sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost})
     if wrong:
@@ -296,8 +285,6 @@ def refuse_lagging(context: Context, methods: Methods) -> None:
 def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty while the new primary, which has the only copy then, has a replica out of sync.
 
-    :param topics: by their names on the old primary
-    :raises Refused: it has
     :raises DrkitError: the new primary does not answer
     """
     names = [context.scope.topics[t] for t in topics]

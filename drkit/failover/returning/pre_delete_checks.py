@@ -124,7 +124,6 @@ class LastLook:
     def unread(self, topics: Collection[str]) -> None:
         """Refuse topics that a consumer reads on the old primary: it may have come since CONTACT.
 
-        :raises Refused: there is one
         :raises ClusterUnreachable: the old primary does not answer
         """
         context, source = self._context, self._context.source()
@@ -168,17 +167,11 @@ class LastLook:
         refuse_lost_history(context, tails_of(context), methods)
 
     def saved(self, topic: str) -> None:
-        """Refuse to append the tail of a topic that is not saved, or that has no decision.
-
-        :raises Refused: it is not
-        """
+        """Refuse to append the tail of a topic that is not saved, or that has no decision."""
         self._exported(topic)
 
     def _exported(self, topic: str) -> None:
-        """Refuse records that are not all in the export, or that have no decision.
-
-        :raises Refused: there are some
-        """
+        """Refuse records that are not all in the export, or that have no decision."""
         context, tails = self._context, [u for u in tails_of(self._context) if u.at.topic == topic]
         record = context.state.get(TailRecord, topic)
         if record is None or record.run_id != context.run_id or (tails and record.disposition is None):
@@ -224,10 +217,7 @@ def not_covered(tails: Collection[Unsound], manifest: Manifest) -> list[str]:
 
 
 async def _refuse_commits(context: Context, source: RawCluster, topic: str) -> None:
-    """Refuse commits of a group since DEMOTE: a consumer still works there.
-
-    :raises Refused: there is one
-    """
+    """Refuse commits of a group since DEMOTE: a consumer still works there."""
     asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
     names = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
     kept: Mapping[str, Mapping[str, Any]] = context.result(StepName.DEMOTE).get("kept", {})

@@ -36,8 +36,6 @@ def of_own_export(context: Context, topics: Collection[str]) -> list[str]:
     """Those of some topics whose records are appended from the export of this run.
 
     The others have none there, or all of them are in an earlier export, about which this run decides.
-
-    :param topics: by their names on the old primary
     """
     own = context.effects(StepName.EXPORT).get(EXPORT)
     with_tail = {u.at.topic for u in tails_of(context)}
@@ -58,7 +56,6 @@ def planned_replay(
 ) -> Iterator[tuple[Replayer, ReplayPlan]]:
     """With the replay of the exported records of some topics, and its plan.
 
-    :param topics: by their names on the old primary
     :param kept: the old primary keeps their tails
     :param earlier: an export that has what the old primary has lost since; None: that of this run
     :raises Refused: the records may not be replayed there, it is not said what equal ones are, or a file of
@@ -86,7 +83,6 @@ def planned_replay(
 
 @contextmanager
 def _way_out_of_keep(context: Context) -> Iterator[None]:
-    """Say how a return goes on without the method keep, with all that was said of it."""
     try:
         yield
     except NotKept as error:
@@ -102,7 +98,6 @@ def refuse_dispositions(context: Context, found: Sequence[Unsound], lost: Mappin
     """Refuse to append what cannot be appended, or was given up.
 
     :param lost: what the old primary has no more, by topic
-    :raises Refused: such records are to be appended
     """
     _refuse_recreated(context, found)
     _refuse_given_up(context, found, lost)
@@ -112,8 +107,6 @@ def _refuse_recreated(context: Context, found: Iterable[Unsound]) -> None:
     """Refuse to replay records of a topic that the old primary has under the name of one that was copied.
 
     They may be anybody's, and no copy of theirs is there to be compared with: a replay refuses their export.
-
-    :raises Refused: they are to be replayed
     """
     dispositions = context.request.dispositions
     wrong = sorted({
@@ -134,8 +127,6 @@ def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[s
     """Refuse to append records of a topic all of which were given up: the choice would do nothing.
 
     A choice for every topic is for those that have other records.
-
-    :raises Refused: they are to be appended
     """
     asked = {t: said for t, said in context.request.dispositions.items() if said in _APPENDS}
     others = {u.at.topic for u in found if u.has_tail} | {t for t, g in lost.items() if g.exported}
@@ -162,7 +153,6 @@ def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[s
 
 
 def _given_up(record: UnreplayedRecord) -> str:
-    """Who has given up records, when, and why."""
     when = "" if record.ended_ms is None else f" at {utc(record.ended_ms)}"
     by, why = record.by or "an unknown person", record.reason or "no reason is on record"
     return f"{counted(record.records, 'record')} of {record.manifest} given up by {by}{when}: {why}"

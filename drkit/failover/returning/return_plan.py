@@ -190,7 +190,6 @@ def _noted(context: Context, refused: list[str]) -> Iterator[None]:
 
 
 def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicPartition, PartitionSize]:
-    """What the partitions of the new primary have, by their names on the old one."""
     topics = context.run(metadata, context.target, sorted({at.topic for at in ends}))
     bytes_of: dict[TopicPartition, int] = context.run(volumes, context.target, topics)
     names, cuts = {target: name for name, target in context.scope.topics.items()}, cuts_of(context)
@@ -217,7 +216,6 @@ def _bounds(context: Context) -> dict[str, DeltaBound]:
 
 
 def _looked_at(context: Context) -> tuple[list[Unsound] | None, str]:
-    """What is unsound on the old primary; None, and why: it could not be compared."""
     if context.source() is None:
         return None, f"{context.flow.source} does not answer: {context.source_error}"
     try:

@@ -195,14 +195,12 @@ def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dic
 def _promoted(
     settings: Settings, there: FlowSettings, back: FlowSettings
 ) -> tuple[dict[str, RoleRecord], dict[str, RoleRecord]]:
-    """The promoted topics: those that wait, and those that are copied back."""
     found = _roles(settings, there)
     waits = _waits(settings, found, back) if found else {}
     return waits, {t: r for t, r in found.items() if t not in waits}
 
 
 def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
-    """The promoted topics, by their names on the new primary."""
     with state_of(settings, there) as state:
         if state is None:
             return {}

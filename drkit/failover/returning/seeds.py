@@ -55,7 +55,6 @@ class AppendedTail(NamedTuple):
 def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTail]:
     """Append the tails of a topic to the new primary, from the export; repeated, nothing twice.
 
-    :param topic: its name on the old primary
     :raises Refused: the new primary has records of it already, or does not take them
     :raises Failed: not all of it was appended
     :raises DrkitError: the new primary does not answer, or refuses
@@ -124,7 +123,6 @@ def seed(
 ) -> None:  # fmt: skip
     """Begin the reverse flow's map of some topics, and record which topics are copies of which.
 
-    :param topics: by their names on the old primary
     :param methods: by partition of the old primary; one that is not named is continued
     :param effect: its name in the journal
     :param kept: tails that stay, as they were appended to the new primary
@@ -195,7 +193,6 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
     Topics that a switchover promoted are passed over: nothing is decided about them, and where their copy
     continues is reported by it.
 
-    :param topics: by their names on the old primary
     :raises Refused: there are some, and they were not given up
     :raises DrkitError: the new primary does not answer
     """
@@ -229,10 +226,6 @@ def _begins(
 
 
 def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[TopicPartition, int]:
-    """Where the logs of partitions of the new primary begin.
-
-    :raises Failed: a leader does not answer
-    """
     targets = [w.target for w in wanted]
     if not targets:
         return {}
@@ -249,10 +242,7 @@ def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[Topic
 
 
 def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
-    """The current ids of topics of the old primary: a topic may have been recreated, or created just now.
-
-    :raises Failed: a broker does not know one of them within some seconds
-    """
+    """The current ids of topics of the old primary: a topic may have been recreated, or created just now."""
     source = context.source()
     if source is None:
         return {}
@@ -284,7 +274,6 @@ def _unknown_in(answers: Mapping[str, list[TopicMetadata]]) -> list[str]:
 
 
 def _first(context: Context, at: TopicPartition, span: tuple[int, int]) -> int | None:
-    """The first record on the new primary that the map does not know; None: no such record."""
     if span[0] >= span[1]:
         return None
     found: int | None = context.run(first_record, context.target, at, span)
@@ -292,7 +281,6 @@ def _first(context: Context, at: TopicPartition, span: tuple[int, int]) -> int |
 
 
 def _differs(known: GenerationRecord | None, wanted: GenerationRecord) -> bool:
-    """Whether a topic and its copy are not on record yet."""
     if known is None:
         return True
     return (known.target, known.source_id, known.target_id) != (

@@ -36,7 +36,6 @@ class RepointStep(Step):
     name = StepName.REPOINT
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         endpoint, ways = _endpoint(context), _ways(context)
         text = f"tell {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
         renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
@@ -45,11 +44,6 @@ class RepointStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: clients know a newer term
-        :raises Failed: some way failed; successful ways keep the endpoint, `--resume` tries all again
-        """
         endpoint, ways = _endpoint(context), _ways(context)
         if not ways:
             note = f"no client was repointed: {_no_way(context)}; move the clients by other means"
@@ -98,7 +92,6 @@ def _endpoint(context: Context) -> Endpoint:
 
 
 def _renamed(context: Context) -> dict[str, str]:
-    """Return the moved topics that have another name on the target."""
     return {a: b for a, b in context.scope.topics.items() if a != b}
 
 
@@ -160,7 +153,6 @@ class VerifyStep(Step):
     name = StepName.VERIFY
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         target, seconds = context.flow.target, context.settings.failover.verify_seconds
         groups = len(context.scope.groups)
         topics = counted(len(context.scope.topics), "topic")
@@ -176,10 +168,6 @@ class VerifyStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: a broker refuses the canary, or a partition takes no records
-        """
         brokers = self._canaries(context)
         closed = _partitions(context)
         groups = self._groups(context)
@@ -225,7 +213,6 @@ class VerifyStep(Step):
         return len(sung)
 
     def _groups(self, context: Context) -> dict[str, str]:
-        """Wait until all groups work, or `verify_seconds` have passed; return each group's state."""
         committed = context.result(StepName.COMMIT_OFFSETS)
         names = [*committed.get("groups", ()), *committed.get("kept", ())]
         deadline = context.clock() + context.settings.failover.verify_seconds
@@ -245,10 +232,6 @@ class VerifyStep(Step):
 
 
 def _partitions(context: Context) -> list[str]:
-    """Check that every partition takes records; return those that refuse drkit itself.
-
-    :raises Failed: a partition takes no records
-    """
     codes = context.run(write_codes, context.target, context.scope.topics.values())
     bad = {at: c for at, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
     if bad:
@@ -298,11 +281,9 @@ class DoneStep(Step):
     name = StepName.DONE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         return [StepEffect("say what to do next", context.flow.target, line) for line in next_steps(context)]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`."""
         lines = next_steps(context)
         return StepResult({"next": lines, "protected": False}, tuple(lines))
 

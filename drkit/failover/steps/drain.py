@@ -40,7 +40,6 @@ class DrainStep(Step):
     name = StepName.DRAIN
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         source, alias = context.source(), context.flow.source
         if source is None:
             lost = lost_partitions(context, scope_positions(context, None), None)
@@ -54,11 +53,6 @@ class DrainStep(Step):
         return [StepEffect(what, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: more is missing than was accepted; or a switchover would open a standby to which
-            another client wrote since a turn, or leave a topic behind that was created again
-        """
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
         loss, places = self._waited(context, deadline, fenced=fenced)
@@ -113,7 +107,6 @@ def _is_deleted(partition: Mapping[str, Any]) -> bool:
 
 
 def _recreated(lost: Iterable[Lost]) -> list[Lost]:
-    """The partitions of topics that were deleted and created again on the source."""
     return [p for p in lost if p.reason == RECREATED]
 
 
@@ -149,10 +142,6 @@ def _left(lost: Sequence[Lost]) -> str:
 
 
 def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
-    """Refuse a loss that was not accepted.
-
-    :raises Refused: the loss is above the budget or unknown, or a switchover is incomplete
-    """
     request, budget = context.request, context.settings.failover.rpo_seconds
     again = sorted({p["topic"] for p in loss["partitions"] if p["reason"] == RECREATED})
     if request.planned and again:

@@ -48,7 +48,6 @@ class FenceStep(Step):
     name: StepName = StepName.FENCE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         alias, number = context.flow.source, len(context.scope.topics)
         if context.source() is None:
             if has_stop(context.settings.failover.fence):
@@ -64,11 +63,6 @@ class FenceStep(Step):
         return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: the source answers and cannot be fenced, or open transactions are to be kept
-        :raises Failed: the site's hook failed
-        """
         notes = settle_emptied(context, self.name)
         context.state.load()
         # A fence left by an earlier failover is wanted again; its record holds the previous settings.
@@ -82,10 +76,6 @@ class FenceStep(Step):
         return self._silent(context)
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: a partition takes writes; or the pending fence can be applied now
-        """
         found = context.result(self.name)
         how, alias = found.get("how"), context.flow.source
         if how == "stopped":
@@ -112,10 +102,9 @@ class FenceStep(Step):
         return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
+        """Lift the fence; of a primary that is silent or refuses, record the lift as pending and end the run.
 
-        A primary that is silent or refuses keeps its fence: the lift is recorded as pending, and the run
-        ends. Otherwise no failover to the standby could begin until the primary is back.
+        Otherwise no failover to the standby could begin until the primary is back.
         """
         put_back_interrupted(context, self.name)
         context.state.load()
@@ -210,11 +199,7 @@ class FenceStep(Step):
         )
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
-        """Record the fence as pending, if the request accepts data loss.
-
-        :raises Refused: the request does not, or the failover is planned
-        :raises ClusterUnreachable: likewise, and whether it takes writes is unknown
-        """
+        """Record the fence as pending, if the request accepts data loss."""
         if context.request.planned or not context.request.accept_data_loss:
             raise unproven(proof, context.flow.source, _UNFENCED)
         why = f"it {proof.in_words}: {proof.places}"

@@ -132,7 +132,6 @@ class FreezeStep(Step):
     name = StepName.FREEZE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         partitions, target = pairs_of(context), context.flow.target
         what = f"fence drkit's writers on {counted(len(partitions), 'partition')}, proven on each"
         return [
@@ -141,11 +140,6 @@ class FreezeStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: some partition does not refuse drkit's older writers
-        :raises NotAuthorized: drkit may not write markers on the target
-        """
         context.state.load()
         details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
         before, reverse = context.state.get(ControlRecord), reverse_hold(context)
@@ -167,10 +161,7 @@ class FreezeStep(Step):
         return StepResult({**evidence}, notes)
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: each leader's epoch, and a canary of the old epoch.
-
-        :raises Failed: some partition accepts an older writer, or the flow would copy again
-        """
+        """Each leader's epoch, and a canary of the old epoch."""
         context.state.load()
         told = context.result(self.name).get("details", {})
         live = [ProducerIdentity(*i) for i in told.get("live", ())]
@@ -184,7 +175,7 @@ class FreezeStep(Step):
         return StepResult({"partitions_fenced": len(progress.proven)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: the flow copies again, with a new producer id."""
+        """The flow copies again, with a new producer id."""
         effects = context.effects(self.name)
         context.state.load()
         notes = []
@@ -206,8 +197,6 @@ class FreezeStep(Step):
 
         Their writers are fenced in any case. While the source is silent, they make no plan and have nothing
         to copy, so this does not wait.
-
-        :param before: the replicator's plan before the topics were frozen
         """
         state, deadline = context.state, context.clock() + _NOTICE_SECONDS
         state.load()

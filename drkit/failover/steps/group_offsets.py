@@ -49,7 +49,7 @@ class TranslateStep(Step):
     name = StepName.TRANSLATE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`: current values; the copy continues until FREEZE."""
+        """Current values; the copy continues until FREEZE."""
         found = self._translated(context, context.source(), act=False)
         where = f"{context.flow.source} → {context.flow.target}"
         exact = [
@@ -64,10 +64,6 @@ class TranslateStep(Step):
         return exact + unavailable
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: the exact position of some group is unknown
-        """
         found = asked(context, lambda source: self._translated(context, source, act=True))
         if found["unavailable"] and not context.request.accept_data_loss:
             raise _unavailable(context, found["unavailable"])
@@ -115,10 +111,7 @@ class TranslateStep(Step):
         }
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: each position translates back to its source offset.
-
-        :raises Failed: one does not
-        """
+        """Each position translates back to its source offset."""
         found = context.result(StepName.TRANSLATE)
         places = scope_positions(context, None, final=True)
         back = {target: source for source, target in context.scope.topics.items()}
@@ -151,8 +144,6 @@ def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstrea
 
     The first target record at or after `downstream` is the copy of the first copied record at or after
     `upstream`.
-
-    :raises Failed: it is not
     """
     if isinstance(place, PartitionPosition):
         if not len(place.segments) and downstream == place.end:
@@ -206,7 +197,6 @@ class CommitOffsetsStep(Step):
     name = StepName.COMMIT_OFFSETS
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         target_groups = context.run(on_target, context.target, context.scope.groups)
         effects = []
         for group, found in sorted(target_groups.items()):
@@ -218,11 +208,6 @@ class CommitOffsetsStep(Step):
         return effects
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: a group has members on the target, or has committed there by itself
-        :raises Failed: the target did not store an offset
-        """
         positions = context.result(StepName.TRANSLATE)["positions"]
         groups = sorted(positions)
         if context.request.evict_members:
@@ -247,10 +232,7 @@ class CommitOffsetsStep(Step):
         return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: the target stores the translated offsets.
-
-        :raises Failed: it stores others
-        """
+        """The target stores the translated offsets."""
         positions = context.result(StepName.TRANSLATE)["positions"]
         target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
         topics = set(context.scope.topics.values())
@@ -273,7 +255,7 @@ class CommitOffsetsStep(Step):
         return StepResult({"read_back": read_back})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: restores earlier offsets, if no group has committed."""
+        """Restores earlier offsets, if no group has committed."""
         restored = 0
         for name, told in context.effects(self.name).items():
             before = told["intent"].get("before")
@@ -287,10 +269,6 @@ class CommitOffsetsStep(Step):
 def _decided(
     context: Context, target_groups: Mapping[str, TargetGroup]
 ) -> tuple[dict[str, dict[TopicPartition, GuardVerdict]], Writes]:
-    """Return the verdict on each position, and the offsets to write.
-
-    :raises DrkitError: a verdict does not allow the write
-    """
     topics = set(context.scope.topics.values())
     verdicts: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: Writes = {}
@@ -342,7 +320,6 @@ def _cases(
 
 
 def _is_in_return(context: Context, group: str) -> bool:
-    """Whether a group has a position in a topic whose copying began with a turn."""
     topics = {partition_of(at).topic for at in context.result(StepName.TRANSLATE)["positions"][group]}
     return not topics.isdisjoint(begun_by_turn(context.state.records))
 

@@ -17,7 +17,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
 from drkit.failover.fencing.source_record import mark_opened, mark_opening, refuse_aborted
@@ -98,13 +98,12 @@ _HEARD_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-class OpenStep(Step):
+class OpenStep(Step, Announced):
     """See the module."""
 
     name = StepName.OPEN
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         target = context.flow.target
         given, left_out = _promotion(context)
         return [
@@ -128,19 +127,13 @@ class OpenStep(Step):
         ]
 
     def announce(self, context: Context, *, begun: bool) -> None:
-        """See :class:`drkit.failover.core.step.Announced`: marked on the source, and not aborted there."""
+        """Marked on the source, and not aborted there."""
         mark_opening(context, begun=begun)
 
     def refuse_aborted(self, context: Context) -> None:
-        """See :class:`drkit.failover.core.step.Announced`."""
         refuse_aborted(context)
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: partitions that were emptied came back, and cannot be emptied again
-        :raises Failed: the target refused a setting or an ACL
-        """
         scope = context.scope
         again = empty_again(context, self.name)
         with context.effect(self.name, "promote", topics=list(scope.topics)) as outcome:
@@ -171,7 +164,6 @@ class OpenStep(Step):
         return StepResult(evidence, tuple(notes))
 
     def _lift_guard(self, context: Context) -> list[str]:
-        """Lift the guard; return its ACLs, also those that an earlier process of the run has lifted."""
         begun = context.effects(self.name).get(_LIFT, {}).get("intent", {}).get("acls", [])
         guard = [*begun, *(a for a in _denies_first(guards(context)) if a not in begun)]
         if guard:
@@ -196,10 +188,7 @@ class OpenStep(Step):
         return f"{counted(len(given.grant), 'ACL')} given to producers{lifted}"
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: checks roles, settings and ACLs on the target.
-
-        :raises Failed: one differs
-        """
+        """Checks roles, settings and ACLs on the target."""
         context.state.load()
         prove_empty(context)
         roles, topics = context.state.all(RoleRecord), context.scope.topics
@@ -240,7 +229,6 @@ def _promote(context: Context) -> None:
 
 
 def _epochs(topic: TopicMetadata) -> dict[int, int | None]:
-    """Return the leader epochs of a topic's partitions."""
     leaders = sorted(topic.leaders.items())
     return {number: leader.epoch if leader.node >= 0 else None for number, leader in leaders}
 

@@ -20,7 +20,6 @@ class LockStep(Step):
     name = StepName.LOCK
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         where = f"journal of {context.flow.name} on {context.flow.target}"
         why = refused_later(context) or "an older orchestrator is refused"
         # A return asks for its term when it begins.
@@ -28,7 +27,6 @@ class LockStep(Step):
         return [StepEffect(f"take the journal{term}", where, why)]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`."""
         told = {"term": context.term, "run_id": context.run_id, "decision": dict(context.decision)}
         return StepResult(told, tuple(filter(None, (refused_later(context),))))
 
@@ -39,7 +37,6 @@ class SnapshotStep(Step):
     name = StepName.SNAPSHOT
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         flow, scope = context.flow, context.scope
         what = f"look at {counted(len(scope.topics), 'topic')} and {counted(len(scope.groups), 'group')}"
         return [
@@ -47,10 +44,6 @@ class SnapshotStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: the first refusal of the gates
-        """
         seen = survey(context)
         for _, refusal in refusals(question_of(context, seen)):
             raise refusal
