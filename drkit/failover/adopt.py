@@ -158,10 +158,7 @@ def only_foreign(topic: TopicRecords) -> bool:
 
 
 def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
-    """Refuse while the flow runs: the records that were read would replace newer ones.
-
-    :raises Refused: a replicator runs
-    """
+    """Refuse while the flow runs: what was read would replace newer records. Raises Refused."""
     state = FlowState()
     for record in (r for t in topics if t.kind is TopicKind.STATE for r in t.newest(unsigned=True)):
         state.take(record.key or b"", record.value)
@@ -175,10 +172,7 @@ def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
 
 
 def refuse_loss(topics: Iterable[TopicRecords]) -> None:
-    """Refuse to delete records without a MAC if no record has one: that would delete all of drkit's state.
-
-    :raises Refused: no record of the flow's state was written with this key
-    """
+    """Refuse to delete records without a MAC if no record of the state has one. Raises Refused."""
     state = [t for t in topics if t.kind is TopicKind.STATE]
     if not any(is_valid(r) for t in state for r in t.records):
         raise Refused(
@@ -227,11 +221,7 @@ class Delivered:
 def write(
     topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Iterable[Written]
 ) -> None:
-    """Sign and write records in order.
-
-    :raises Refused: another process wrote to the topic after it was read
-    :raises Failed: the records were not accepted
-    """
+    """Sign and write records in order. Raises Refused: others wrote since the read; Failed: not accepted."""
     config: dict[str, str | int | bool] = {
         **confluent_config(cluster.settings),
         "enable.idempotence": True,
@@ -337,11 +327,7 @@ def _shown(topic: TopicRecords) -> str:
 
 
 def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
-    """Return the records of all topics of a flow.
-
-    :raises ConfigError: there is no control key
-    :raises DrkitError: a cluster does not answer
-    """
+    """Read all topics of a flow. Raises ConfigError: no control key; DrkitError: no answer."""
     keys = settings.control.keys
     if keys is None:
         raise ConfigError("no_control_key", where="control.key_file is not set")

@@ -84,19 +84,13 @@ class FailbackOperator:
         topics: tuple[str, ...],
         stage: HomeStage,  # noqa: ARG002  for subclasses
     ) -> dict[str, Any]:
-        """Begin a return and run it to its end; return its report.
-
-        :raises DrkitError: it is refused, held or failed
-        """
+        """Begin a failback and run it to its end; return its report. Raises DrkitError: held or failed."""
         return service.begin_return(request, topics=topics)
 
     def resume_return(
         self, service: FailoverService, request: RunRequest, *, take_over: bool
     ) -> dict[str, Any]:
-        """Resume a return and run it to its end; return its report.
-
-        :raises DrkitError: it is refused, held or failed
-        """
+        """Resume a failback and run it to its end; return its report. Raises DrkitError: held or failed."""
         return service.resume(request, take_over=take_over)
 
 
@@ -278,10 +272,7 @@ class Failback:
 
 
 def copy_state(pair: PairStatus | None, left: Sequence[PairTopic]) -> str:
-    """Return how far the copy on the old primary is, in words. Pure.
-
-    :param left: the topics that are not in step
-    """
+    """Return how far the copy on the old primary is, in words; `left` is not in step. Pure."""
     if pair is None or not pair.topics:
         return "its state is unknown"
     some = f"{counted(len(left), 'topic')} of {len(pair.topics)}"

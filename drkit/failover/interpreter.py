@@ -78,10 +78,7 @@ def silent_target(flow: FlowSettings, error: BaseException) -> ClusterUnreachabl
 
 @contextmanager
 def told(flow: FlowSettings) -> Iterator[None]:
-    """With this, a request outside a run that a flow's target leaves unanswered is an error for a person.
-
-    :raises ClusterUnreachable: there is one
-    """
+    """Turn a request outside a run that the target leaves unanswered into ClusterUnreachable."""
     try:
         yield
     except RawError as error:
@@ -113,10 +110,7 @@ class Interpreter:
         self._steps_back = 0
 
     def walk(self) -> None:
-        """Continue from the journal's last entry to the end of the table.
-
-        :raises DrkitError: a step refused or failed; the error is journalled
-        """
+        """Continue from the journal's last entry to the end. Raises DrkitError: a step refused or failed."""
         ended = self._kept()
         self._refuse_aborted_elsewhere()
         at = 0

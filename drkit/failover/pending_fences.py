@@ -158,10 +158,7 @@ class _Unjournalled(NoJournal):
 
 
 def shown(service: FailoverService) -> Fences:
-    """Return active and pending fences with the canary's result for each topic. Changes nothing.
-
-    :raises DrkitError: the target cannot be read
-    """
+    """Return all fences with the canary's result per topic. Changes nothing. Raises DrkitError."""
     context = _context(service)
     pending = context.state.get(PendingFence)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
@@ -185,10 +182,7 @@ def shown(service: FailoverService) -> Fences:
 
 
 def planned(service: FailoverService) -> list[StepEffect]:
-    """Return what :func:`apply_pending` would do now, on request of a person. Changes nothing.
-
-    :raises DrkitError: as :func:`apply_pending`
-    """
+    """Return what :func:`apply_pending` would do now. Changes nothing. Raises DrkitError: as that does."""
     context = _context(service)
     pending, lift = _pending_work(service, context)
     now = _due_now(service, context, pending, lift)

@@ -21,10 +21,7 @@ class Planned(NamedTuple):
 
 
 def rehearse(context: Context, steps: Mapping[StepName, Step], table: Table = FAILOVER) -> list[Planned]:
-    """Return what every step would do now, in the order of the table. Changes nothing.
-
-    :raises DrkitError: a cluster does not answer
-    """
+    """Return what every step would do now, in the table's order. Changes nothing. Raises DrkitError."""
     return [Planned(row.step, effect) for row in table.rows for effect in steps[row.step].plan(context)]
 
 

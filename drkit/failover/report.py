@@ -66,10 +66,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
 
 
 def keep(run: RunLog, flow: str, folder: Path) -> None:
-    """Write a copy of the report to this machine's disk; a failed write is only logged.
-
-    :param folder: this machine's journals
-    """
+    """Write the report beside this machine's journals in `folder`; a failed write is only logged."""
     path = path_of(folder, run.run_id, "report.json")
     try:
         text = json.dumps(report_of(run, flow), indent=2, ensure_ascii=False)

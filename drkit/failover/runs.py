@@ -194,10 +194,7 @@ class Runs:
     # -- operations ---------------------------------------------------------------------------------
 
     def refuse_under_way(self) -> None:
-        """Refuse what begins a run, or shows one that would begin, while another is under way.
-
-        :raises RunLocked: it is under way, or held
-        """
+        """Refuse to begin a run, or to show one, while another is under way or held. Raises RunLocked."""
         refuse_held(self.under_way)
         refuse_open(self._topic)
 
@@ -226,19 +223,13 @@ class Runs:
         return report_of(run, self._flow.name) if run is not None else None
 
     def context_outside_run(self, scope: Scope = _NOTHING, journal: JournalView | None = None) -> Context:
-        """Return a context on both clusters that belongs to no run.
-
-        :param journal: records effects; without one effects are refused
-        """
+        """Return a context on both clusters of no run; without a `journal` effects are refused."""
         known = self._context or self._new_context(scope, RunRequest(), NoJournal(), _NO_DECISION)
         self._context = replace(known, scope=scope, journal=journal or NoJournal(), run_id="")
         return self._context
 
     def read_again(self) -> None:
-        """Read the journal on to its end: :attr:`under_way` is as of now.
-
-        :raises DrkitError: it cannot be read
-        """
+        """Read the journal on: :attr:`under_way` is as of now. Raises DrkitError: it cannot be read."""
         try:
             self._read_journal()
         except RawError as error:

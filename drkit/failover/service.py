@@ -131,10 +131,7 @@ class FailoverService(Runs):
         return sorted(topics) if method is not None and method.name == SIZE else []
 
     def outlook(self, request: RunRequest, topics: Sequence[str] = ()) -> Outlook:
-        """Return what a return would copy, keep and give up, topic by topic. Changes nothing.
-
-        :raises DrkitError: the new primary does not answer; the old one may be away
-        """
+        """Return what a failback would do, topic by topic; the old primary may be away. Raises DrkitError."""
         with told(self._flow):
             return outlook(self._return_of(request, topics, while_away=True))
 

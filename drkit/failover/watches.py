@@ -32,10 +32,7 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 def watch_returns(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
-    """Start a thread for each of the flows that has an opposite one in the configuration.
-
-    :param flows: those that this process copies
-    """
+    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
     for there, back in pairs_of_flows(settings):
         if back in flows:
             watch = ReturnWatch(settings, there, back)
@@ -97,10 +94,7 @@ _HOLD_SECONDS: Final = 30.0
 
 
 def watch_holds(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
-    """Start a thread for each of the flows that has an opposite one in the configuration.
-
-    :param flows: those that this process copies
-    """
+    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
     for there, back in pairs_of_flows(settings):
         if back in flows:
             watch = HoldWatch(settings, there, back)
@@ -130,10 +124,7 @@ class HoldWatch:
                 continue  # the flow's own copy reports that a cluster does not answer
 
     def look(self) -> list[HeldTopic]:
-        """Put back what is not needed any more; return it.
-
-        :raises DrkitError: a cluster does not answer, or refuses
-        """
+        """Put back what is not needed any more; return it. Raises DrkitError: a cluster does not answer."""
         found = []
         for flow in (self._there, self._back):
             if not held_now(self._settings, flow):

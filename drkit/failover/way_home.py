@@ -103,11 +103,7 @@ def situation(settings: Settings, ways: Ways) -> Situation | None:
 
 
 def refuse_unknown(settings: Settings, ways: Ways) -> None:
-    """Refuse topics that the flow never copied.
-
-    :raises Usage: some of those that are to go home are none of its
-    :raises DrkitError: the cluster does not answer
-    """
+    """Refuse topics that the flow never copied. Raises Usage; DrkitError: the cluster does not answer."""
     if not ways.topics:
         return
     with state_of(settings, ways.there) as state:
@@ -123,10 +119,7 @@ def refuse_unknown(settings: Settings, ways: Ways) -> None:
 
 
 def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
-    """Refuse to bring clients home without records that a return was to append where they are now.
-
-    :raises DrkitError: the cluster does not answer
-    """
+    """Refuse to move clients home without records that were to be replayed. Raises Refused or DrkitError."""
     with state_of(settings, ways.there) as state:
         found = unreplayed(state.records, ways.topics or None) if state is not None else []
     if found:
@@ -134,10 +127,7 @@ def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
 
 
 def refuse_stopped(settings: Settings, ways: Ways) -> None:
-    """Refuse to wait for a copy that has stopped: another client has written to home since its return.
-
-    :raises DrkitError: the cluster does not answer
-    """
+    """Refuse to wait for a copy that stopped: another client wrote there. Raises Refused or DrkitError."""
     with state_of(settings, ways.back) as state:
         found = stopped(state.records, ways.topics) if state is not None else {}
     if found:
@@ -194,10 +184,7 @@ def going_home(topics: Iterable[PairTopic], ways: Ways) -> list[PairTopic]:
 
 
 def not_in_step(topics: Iterable[PairTopic], back: FlowSettings) -> list[PairTopic]:
-    """The topics that a switchover back would move, and whose copy is not in step. Pure.
-
-    :param topics: of the pair, that go home
-    """
+    """Return the topics that fail back and whose copy is not in step. Pure."""
     return [t for t in topics if t.active == back.source and t.state is not PairState.PROTECTED]
 
 

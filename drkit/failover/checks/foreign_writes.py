@@ -85,11 +85,7 @@ def stopped(state: FlowState, topics: Collection[str] = ()) -> dict[TopicPartiti
 
 
 def refuse_written(context: Context, places: ScopePositions) -> None:
-    """Refuse to open a standby to which another client wrote since a turn.
-
-    :param places: of the partitions of the scope, by their names on the source
-    :raises Refused: another client wrote to it
-    """
+    """Refuse to open a standby to which another client wrote since a failback. Raises Refused."""
     known = {at: place for at, place in places.items() if isinstance(place, PartitionPosition)}
     found = written(context, known)
     if not found and _is_undecided(context):

@@ -25,10 +25,7 @@ class Late(TypedDict):
 
 
 def look_late(context: Context, source: RawCluster | None) -> Late:
-    """Return what is new since SNAPSHOT.
-
-    :raises RawError: the source stopped answering
-    """
+    """Return what is new since SNAPSHOT. Raises RawError: the source stopped answering."""
     if source is None:
         # The checkpoints may contain a group that no longer exists on the source: it is named, not moved.
         positions, _ = positions_of(context, None)
@@ -44,10 +41,7 @@ def look_late(context: Context, source: RawCluster | None) -> Late:
 
 
 def too_late(context: Context) -> dict[str, str]:
-    """Return groups that first committed in a moved topic after TRANSLATE → why they have no position.
-
-    Empty if the old primary does not answer.
-    """
+    """Return groups that first committed in a moved topic after TRANSLATE → why they have no position."""
     translated = context.result(StepName.TRANSLATE)
     now: tuple[str, ...] = asked_now(context, lambda source: look_outside(context, source, {}).late, ())
     placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}

@@ -139,11 +139,7 @@ def by_the_last_round(found: Outside, scope: Scope, state: FlowState) -> Outside
 
 
 async def readers_of(source: RawCluster) -> dict[str, SourceReader]:
-    """Return all groups that drkit may see, with the topics in which they have committed offsets.
-
-    :raises DrkitError: the groups cannot be listed
-    :raises RawError: no answer
-    """
+    """Return all visible groups with the topics of their committed offsets. Raises DrkitError or RawError."""
     asked = Groups(source)
     listed = await asked.listed()
     answers = await asked.committed(sorted(listed))
@@ -192,10 +188,7 @@ def _is_another(seen: TopicMetadata, known: GenerationRecord) -> bool:
 def outside(
     flow: FlowSettings, scope: Scope, readers: Readers, missing: Mapping[str, str], state: FlowState
 ) -> Outside:
-    """Return what does not move, by the given input. Pure.
-
-    :param missing: topics without a copy, with the reasons
-    """
+    """Return what does not move. Pure. `missing`: topics without a copy, with the reasons."""
     moved = {*scope.topics, *promoted_of(state)}
     torn = {g: _elsewhere(flow, readers[g].topics, moved) for g in scope.groups if g in readers}
     staying = {g: r for g, r in sorted(readers.items()) if g not in scope.groups}

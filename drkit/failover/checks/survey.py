@@ -53,10 +53,7 @@ _ENOUGH: Final = 20
 
 
 def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> list[str]:
-    """Return why the scope's topics cannot take over; empty when they can.
-
-    :raises DrkitError: the target does not describe its topics
-    """
+    """Return why the scope's topics cannot take over; empty when they can. Raises DrkitError: no answer."""
     names = set(context.scope.topics.values())
     admin = context.target_admin()
     topics = describe_topics(admin, names)
@@ -164,10 +161,7 @@ class Survey:
 
 
 def survey(context: Context) -> Survey:
-    """Return the survey of a run's scope.
-
-    :raises DrkitError: the target does not answer, or its state cannot be read
-    """
+    """Return the survey of a run's scope. Raises DrkitError: the target's answer or state is unreadable."""
     context.state.load()
     try:
         # If the source goes away meanwhile, the survey is repeated with the target alone.
@@ -226,10 +220,7 @@ def _unreplayed(context: Context, source: RawCluster | None) -> tuple[Unreplayed
 def positions_of(
     context: Context, source: RawCluster | None, groups: Collection[str] | None = None
 ) -> tuple[Positions, str]:
-    """Return committed offsets of the flow's groups in copied topics, and where they were read.
-
-    :param groups: the only groups to ask about; None: all
-    """
+    """Return committed offsets of the flow's groups (None: all) in copied topics, and their origin."""
     flow, known = context.flow, context.known
     if source is not None:
         return context.run(committed_on_source, source, flow, known, groups), FROM_SOURCE

@@ -29,19 +29,13 @@ def retry_command(context: Context, added: RunRequest = NOTHING) -> NextCommand:
 
 
 def begin_command(context: Context, request: RunRequest, topics: Sequence[str] = ()) -> NextCommand:
-    """Return the command that begins a failback of the named topics.
-
-    :param topics: other topics than those that were named
-    """
+    """Return the command that begins a failback of `topics`, or of those that were named."""
     command = return_command(context.flow.name, topics or context.named_topics, request)
     return command.plus(UNTIL_EXPORT) if context.until_export and not request.dispositions else command
 
 
 def return_command(flow: str, topics: Sequence[str], request: RunRequest = NOTHING) -> NextCommand:
-    """Return the command that begins a failback.
-
-    :param topics: the topics to name, or none for all
-    """
+    """Return the command that begins a failback of some topics, or of all when none is named."""
     named = (word for topic in topics for word in ("--topic", topic))
     return RETURN.typed("--flow", flow, *named, *request.options())
 

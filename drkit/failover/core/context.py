@@ -183,10 +183,7 @@ class Context:
         return known_of(self.state.records)
 
     def source(self, remembered: float = REMEMBERED_SECONDS) -> RawCluster | None:
-        """Return the old primary, connected; None when it does not answer.
-
-        :param remembered: seconds for which a silent primary is not asked again
-        """
+        """Return the old primary, connected, or None; it is asked again after `remembered` seconds."""
         if self._source is not None or self.clock() < self._asked + remembered:
             return self._source
         reached = reach(self.source_settings)
@@ -278,11 +275,7 @@ T = TypeVar("T")
 
 
 def asked(context: Context, question: Callable[[RawCluster | None], T]) -> T:
-    """Return the answer, with or without the old primary.
-
-    :param question: gets the old primary; None when it does not answer
-    :raises RawError: the target does not answer
-    """
+    """Return the answer; `question` gets the old primary, or None when it is silent. Raises RawError."""
     while True:
         source = context.source()
         try:
@@ -294,10 +287,7 @@ def asked(context: Context, question: Callable[[RawCluster | None], T]) -> T:
 
 
 def asked_now(context: Context, question: Callable[[RawCluster], T], otherwise: T) -> T:
-    """Return the current answer of the old primary.
-
-    :param otherwise: returned when it does not answer, or refuses
-    """
+    """Return the current answer of the old primary; `otherwise` when it does not answer, or refuses."""
     while (source := context.look_at_source()) is not None:
         try:
             return question(source)

@@ -123,18 +123,12 @@ class ReadCache:
     had arrived by then."""
 
     def places_of(self, target: RawCluster, source: str) -> PositionReader:
-        """Return the reader of exact positions, by the offset map.
-
-        :param source: alias
-        """
+        """Return the reader of exact positions by the offset map of a source alias."""
         self._places = self._places or PositionReader(target, source)
         return self._places
 
     def side_of(self, target: RawCluster, source: str) -> CopyLocator:
-        """Return the reader of the copy's progress.
-
-        :param source: alias
-        """
+        """Return the reader of the copy's progress of a source alias."""
         self._side = self._side or CopyLocator(target, offset_map_topic(source), _SCAN_UP_TO)
         return self._side
 
@@ -147,10 +141,7 @@ class ReadCache:
     def reverse_of(
         self, opened: Callable[[], AbstractContextManager[StateTopic | None]]
     ) -> StateTopic | None:
-        """Return the state of the reverse flow, loaded when it was opened; None: it never ran.
-
-        :param opened: opens it
-        """
+        """Return the state of the reverse flow, loaded when it was `opened`; None: it never ran."""
         if self._reverse is None:
             self._reverse = self.until_end.enter_context(opened())
         return self._reverse

@@ -32,10 +32,7 @@ class Reverse(NamedTuple):
 
 
 def reverse_flow(context: Context) -> FlowSettings:
-    """The flow from the new primary to the old one.
-
-    :raises ConfigError: the configuration has none
-    """
+    """Return the flow from the new primary to the old one. Raises ConfigError: there is none."""
     flow = context.flow
     for other in context.settings.flows:
         if (other.source, other.target) == (flow.target, flow.source):
@@ -65,10 +62,7 @@ def reverse(context: Context) -> Iterator[Reverse]:
 
 
 def reverse_state(context: Context) -> FlowState:
-    """What the old primary has on record of the reverse flow; empty where it never ran.
-
-    :raises DrkitError: the old primary does not say
-    """
+    """Return the reverse flow's state on the old primary; empty where it never ran. Raises DrkitError."""
     name, cluster = state_topic(context.flow.target), Cluster.connect(context.source_settings)
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
     return FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
@@ -76,10 +70,7 @@ def reverse_state(context: Context) -> FlowState:
 
 @contextmanager
 def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | None]:
-    """The state of a flow, loaded; None where it never ran.
-
-    :raises DrkitError: its target does not answer
-    """
+    """Open the state of a flow, loaded; None where it never ran. Raises DrkitError: its target is silent."""
     target = settings.cluster(flow.target).with_client(flow.target_admin)
     name = state_topic(flow.source)
     if name not in describe_topics(Cluster.connect(target), [name]):
@@ -91,10 +82,7 @@ def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | No
 
 
 def unreplayed_on_source(context: Context) -> list[Unreplayed]:
-    """Return what a return has left to append to the source of a flow, in the scope's topics.
-
-    :raises DrkitError: the source does not tell
-    """
+    """Return what a failback has left to append to a flow's source, in the scope. Raises DrkitError."""
     state = reverse_state(context)
     known = state.all(GenerationRecord)
     mine = {t for t, copy in known.items() if copy.target in context.scope.topics}
@@ -102,10 +90,7 @@ def unreplayed_on_source(context: Context) -> list[Unreplayed]:
 
 
 def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:
-    """Return the refusal of a switchover that would leave such records behind.
-
-    :param found: at least one
-    """
+    """Return the refusal of a switchover that would leave such records (at least one) behind."""
     return Refused(
         "unreplayed",
         where=flow,

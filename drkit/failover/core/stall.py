@@ -37,10 +37,7 @@ class Stall:
         self._ticker.stop()
 
     def ask(self) -> None:
-        """Check that the process was not paused.
-
-        :raises StoodStill: it was
-        """
+        """Check that the process was not paused. Raises StoodStill: it was."""
         self._clock.now()
         if self._clock.lost_seconds > self._known:
             raise StoodStill

@@ -74,10 +74,7 @@ def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
 
 
 def put_back_interrupted(context: Context, step: StepName) -> None:
-    """Restore the settings of topics whose emptying in a step was interrupted. It may be repeated.
-
-    :raises DrkitError: the cluster does not answer, or refuses
-    """
+    """Restore settings after an interrupted emptying; may be repeated. Raises DrkitError: no answer."""
     begun = context.effects(step).get(EMPTIED)
     if begun is not None and begun["result"] is None:
         put_back(context.target_admin(), begun["intent"]["settings"])
@@ -122,10 +119,7 @@ class Wait(NamedTuple):
 
 
 def wait_now(context: Context) -> Wait:
-    """What a planned switchover would wait for now.
-
-    :raises DrkitError: the cluster does not answer
-    """
+    """Return what a planned switchover would wait for now. Raises DrkitError: the cluster does not answer."""
     emptied = emptied_in(context)
     if not emptied or not context.request.planned:
         return Wait(0, 0.0)
@@ -138,10 +132,7 @@ def wait_now(context: Context) -> Wait:
 
 
 def planned_wait(context: Context) -> list[StepEffect]:
-    """What :func:`settle_emptied` would do, for a dry run.
-
-    :raises DrkitError: the cluster does not answer
-    """
+    """Return what :func:`settle_emptied` would do. Raises DrkitError: the cluster does not answer."""
     wait, target = wait_now(context), context.flow.target
     back = came_back(context) if wait.partitions else {}
     found = [

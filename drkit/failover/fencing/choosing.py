@@ -69,10 +69,7 @@ def choose(
 
 
 def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
-    """Return what a cluster's authorizer decides by; None: it has no authorizer.
-
-    :raises NotAuthorized: it does not show its ACLs
-    """
+    """Return what an authorizer decides by; None: there is none. Raises NotAuthorized: ACLs are hidden."""
     try:
         existing = list_acls(settings).acls - recorded_acls(state)
     except NoAuthorizer:

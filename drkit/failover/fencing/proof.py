@@ -161,10 +161,7 @@ class Rights(NamedTuple):
 
 
 def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
-    """Return what a canary's refusals are worth, by its current results, with or without a fence. Pure.
-
-    :param codes: the error code of each partition's leader
-    """
+    """Return what a canary's refusals are worth, by the error code of each partition's leader. Pure."""
     if not rights.principals:
         return Worth.PROOF  # the canary's principal is unknown
     given = {
@@ -247,10 +244,7 @@ def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str], refusa
 
 
 def unproven(proof: Proof, where: str, then: str) -> DrkitError:
-    """The error of a fence that is up and not proven.
-
-    :param then: what a person types once that is mended
-    """
+    """Return the error of a fence that is up and not proven; `then`: the command to suggest."""
     if proof.is_unknown:
         return ClusterUnreachable(
             "fence_unproven", where=where, evidence=proof.places, state=proof.in_words, then=then

@@ -186,10 +186,7 @@ def refuse_aborted(context: Context) -> None:
 
 
 def aborted_runs(context: Context) -> frozenset[str]:
-    """The runs that were aborted at the source while their target was away: clients may write there again.
-
-    :raises DrkitError: the source does not tell
-    """
+    """Return the runs that were aborted at the source while the target was away. Raises DrkitError."""
     return frozenset(run_id for run_id, found in _topic(context).read().records.items() if found.is_aborted)
 
 

@@ -93,10 +93,7 @@ def checkpointed(
 async def marked(
     target: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
 ) -> Positions:
-    """Return source offsets by the marks in the groups' committed offsets on the target.
-
-    :param groups: the only groups to ask about; None: all groups
-    """
+    """Return source offsets by the marks in the committed offsets of groups (None: all) on the target."""
     asked, names = Groups(target), known.upstream
     if groups is None:
         groups = await asked.listed()
@@ -112,10 +109,7 @@ async def marked(
 
 
 async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, TargetGroup]:
-    """Return state, members and offsets of groups on the target.
-
-    :raises DrkitError: the target refuses to describe some group
-    """
+    """Return state, members and offsets of groups on the target. Raises DrkitError: it refuses."""
     names = list(groups)
     asked = Groups(target)
     described, committed = await asked.describe(names), await asked.committed(names)
@@ -178,10 +172,7 @@ async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPart
 async def restore(
     cluster: RawCluster, source: str, before: Mapping[str, Mapping[str, list[Any] | None]]
 ) -> int:
-    """Restore earlier offsets where drkit's are still stored; return how many.
-
-    :param source: alias in drkit's marks
-    """
+    """Restore earlier offsets where drkit's, marked with `source`, are still stored; return how many."""
     groups = Groups(cluster)
     committed = await groups.committed(before)
     back: dict[str, dict[TopicPartition, Committed]] = {}

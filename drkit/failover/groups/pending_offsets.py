@@ -68,10 +68,7 @@ def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[
 
 
 async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
-    """Return the groups with offsets in open transactions, with the producers.
-
-    :raises RawError: the source stopped answering
-    """
+    """Return the groups with offsets in open transactions, with the producers. Raises RawError."""
     answers = await Groups(source).committed(groups, stable=True)
     names = [g for g, a in answers.items() if a.error == UNSTABLE_OFFSET_COMMIT]
     if not names:

@@ -55,10 +55,7 @@ class PartitionSize(NamedTuple):
 
 
 def rate_of(context: Context) -> CopyRate:
-    """The rate of the flow back; else that of the flow there, over the same link; else an estimate.
-
-    :raises DrkitError: the new primary does not answer
-    """
+    """Return the rate of the reverse flow, of the flow, or an estimate. Raises DrkitError: no answer."""
     try:
         with state_of(context.settings, reverse_flow(context)) as state:
             back = state.records.readable(SpeedRecord).get("") if state is not None else None
@@ -81,10 +78,7 @@ def costs_of(sizes: Iterable[PartitionSize], rate: CopyRate) -> dict[str, Method
 def chosen_cost(
     sizes: Mapping[int, PartitionSize], methods: Mapping[int, Method], rate: CopyRate
 ) -> MethodCost:
-    """What the chosen methods send of a topic. Pure.
-
-    :param methods: by partition; one that is missing continues
-    """
+    """Return what the chosen methods send of a topic; a partition without one continues. Pure."""
     each = (s.whole if methods.get(p) is Method.REBUILD else s.since for p, s in sizes.items())
     return cost(_sum(each), rate)
 

@@ -47,11 +47,7 @@ class PutBack(NamedTuple):
 
 
 def to_hold(configs: Mapping[str, Setting], known: HeldSettingsRecord | None, by: str, now_ms: int) -> Held:
-    """What keeps everything of a topic from now on.
-
-    :param configs: of the topic, as they are
-    :param known: what is on record of an earlier hold
-    """
+    """Return what keeps everything of a topic, by its settings and the record of an earlier hold."""
     active = known if known is not None and known.ended_ms is None else None
     wanted = keeping_all(configs)
     of_hold = active.held if active is not None else {}
@@ -72,10 +68,7 @@ def to_hold(configs: Mapping[str, Setting], known: HeldSettingsRecord | None, by
 
 
 def to_put_back(configs: Mapping[str, Setting] | None, record: HeldSettingsRecord, now_ms: int) -> PutBack:
-    """The changes that restore a topic's settings from before the hold.
-
-    :param configs: of the topic, as they are; None: it is gone
-    """
+    """Return the changes that restore a topic's settings from before the hold; None: it is gone."""
     ended = replace(record, ended_ms=now_ms)
     if configs is None:
         return PutBack(ended, {}, {})
@@ -102,10 +95,7 @@ class HeldTopic(NamedTuple):
 
 
 def held_now(settings: Settings, flow: FlowSettings) -> dict[str, HeldSettingsRecord]:
-    """The holds that were not put back, by the topics' names on the flow's source.
-
-    :raises DrkitError: the new primary does not answer
-    """
+    """Return the active holds, by the topics' names on the flow's source. Raises DrkitError: no answer."""
     with state_of(settings, flow) as state:
         return _active(state) if state is not None else {}
 

@@ -62,10 +62,7 @@ def empty_topic(context: Context, topic: str, up_to: Mapping[int, int]) -> None:
 
 
 def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
-    """Refuse to continue where deleted records are back: brokers were killed soon after.
-
-    :raises Failed: some are
-    """
+    """Refuse to continue where killed brokers have brought deleted records back. Raises Failed."""
     source = context.source()
     if source is None:
         return

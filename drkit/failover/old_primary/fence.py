@@ -71,20 +71,14 @@ class LateFence(FenceStep):
         return StepResult(done.evidence, (*done.notes, note))
 
     def replaces(self, context: Context) -> frozenset[str]:
-        """The topics whose fence by size :meth:`run` would take away, for it would fence them by ACL.
-
-        :raises Refused: as :meth:`run`
-        """
+        """Return the topics that :meth:`run` converts from size fence to ACL fence. Raises Refused."""
         if not (standing := fenced_sizes(context)):
             return frozenset()
         method = self.method(context)
         return frozenset(standing) if method is not None and method.name == ACL else frozenset()
 
     def by_size(self, context: Context) -> frozenset[str]:
-        """The topics that :meth:`run` would fence by size.
-
-        :raises Refused: as :meth:`run`
-        """
+        """Return the topics that :meth:`run` would fence by size. Raises Refused: as :meth:`run`."""
         topics = context.scope.topics
         method = self.method(context) if topics else None
         if method is None or method.name != SIZE:
@@ -150,10 +144,7 @@ def not_answering(context: Context, command: object, evidence: str = "") -> Clus
 
 
 def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
-    """The error of a return whose fence by size has to be lifted for the copy.
-
-    :param by_size: the topics with such a fence
-    """
+    """Return the error of a failback whose fence by size of some topics has to be lifted for the copy."""
     cut, seen = "cut clients off by other means (listener, DNS, network), then say how", _authorizer(context)
     if seen != _NO_AUTHORIZER:
         cut = (

@@ -91,10 +91,7 @@ def held(context: Context) -> Before:
 
 
 def release(context: Context, topics: Collection[str]) -> Released:
-    """Restore the topics' settings from before HOLD, each by itself. A setting that was changed since stays.
-
-    :raises DrkitError: the old primary does not answer, or refuses
-    """
+    """Restore the settings from before HOLD; one that was changed since stays. Raises DrkitError."""
     before = {t: v for t, v in held(context).items() if t in topics}
     if not before:
         return _NOTHING

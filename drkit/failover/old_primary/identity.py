@@ -75,10 +75,7 @@ def planned_identity(context: Context) -> list[StepEffect]:
 
 
 def identify(context: Context) -> list[str]:
-    """Check which cluster it is; of another one, forget what is known of the old one. Returns notes.
-
-    :raises DrkitError: as :func:`is_another`
-    """
+    """Check the old primary's cluster id; forget another cluster's past. Returns notes. Raises DrkitError."""
     if not is_another(context):
         return []
     state, effects = context.state, context.effects(StepName.CONTACT)

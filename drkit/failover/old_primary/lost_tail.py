@@ -330,10 +330,7 @@ def to_append(context: Context, disposition: Disposition) -> list[Saved]:
 
 
 def decided_earlier(context: Context, topic: str, run: str) -> bool:
-    """Whether an earlier export, about which this run has decided, has all that its own has of a topic.
-
-    :param run: of its own export
-    """
+    """Whether an earlier export, decided in this run, has all that the export `run` has of a topic."""
     saved = {s.name: s.record for s in _saved(context)}
     own = saved.get(UnreplayedRecord.name_of(topic, run))
     if own is None:

@@ -108,10 +108,7 @@ def refuse_readers(
 
 
 def planned_eviction(context: Context, source: RawCluster, topics: Collection[str]) -> list[StepEffect]:
-    """Whom :func:`refuse_readers` would remove from groups; these may be groups that the flow leaves out.
-
-    :raises DrkitError: the old primary does not tell
-    """
+    """Return whom :func:`refuse_readers` would remove, also of groups out of the flow. Raises DrkitError."""
     known = _settled(context, source, topics).settled
     if not known:
         return []

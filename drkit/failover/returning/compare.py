@@ -133,10 +133,7 @@ class CompareStep(Step):
 
 
 def cuts_of(context: Context) -> dict[TopicPartition, int]:
-    """Where producers of the new primary began to write, by partition of the old one, from the loaded state.
-
-    :raises Failed: the switchover has not recorded it
-    """
+    """Return where producers of the new primary began, by old partition. Raises Failed: not recorded."""
     roles = context.state.all(RoleRecord)
     found: dict[TopicPartition, int] = {}
     for name in context.scope.topics:
@@ -196,10 +193,7 @@ def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence])
 
 
 def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
-    """Refuse topics whose copies are not those of the failover any more, by their ids alone.
-
-    :raises Failed: the new primary does not tell
-    """
+    """Refuse topics whose copies have other ids than at the failover. Raises Refused; Failed: unknown."""
     known = {target: target_id for target, _, target_id in (context.known.topics[t] for t in topics)}
     wrong = []
     for name, topic in sorted(context.run(metadata, context.target, sorted(known)).items()):
@@ -228,10 +222,7 @@ def _made_anew(context: Context, wrong: list[str]) -> Refused:
 
 
 def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[Unsound]:
-    """The partitions behind whose records those of the new primary may not simply follow.
-
-    :raises Failed: a partition cannot be read
-    """
+    """Return the partitions that cannot be resumed by appending. Raises Failed: one cannot be read."""
     roles = context.state.all(RoleRecord)
     forgotten = forgotten_deletions(context, context.scope.topics)
     found = []

@@ -218,10 +218,7 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
 
 
 def fenced_by_size(context: Context) -> list[str]:
-    """The topics with a fence by size after CONTACT: it fences what is not fenced yet, or by an ACL instead.
-
-    :raises Refused: which fence they get is unknown
-    """
+    """Return the topics with a fence by size after CONTACT. Raises Refused: which one they get is unknown."""
     lost, fence = unplanned(context).keys(), LateFence(StepName.CONTACT)
     sizes = frozenset() if is_another(context) else fenced_sizes(context).keys()
     return sorted(fence.by_size(_of(context, lost - sizes)) | (sizes - _replaced(context)))

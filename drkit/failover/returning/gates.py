@@ -180,10 +180,7 @@ _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREA
 
 
 def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
-    """Refuse methods that cannot be walked now.
-
-    :raises DrkitError: the new primary does not answer
-    """
+    """Refuse methods that cannot be used now. Raises Refused; DrkitError: the new primary is silent."""
     unsound = {u.at: u for u in found}
     _refuse_more(context, unsound)
     refuse_keep(context, unsound, methods)
@@ -200,10 +197,7 @@ def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods)
 
 
 def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Methods) -> None:
-    """Refuse the method keep for a tail of which the old primary has lost a part: it is not all of the tail.
-
-    :param lost: topics of which something is gone
-    """
+    """Refuse the method keep for topics of `lost`, of which a part is gone. Raises Refused."""
     wrong = sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost})
     if wrong:
         raise Refused(
@@ -316,10 +310,7 @@ def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None
 
 
 def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[str]:
-    """Groups on the new primary that have not read up to the cut of some partitions, and where they are.
-
-    :raises DrkitError: the new primary does not answer
-    """
+    """Return groups on the new primary that have not read up to the cut. Raises DrkitError: no answer."""
     return _in_words(context, _early(context, set(trimmed)))
 
 
@@ -379,10 +370,7 @@ async def positions_at(context: Context, target: RawCluster, names: Mapping[str,
 
 
 def refuse_lost_history(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
-    """Refuse to rebuild from a log that begins later than what the old primary still has.
-
-    :raises Refused: there is one, and it is not given up by name
-    """
+    """Refuse to rebuild from a log that begins later than the old primary's, unless given up by name."""
     never = {u.at for u in found if u.tail.found in _NOTHING_COPIED}
     rebuilt = {at for at, m in methods.items() if m is Method.REBUILD and at not in never}
     given_up = set(context.request.give_up_history)

@@ -114,18 +114,12 @@ class LastLook:
             )
 
     def wanted(self, topics: Collection[str]) -> None:
-        """Refuse topics that the reverse flow would not copy, or would copy from another topic.
-
-        :raises Refused: the configuration leaves one out, or the new primary has another topic of the name
-        """
+        """Refuse topics that the reverse flow would not copy, or from another topic. Raises Refused."""
         refuse_unselected(self._context, topics)
         refuse_other_topics(self._context, topics)
 
     def unread(self, topics: Collection[str]) -> None:
-        """Refuse topics that a consumer reads on the old primary: it may have come since CONTACT.
-
-        :raises ClusterUnreachable: the old primary does not answer
-        """
+        """Refuse topics that a consumer reads there. Raises Refused; ClusterUnreachable: no answer."""
         context, source = self._context, self._context.source()
         if source is None:
             raise not_answering(context, retry_command(context))

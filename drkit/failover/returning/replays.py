@@ -95,10 +95,7 @@ def _instead_of_keep(context: Context, topic: str, same: str = "") -> str:
 
 
 def refuse_dispositions(context: Context, found: Sequence[Unsound], lost: Mapping[str, Gone]) -> None:
-    """Refuse to append what cannot be appended, or was given up.
-
-    :param lost: what the old primary has no more, by topic
-    """
+    """Refuse to append what cannot be appended, or was given up. `lost`: what is gone, by topic."""
     _refuse_recreated(context, found)
     _refuse_given_up(context, found, lost)
 

@@ -124,10 +124,7 @@ class Outlook(NamedTuple):
 
 
 def outlook(context: Context) -> Outlook:
-    """What a return of the scope would do, by what is chosen. Changes nothing.
-
-    :raises DrkitError: the new primary does not answer
-    """
+    """Return what a failback of the scope would do. Changes nothing. Raises DrkitError: no answer."""
     context.state.load()
     names = list(context.scope.topics.values())
     ends: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]

@@ -99,10 +99,7 @@ def unplanned(context: Context) -> dict[str, RoleRecord]:
 
 
 def not_returned(context: Context) -> list[str]:
-    """The topics of the scope that the reverse flow may not copy yet, by their names on the old primary.
-
-    :raises DrkitError: the old primary does not answer
-    """
+    """Return the topics of the scope that the reverse flow may not copy yet. Raises DrkitError: no answer."""
     roles, done = context.state.all(RoleRecord), begun(context)
     return [name for name, topic in context.scope.topics.items() if done.get(topic) != roles[name].run_id]
 

@@ -44,10 +44,7 @@ class ReverseHold:
         self._before = state.get(ControlRecord) if state is not None else None
 
     def freeze(self) -> int:
-        """Freeze them; return how many. Repeated, it does nothing more.
-
-        :raises DrkitError: its state cannot be written
-        """
+        """Freeze them; return how many. Repeated, it does nothing more. Raises DrkitError: no state."""
         state, context = self._state, self._context
         if state is None:
             return 0
@@ -67,10 +64,7 @@ class ReverseHold:
 
 
 def has_left(state: FlowState, before: ControlRecord | None, now_ms: int) -> bool:
-    """Whether the replicator of a flow has another plan than before, or does not run.
-
-    :param state: of the flow, loaded after its topics were frozen
-    """
+    """Whether a flow's replicator has another plan than `before`, or does not run, by the loaded state."""
     runner, now = replicator_of(state, now_ms), state.get(ControlRecord)
     return runner is None or not runner.alive or _plan(now) != _plan(before)
 
