@@ -15,7 +15,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
-from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.failover.core.reverse import opposite_flow, records_of, reverse_flow
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
 from drkit.failover.loss.new_primary import topic_fate
@@ -149,19 +149,17 @@ def _promoted_before(
     another id now. With only the newer one forgotten it would say where clients write.
     """
     names = {t.copy: t.topic for t in found}
-    back = next((f for f in context.settings.flows if f.has_opposite_in([context.flow])), None)
+    back = opposite_flow(context.settings, context.flow)
     if back is None or not names:
         return {}
-    with state_of(context.settings, back) as state:
-        if state is None:
-            return {}
-        promoted, known = promoted_of(state.records) & names.keys(), state.all(GenerationRecord)
-        kept = {each.topic for each in unreplayed(state.records, promoted)}
-        for copy in promoted & known.keys():
-            ids = {answer.topic_id for answer in on_new.get(copy, ()) if not answer.error}
-            if known[copy].target != names[copy] or known[copy].source_id in ids:
-                kept.add(copy)
-        return dict.fromkeys(promoted - kept, back.name)
+    state = records_of(context.settings, back)
+    promoted, known = promoted_of(state) & names.keys(), state.all(GenerationRecord)
+    kept = {each.topic for each in unreplayed(state, promoted)}
+    for copy in promoted & known.keys():
+        ids = {answer.topic_id for answer in on_new.get(copy, ()) if not answer.error}
+        if known[copy].target != names[copy] or known[copy].source_id in ids:
+            kept.add(copy)
+    return dict.fromkeys(promoted - kept, back.name)
 
 
 def _context(service: FailoverService) -> Context:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 import struct
 from traceback import extract_tb
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
@@ -84,6 +84,8 @@ def told(flow: FlowSettings) -> Iterator[None]:
     except RawError as error:
         raise silent_target(flow, error) from error
 
+
+T = TypeVar("T")
 
 _AGAIN_SECONDS: Final = 10.0
 """Time for retries after the first silence in a step, until another broker is leader and coordinator."""
@@ -221,7 +223,7 @@ class Interpreter:
         def ask(row: StepRow) -> None:
             for step in self._steps.values():
                 if isinstance(step, Announced):
-                    self._awake(row.step, partial(_not_aborted, step, self._context))
+                    self._awake(row.step, partial(step.refuse_aborted, self._context))
 
         self._guarded(self._table.row[run.last_step], ask)
 
@@ -258,7 +260,7 @@ class Interpreter:
     def _run(self, row: StepRow) -> None:
         context, step = self._context, self._steps[row.step]
         if isinstance(step, Announced):
-            self._awake(row.step, lambda: _announced(step, context, begun=self._opened))
+            self._awake(row.step, partial(step.announce, context, begun=self._opened))
         began = context.clock()
         self._tell(row.step, row.does)
         self._journal.write(EntryKind.INTENT, row.step, "", {})
@@ -291,7 +293,7 @@ class Interpreter:
                 context.forget_admin()
                 context.run(context.loop.sleep, _PAUSE_SECONDS)
 
-    def _awake(self, name: StepName, work: Callable[[], StepResult]) -> StepResult:
+    def _awake(self, name: StepName, work: Callable[[], T]) -> T:
         """Return the result of `work`; repeat it after a pause of this process, if it still holds the run."""
         while True:
             try:
@@ -317,16 +319,6 @@ class Interpreter:
 
     def _tell(self, step: StepName, what: str) -> None:
         self._context.tell(StepProgress(step, what))
-
-
-def _announced(step: Announced, context: Context, *, begun: bool) -> StepResult:
-    step.announce(context, begun=begun)
-    return StepResult()
-
-
-def _not_aborted(step: Announced, context: Context) -> StepResult:
-    step.refuse_aborted(context)
-    return StepResult()
 
 
 def refuse_late_abort(run: RunLog) -> None:

@@ -109,11 +109,11 @@ def refuse_owned(run: RunLog | None, flow: str) -> None:
     )
 
 
-_NOTHING: Final = Scope({}, (), whole_flow=False)
+NO_SCOPE: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
 NAMED: Final = "--topic "
 """Before the name of a topic in the journal's words of a failback."""
-_NO_DECISION: Final[Mapping[str, Any]] = {}
+NO_DECISION: Final[Mapping[str, Any]] = {}
 
 
 class Runs:
@@ -222,9 +222,9 @@ class Runs:
         run = self._topic.history.runs.get(self._run_id)
         return report_of(run, self._flow.name) if run is not None else None
 
-    def context_outside_run(self, scope: Scope = _NOTHING, journal: JournalView | None = None) -> Context:
+    def context_outside_run(self, scope: Scope = NO_SCOPE, journal: JournalView | None = None) -> Context:
         """Return a context on both clusters of no run; without a `journal` effects are refused."""
-        known = self._context or self._new_context(scope, RunRequest(), NoJournal(), _NO_DECISION)
+        known = self._context or self._new_context(scope, RunRequest(), NoJournal(), NO_DECISION)
         self._context = replace(known, scope=scope, journal=journal or NoJournal(), run_id="")
         return self._context
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.run_opening import least_term
@@ -23,13 +23,9 @@ from drkit.failover.returning.deciding import still_undecided
 from drkit.failover.returning.return_plan import Outlook, outlook
 from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.returning.scope import promoted
-from drkit.failover.runs import NAMED, Runs
+from drkit.failover.runs import NAMED, NO_DECISION, NO_SCOPE, Runs
 from drkit.failover.steps.fence import FenceStep
 from drkit.failover.steps.snapshot import question_of
-
-_NOTHING: Final = Scope({}, (), whole_flow=False)
-_CONNECT_MS: Final = 10_000
-_NO_DECISION: Final[Mapping[str, Any]] = {}
 
 
 class FailoverService(Runs):
@@ -40,7 +36,7 @@ class FailoverService(Runs):
         groups: Sequence[str],
         request: RunRequest,
         confirm: Confirm = lambda _: None,
-        decision: Mapping[str, Any] = _NO_DECISION,
+        decision: Mapping[str, Any] = NO_DECISION,
         *,
         topics: Sequence[str] = (),
     ) -> dict[str, Any]:
@@ -53,7 +49,7 @@ class FailoverService(Runs):
         :raises DrkitError: a step failed
         """
         self.refuse_under_way()
-        context = self._new_context(_NOTHING, request, NoJournal(), decision)
+        context = self._new_context(NO_SCOPE, request, NoJournal(), decision)
         with told(self._flow):
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
@@ -94,7 +90,7 @@ class FailoverService(Runs):
         confirm(proposal)
         # On record: a run that is resumed and ends without a change prints the command that begins it again.
         words = [*(f"{NAMED}{topic}" for topic in topics), *(UNTIL_EXPORT,) * until_export]
-        return self._begun(context, {"table": RETURN.name, "words": words}, _NO_DECISION)
+        return self._begun(context, {"table": RETURN.name, "words": words}, NO_DECISION)
 
     def rehearse_return(
         self, request: RunRequest, topics: Sequence[str] = (), *, until_export: bool = False
@@ -123,7 +119,7 @@ class FailoverService(Runs):
         :raises DrkitError: which fence they get is unknown
         """
         scope = Scope({t: t for t in topics}, (), whole_flow=False)
-        context = self._new_context(scope, RunRequest(planned=True), NoJournal(), _NO_DECISION)
+        context = self._new_context(scope, RunRequest(planned=True), NoJournal(), NO_DECISION)
         with told(self._flow):
             if any(role.clients_cut for name, role in promoted(context).items() if name not in topics):
                 return []
@@ -139,7 +135,7 @@ class FailoverService(Runs):
         self, request: RunRequest, topics: Sequence[str], *, until_export: bool = False,
         while_away: bool = False,
     ) -> Context:  # fmt: skip
-        context = self._new_context(_NOTHING, request, NoJournal(), _NO_DECISION)
+        context = self._new_context(NO_SCOPE, request, NoJournal(), NO_DECISION)
         chosen = choose_return(context, topics, while_away=while_away)
         scope = Scope(chosen, (), whole_flow=False)
         self._context = replace(context, scope=scope, named_topics=tuple(topics), until_export=until_export)
@@ -153,7 +149,7 @@ class FailoverService(Runs):
         """
         self.refuse_under_way()
         journal = NoJournal()
-        context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
+        context = self._new_context(NO_SCOPE, request, journal, NO_DECISION)
         with told(self._flow):
             chosen = choose(context, groups, topics)
             term = max(least_term(context, self._folder), self._topic.history.term + 1)

@@ -15,10 +15,9 @@ from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover.core.reverse import state_of
+from drkit.failover.core.reverse import records_of
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ClustersRecord, GenerationRecord, RoleRecord
-from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.next_command import typed
 from drkit.topic_sync.preview import dry_run
@@ -95,27 +94,21 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
     if flow is None:
         raise _no_flow(settings, there, to, promoted)
     _refuse_old_primary(settings, there, flow)
-    with state_of(settings, flow) as state:
-        copied_by = _looked_at(flow, state) if state is not None else ""
-        continues = state is not None and bool(state.all(GenerationRecord))
+    state = records_of(settings, flow)
+    refuse_promoted(flow, state)
+    runner = replicator_of(state, wall_ms())
+    copied_by = runner.host if runner is not None and runner.alive else ""
     rows = {row["topic"]: row for row in dry_run(settings, [flow])}
     _refuse_left_out(flow, promoted, rows)
-    return ThirdCluster(flow.name, tuple(promoted), continues, copied_by, wants_checkpoints(flow))
-
-
-def _looked_at(flow: FlowSettings, state: StateTopic) -> str:
-    """The host that copies; empty: none."""
-    refuse_promoted(flow, state.records)
-    runner = replicator_of(state.records, wall_ms())
-    return runner.host if runner is not None and runner.alive else ""
+    return ThirdCluster(
+        flow.name, tuple(promoted), bool(state.all(GenerationRecord)), copied_by, wants_checkpoints(flow)
+    )
 
 
 def _promoted(settings: Settings, flow: FlowSettings) -> list[str]:
-    with state_of(settings, flow) as state:
-        if state is None:
-            return []
-        copies, roles = state.all(GenerationRecord), state.all(RoleRecord)
-        return sorted(copies[n].target for n, r in roles.items() if r.is_promoted and n in copies)
+    state = records_of(settings, flow)
+    copies, roles = state.all(GenerationRecord), state.all(RoleRecord)
+    return sorted(copies[n].target for n, r in roles.items() if r.is_promoted and n in copies)
 
 
 def _refuse_pair(there: FlowSettings, to: str) -> None:
@@ -151,26 +144,23 @@ def flow_table(there: FlowSettings, to: str, promoted: list[str]) -> str:
     """
     same = there.naming == "identity"
     default = FlowSettings(source=there.target, target=to)
-    topics = list(there.topics if same else map(_exactly, promoted))
+    topics = list(there.topics if same else (t.replace(".", r"\.") for t in promoted))
     values: dict[str, Any] = {"source": there.target, "target": to, "topics": topics}
     for name in ("topics_exclude", "groups", "groups_exclude"):
         if (chosen := getattr(there, name)) != getattr(default, name) and (same or name != "topics_exclude"):
             values[name] = list(chosen)
-    return "\n".join(["[[flows]]", *(f"{name} = {_toml(value)}" for name, value in values.items())])
-
-
-def _exactly(topic: str) -> str:
-    return topic.replace(".", r"\.")
-
-
-def _toml(value: str | list[str]) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    # JSON's texts and lists of them are TOML's.
+    return "\n".join(
+        [
+            "[[flows]]",
+            *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()),
+        ]
+    )
 
 
 def _refuse_old_primary(settings: Settings, there: FlowSettings, flow: FlowSettings) -> None:
     third = Cluster.connect(settings.cluster(flow.target).with_client(flow.target_admin)).cluster_id
-    with state_of(settings, there) as state:
-        known = state.get(ClustersRecord) if state is not None else None
+    known = records_of(settings, there).get(ClustersRecord)
     if known is not None and third in {known.source, known.target}:
         side = there.source if third == known.source else there.target
         raise Refused(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from contextlib import closing
 import threading
-from typing import Final
+from typing import ClassVar
 
 from drkit import observe
 from drkit.config import FlowSettings, Settings
@@ -26,48 +26,73 @@ from drkit.kafka.raw import RawError
 from drkit.status.pair.model import PairState, PairTopic
 from drkit.status.paired import PairedCollector
 
-_LOOK_SECONDS: Final = 2.0
-_AGAIN_SECONDS: Final = 5.0
-"""After a refusal: members of groups leave, brokers come back."""
-
 
 def watch_returns(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
     """Start a thread for each of the flows, copied by this process, that has an opposite one."""
+    _start(ReturnWatch, "returns to {0.target}", settings, flows, stop)
+
+
+def watch_holds(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
+    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
+    _start(HoldWatch, "holds of {0.name}", settings, flows, stop)
+
+
+def _start(
+    kind: type[_Watch], name: str, settings: Settings, flows: Collection[FlowSettings], stop: threading.Event
+) -> None:
     for there, back in pairs_of_flows(settings):
         if back in flows:
-            watch = ReturnWatch(settings, there, back)
-            name = f"returns to {back.target}"
-            threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
+            watch = kind(settings, there, back)
+            threading.Thread(target=watch.run, args=(stop,), name=name.format(back), daemon=True).start()
 
 
-class ReturnWatch:
-    """Looks for topics that a switchover has promoted, and begins their return.
+class _Watch:
+    """Look at one pair until told to stop; nothing that goes wrong ends this.
 
-    :param there: the flow whose switchover promotes topics
+    :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction, which this process copies
     """
+
+    pause_seconds: ClassVar[float]
+    again_seconds: ClassVar[float]
+    """After an error."""
 
     def __init__(self, settings: Settings, there: FlowSettings, back: FlowSettings) -> None:
         self._settings, self._there, self._back = settings, there, back
         self._told = ""
 
     def run(self, stop: threading.Event) -> None:
-        """Look until `stop` is set; nothing that goes wrong ends this."""
-        pause = _LOOK_SECONDS
+        """Look until `stop` is set, and report each new error once."""
+        pause = self.pause_seconds
         while not stop.wait(pause):
-            pause = _LOOK_SECONDS
+            pause = self.again_seconds
             try:
                 self._look()
+                pause = self.pause_seconds
             except RunLocked:
-                continue  # a failover is under way, or another process's return
+                pause = self.pause_seconds  # a failover is under way, or another process's failback
             except DrkitError as error:
-                pause = _AGAIN_SECONDS
-                self._tell(error)
+                if (text := f"{error.what} {error.evidence}") != self._told:
+                    self._told = text
+                    self._report(error)
             except RawError:
-                pause = _AGAIN_SECONDS  # the flow's own copy reports that a cluster does not answer
+                continue  # the flow's own copy reports that a cluster does not answer
+
+    def _look(self) -> object:
+        raise NotImplementedError
+
+    def _report(self, error: DrkitError) -> None:
+        raise NotImplementedError
+
+
+class ReturnWatch(_Watch):
+    """Looks for topics that a switchover has promoted, and begins their failback."""
+
+    pause_seconds = 2.0
+    again_seconds = 5.0  # members of groups leave, brokers come back
 
     def _look(self) -> None:
-        """Begin a return where one is due, or continue one that its process has left."""
+        """Begin a failback where one is pending, or continue one that its process has left."""
         due = switched(self._settings, self._there, self._back)
         if not due:
             return
@@ -82,46 +107,15 @@ class ReturnWatch:
         self._told = ""
         observe.event("return_begun", flow=self._back.name, run=report["run"], topics=len(report["topics"]))
 
-    def _tell(self, error: DrkitError) -> None:
-        said = f"{error.what} {error.evidence}"
-        if said != self._told:
-            self._told = said
-            observe.event("return_waits", level="warning", flow=self._back.name, reason=error.what,
-                          where=error.where, evidence=error.evidence, hint=error.hint)  # fmt: skip
+    def _report(self, error: DrkitError) -> None:
+        observe.event("return_waits", level="warning", flow=self._back.name, reason=error.what,
+                      where=error.where, evidence=error.evidence, hint=error.hint)  # fmt: skip
 
 
-_HOLD_SECONDS: Final = 30.0
+class HoldWatch(_Watch):
+    """Looks for holds of a pair whose topics are protected, and puts the settings back."""
 
-
-def watch_holds(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
-    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
-    for there, back in pairs_of_flows(settings):
-        if back in flows:
-            watch = HoldWatch(settings, there, back)
-            name = f"holds of {back.name}"
-            threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
-
-
-class HoldWatch:
-    """Looks for holds of a pair whose topics are protected, and puts the settings back.
-
-    :param there: the flow whose failover has promoted topics
-    :param back: the flow in the other direction, which this process copies
-    """
-
-    def __init__(self, settings: Settings, there: FlowSettings, back: FlowSettings) -> None:
-        self._settings, self._there, self._back = settings, there, back
-        self._told = ""
-
-    def run(self, stop: threading.Event) -> None:
-        """Look until `stop` is set; nothing that goes wrong ends this."""
-        while not stop.wait(_HOLD_SECONDS):
-            try:
-                self.look()
-            except DrkitError as error:
-                self._tell(error)
-            except RawError:
-                continue  # the flow's own copy reports that a cluster does not answer
+    pause_seconds = again_seconds = 30.0
 
     def look(self) -> list[HeldTopic]:
         """Put back what is not needed any more; return it. Raises DrkitError: a cluster does not answer."""
@@ -135,11 +129,10 @@ class HoldWatch:
                 found += put_back_protected(self._settings, flow, pair.topics)
         return found
 
-    def _tell(self, error: DrkitError) -> None:
-        said = f"{error.what} {error.evidence}"
-        if said != self._told:
-            self._told = said
-            observe.error(error, flow=self._back.name)
+    _look = look
+
+    def _report(self, error: DrkitError) -> None:
+        observe.error(error, flow=self._back.name)
 
 
 def put_back_protected(

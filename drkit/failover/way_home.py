@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
-from drkit.errors import ConfigError, DrkitError, Refused, Usage
+from drkit.errors import DrkitError, Refused, Usage
 from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.machine import FAILOVER, RETURN
-from drkit.failover.core.reverse import not_replayed, state_of
+from drkit.failover.core.reverse import not_replayed, records_of, required_opposite, state_of
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.returning.scope import returned, waiting
@@ -61,22 +61,8 @@ class Ways(NamedTuple):
 
 
 def ways_of(settings: Settings, there: FlowSettings, topics: Collection[str] = ()) -> Ways:
-    """Both directions of a flow's pair.
-
-    :param there: the flow that was failed over
-    :param topics: that go home; empty: all
-    :raises ConfigError: no flow leads back
-    """
-    for flow in settings.flows:
-        if (flow.source, flow.target) == (there.target, there.source):
-            return Ways(there, flow, frozenset(topics))
-    raise ConfigError(
-        "no_reverse_flow",
-        where="[[flows]]",
-        evidence=f"there is {first_of(f.name for f in settings.flows)}",
-        target=there.target,
-        source=there.source,
-    )
+    """Return both directions of the pair of a failed over flow. Raises ConfigError: none leads back."""
+    return Ways(there, required_opposite(settings, there), frozenset(topics))
 
 
 def situation(settings: Settings, ways: Ways) -> Situation | None:
@@ -89,7 +75,12 @@ def situation(settings: Settings, ways: Ways) -> Situation | None:
     opened = {flow: _open_run(settings, flow) for flow in (there.name, back.name)}
     if (run := opened[there.name]) is not None:
         if run.table is FAILOVER:
-            raise _failing_over(there, run)
+            raise Refused(
+                "failover_under_way",
+                where=f"flow {there.name}",
+                evidence=f"run {run.run_id}: {run.state}",
+                hint=run.table.next_commands(abortable=run.abortable),
+            )
         return Situation(HomeStage.RETURN, is_under_way=True)
     if (run := opened[back.name]) is not None:
         return Situation(HomeStage.TURN if run.table is RETURN else HomeStage.SWITCH, is_under_way=True)
@@ -106,8 +97,7 @@ def refuse_unknown(settings: Settings, ways: Ways) -> None:
     """Refuse topics that the flow never copied. Raises Usage; DrkitError: the cluster does not answer."""
     if not ways.topics:
         return
-    with state_of(settings, ways.there) as state:
-        known = state.all(GenerationRecord).keys() if state is not None else set()
+    known = records_of(settings, ways.there).all(GenerationRecord).keys()
     if unknown := sorted(ways.topics - known):
         raise Usage(
             "topic_unknown",
@@ -120,17 +110,13 @@ def refuse_unknown(settings: Settings, ways: Ways) -> None:
 
 def refuse_unreplayed(settings: Settings, ways: Ways) -> None:
     """Refuse to move clients home without records that were to be replayed. Raises Refused or DrkitError."""
-    with state_of(settings, ways.there) as state:
-        found = unreplayed(state.records, ways.topics or None) if state is not None else []
-    if found:
+    if found := unreplayed(records_of(settings, ways.there), ways.topics or None):
         raise not_replayed(ways.there.name, found)
 
 
 def refuse_stopped(settings: Settings, ways: Ways) -> None:
     """Refuse to wait for a copy that stopped: another client wrote there. Raises Refused or DrkitError."""
-    with state_of(settings, ways.back) as state:
-        found = stopped(state.records, ways.topics) if state is not None else {}
-    if found:
+    if found := stopped(records_of(settings, ways.back), ways.topics):
         raise refusal(ways.back.name, ways.back.target, found)
 
 
@@ -195,12 +181,3 @@ def _open_run(settings: Settings, name: str) -> RunLog | None:
             return None
     with FailoverService(settings, flow) as service:
         return service.under_way
-
-
-def _failing_over(there: FlowSettings, run: RunLog) -> Refused:
-    return Refused(
-        "failover_under_way",
-        where=f"flow {there.name}",
-        evidence=f"run {run.run_id}: {run.state}",
-        hint=run.table.next_commands(abortable=run.abortable),
-    )

@@ -32,7 +32,8 @@ def look_late(context: Context, source: RawCluster | None) -> Late:
         why = "known from the last checkpoints alone, which have set its position on the target"
         new = look_outside(context, None, positions).late
         return Late(groups=[], remaining=dict.fromkeys(new, why), not_copied={})
-    now, before = look_outside(context, source, {}), _before(context)
+    now = look_outside(context, source, {})
+    before: dict[str, Any] = context.result(StepName.SNAPSHOT).get("outside", {})
     return Late(
         groups=list(now.late),
         remaining={g: why for g, why in now.groups.items() if g not in before.get("groups", {})},
@@ -49,19 +50,11 @@ def too_late(context: Context) -> dict[str, str]:
     return {group: why for group in now if group not in placed}
 
 
-def _before(context: Context) -> dict[str, Any]:
-    found: dict[str, Any] = context.result(StepName.SNAPSHOT).get("outside", {})
-    return found
-
-
 def late_notes(late: Late) -> list[str]:
     """Return sentences for the report."""
     return [
-        *(f"group {group} committed here after SNAPSHOT, and moves too" for group in late["groups"]),
-        *(
-            f"group {group} reads topics that move, and remains: {why}"
-            for group, why in late["remaining"].items()
-        ),
+        *(f"group {g} committed here after SNAPSHOT, and moves too" for g in late["groups"]),
+        *(f"group {g} reads topics that move, and remains: {why}" for g, why in late["remaining"].items()),
         *(f"topic {topic} remains: {why}" for topic, why in late["not_copied"].items()),
     ]
 
@@ -77,13 +70,11 @@ def repeated(context: Context) -> dict[str, int]:
     )
     found: dict[str, int] = {}
     for group, partitions in placed.items():
-        known = {_upstream(at, source_names): place[0] for at, place in partitions.items()}
+        known = {
+            TopicPartition(source_names[at.topic], at.partition): place[0]
+            for at, place in ((partition_of(text), place) for text, place in partitions.items())
+        }
         moved = (s.offset - known[at] for at, s in now.get(group, {}).items() if at in known)
         if number := sum(max(0, n) for n in moved):
             found[group] = number
     return found
-
-
-def _upstream(target: str, names: dict[str, str]) -> TopicPartition:
-    at = partition_of(target)
-    return TopicPartition(names[at.topic], at.partition)

@@ -94,16 +94,12 @@ class Outside:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the journal, without the groups that the run does not affect."""
-        return {
-            "not_copied": dict(self.not_copied),
-            "groups": dict(self.groups),
-            "late": list(self.late),
-            "unknown": list(self.unknown),
-            "kinds": dict(self.kinds),
-            "no_place": dict(self.no_place),
-            "torn": {g: list(topics) for g, topics in self.torn.items()},
-            "staying_topics": list(self.staying_topics),
+        found = {
+            name: dict(value) if isinstance(value, Mapping) else list(value)
+            for name, value in vars(self).items()
         }
+        del found["staying"]
+        return found | {"torn": {g: list(topics) for g, topics in self.torn.items()}}
 
 
 def look_outside(context: Context, source: RawCluster | None, positions: Positions) -> Outside:
@@ -177,8 +173,8 @@ def not_copied(
 def _why(event: EventRecord | None) -> str:
     if event is None:
         return "it has no copy yet"
-    told = [str(event.fields.get(key, "")) for key in ("reason", "evidence")]
-    return f"it is left out: {' '.join(filter(None, told))}"
+    seen = [str(event.fields.get(key, "")) for key in ("reason", "evidence")]
+    return f"it is left out: {' '.join(filter(None, seen))}"
 
 
 def _is_another(seen: TopicMetadata, known: GenerationRecord) -> bool:
@@ -190,7 +186,11 @@ def outside(
 ) -> Outside:
     """Return what does not move. Pure. `missing`: topics without a copy, with the reasons."""
     moved = {*scope.topics, *promoted_of(state)}
-    torn = {g: _elsewhere(flow, readers[g].topics, moved) for g in scope.groups if g in readers}
+    torn = {
+        g: tuple(sorted(t for t in readers[g].topics - moved if not flow.is_heartbeats(t)))
+        for g in scope.groups
+        if g in readers
+    }
     staying = {g: r for g, r in sorted(readers.items()) if g not in scope.groups}
     reasons = {g: _reason(flow, g, r) for g, r in staying.items() if r.topics & scope.topics.keys()}
     copied = {t for t in state.all(GenerationRecord) if flow.copies(t) and not flow.is_heartbeats(t)}
@@ -201,15 +201,10 @@ def outside(
         late=tuple(g for g, why in reasons.items() if not why),
         unknown=tuple(g for g, r in staying.items() if not r.is_known),
         kinds={g: OtherGroup(g, r.kind).reason for g, r in staying.items() if r.kind == _SHARE},
-        no_place={},
         torn={g: topics for g, topics in torn.items() if topics},
         staying=tuple(g for g, r in staying.items() if r.topics & remaining),
         staying_topics=tuple(sorted(remaining)),
     )
-
-
-def _elsewhere(flow: FlowSettings, topics: Iterable[str], moved: set[str]) -> tuple[str, ...]:
-    return tuple(sorted(t for t in topics if t not in moved and not flow.is_heartbeats(t)))
 
 
 def _reason(flow: FlowSettings, group: str, reader: SourceReader) -> str:

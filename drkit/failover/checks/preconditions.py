@@ -14,11 +14,13 @@ from drkit.detect.reasons import ROW, Flag, Reason, ReasonRow
 from drkit.errors import Refused
 from drkit.failover.checks.foreign_writes import refusal
 from drkit.failover.checks.home_acls import refused
-from drkit.failover.checks.survey import ClusterIdentity, Survey
+from drkit.failover.checks.survey import Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import not_replayed
+from drkit.failover.groups.offsets import TargetGroup
 from drkit.failover.loss.risk import held_text
+from drkit.model import TopicPartition
 from drkit.next_command import typed
 
 _ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
@@ -33,16 +35,13 @@ class PreconditionInput(NamedTuple):
     flow: str
 
 
-Sentence = Callable[[PreconditionInput, ReasonRow], Refused]
-
-
 def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Refused]]:
     """Return a check that refuses for each of the reasons that applies, unless its flag is given."""
 
     def check(q: PreconditionInput) -> Iterator[Refused]:
         for row in map(ROW.__getitem__, reasons):
             if row.applies(q.survey.facts) and not overruled(row, q.request):
-                yield _SENTENCES[row.reason](q, row)
+                yield _refusal(q, row)
 
     return check
 
@@ -59,56 +58,38 @@ def overruled(row: ReasonRow, request: RunRequest) -> bool:
     return row.flag is not None and bool(given[row.flag])
 
 
-def _paused(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused(
-        "failovers_paused", where=q.flow, evidence=_seen(q, row), hint=f"drkit watch resume --flow '{q.flow}'"
+def _refusal(q: PreconditionInput, row: ReasonRow) -> Refused:
+    seen, source, target = (
+        first_of(row.evidence(q.survey.facts)),
+        q.survey.source.alias,
+        q.survey.target.alias,
     )
-
-
-def _unready(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused("target_not_ready", where=q.survey.target.alias, evidence=_seen(q, row))
-
-
-def _unprotected(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused("not_copied_back", where=q.flow, evidence=_seen(q, row), source=q.survey.source.alias)
-
-
-def _alive(q: PreconditionInput, row: ReasonRow) -> Refused:
-    here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
-    # A switchover is refused without the primary, whatever is accepted.
-    accept = '; or, if no application reaches it: --despite-signs-of-life "REASON"'
-    return Refused(
-        "source_alive",
-        where=q.survey.source.alias,
-        evidence=_seen(q, row) + here,
-        accept="" if q.request.planned else accept,
-    )
-
-
-def _no_quorum(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused("no_quorum", where=q.survey.source.alias, evidence=_seen(q, row))
-
-
-def _clocks(q: PreconditionInput, row: ReasonRow) -> Refused:
-    return Refused("heartbeats_from_the_future", where=q.flow, evidence=_seen(q, row))
-
-
-def _loss_unknown(q: PreconditionInput, row: ReasonRow) -> Refused:  # noqa: ARG001  one signature for all
-    return Refused("loss_unknown", where=q.flow, evidence=_missing(q))
-
-
-def _loss_above(q: PreconditionInput, row: ReasonRow) -> Refused:  # noqa: ARG001  one signature for all
-    facts = q.survey.facts
-    return Refused(
-        "rpo_exceeded",
-        where=q.flow,
-        evidence=f"up to {facts.risk.above:,.1f} s, rpo_seconds = {facts.rpo_seconds:g}; {_missing(q)}",
-        hint=f"let the copy catch up: drkit status; or {_ACCEPT}",
-    )
-
-
-def _seen(q: PreconditionInput, row: ReasonRow) -> str:
-    return first_of(row.evidence(q.survey.facts))
+    match row.reason:
+        case Reason.REPLICATION_MOVES | Reason.OBSERVERS_DISAGREE:
+            here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
+            # A switchover is refused without the primary, whatever is accepted.
+            accept = '; or, if no application reaches it: --despite-signs-of-life "REASON"'
+            accept = "" if q.request.planned else accept
+            error = Refused("source_alive", where=source, evidence=seen + here, accept=accept)
+        case Reason.NO_QUORUM:
+            error = Refused("no_quorum", where=source, evidence=seen)
+        case Reason.TARGET_UNREACHABLE | Reason.TARGET_NOT_READY:
+            error = Refused("target_not_ready", where=target, evidence=seen)
+        case Reason.PAUSED:
+            hint = f"drkit watch resume --flow '{q.flow}'"
+            error = Refused("failovers_paused", where=q.flow, evidence=seen, hint=hint)
+        case Reason.NOT_PROTECTED:
+            error = Refused("not_copied_back", where=q.flow, evidence=seen, source=source)
+        case Reason.CLOCKS_DISAGREE:
+            error = Refused("heartbeats_from_the_future", where=q.flow, evidence=seen)
+        case Reason.LAG_ABOVE_RPO:
+            facts = q.survey.facts
+            above = f"up to {facts.risk.above:,.1f} s, rpo_seconds = {facts.rpo_seconds:g}; {_missing(q)}"
+            hint = f"let the copy catch up: drkit status; or {_ACCEPT}"
+            error = Refused("rpo_exceeded", where=q.flow, evidence=above, hint=hint)
+        case _:
+            error = Refused("loss_unknown", where=q.flow, evidence=_missing(q))
+    return error
 
 
 def _missing(q: PreconditionInput) -> str:
@@ -116,21 +97,6 @@ def _missing(q: PreconditionInput) -> str:
     known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
     held = held_text(risk.held_back, risk.acknowledged)
     return f"{known} records known to be missing{', of them ' if held else ''}{held}; {risk.basis}"
-
-
-_SENTENCES: Final[dict[Reason, Sentence]] = {
-    Reason.REPLICATION_MOVES: _alive,
-    Reason.OBSERVERS_DISAGREE: _alive,
-    Reason.NO_QUORUM: _no_quorum,
-    Reason.TARGET_UNREACHABLE: _unready,
-    Reason.TARGET_NOT_READY: _unready,
-    Reason.PAUSED: _paused,
-    Reason.NOT_PROTECTED: _unprotected,
-    Reason.BEATS_UNKNOWN: _loss_unknown,
-    Reason.CLOCKS_DISAGREE: _clocks,
-    Reason.LAG_UNKNOWN: _loss_unknown,
-    Reason.LAG_ABOVE_RPO: _loss_above,
-}
 
 
 class Precondition(NamedTuple):
@@ -151,39 +117,21 @@ def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
 def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
     source, target = q.survey.source, q.survey.target
     if source.id is not None and source.id == target.id:
-        yield Refused(
-            "same_cluster",
-            where=q.flow,
-            evidence=f"both have the cluster id {target.id}",
-            source=source.alias,
-            target=target.alias,
-        )
+        seen = f"both have the cluster id {target.id}"
+        yield Refused("same_cluster", where=q.flow, evidence=seen, source=source.alias, target=target.alias)
         return
-    yield from (_stranger(q, x) for x in (source, target) if _is_stranger(x))
-
-
-def _is_stranger(found: ClusterIdentity) -> bool:
-    return None not in {found.id, found.expected} and found.id != found.expected
-
-
-def _stranger(q: PreconditionInput, found: ClusterIdentity) -> Refused:
-    return Refused(
-        "wrong_cluster",
-        where=q.flow,
-        evidence=f"its cluster id is {found.id}, the flow ran with {found.expected}",
-        alias=found.alias,
-    )
+    for found in (source, target):
+        if None not in {found.id, found.expected} and found.id != found.expected:
+            seen = f"its cluster id is {found.id}, the flow ran with {found.expected}"
+            yield Refused("wrong_cluster", where=q.flow, evidence=seen, alias=found.alias)
 
 
 def _promoted(q: PreconditionInput) -> Iterator[Refused]:
-    if q.survey.promoted and q.scope.whole_flow:
-        yield Refused(
-            "all_promoted",
-            where=q.flow,
-            evidence=f"opened by earlier failovers: {first_of(q.survey.promoted)}",
-        )
-    elif q.survey.promoted:
-        yield Refused("promoted", where=q.flow, evidence=first_of(q.survey.promoted))
+    topics = first_of(q.survey.promoted)
+    if topics and q.scope.whole_flow:
+        yield Refused("all_promoted", where=q.flow, evidence=f"opened by earlier failovers: {topics}")
+    elif topics:
+        yield Refused("promoted", where=q.flow, evidence=topics)
 
 
 def _members(q: PreconditionInput) -> Iterator[Refused]:
@@ -200,18 +148,27 @@ def _members(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
-    topics = set(q.scope.topics.values())
-    for group, found in sorted(q.survey.target_groups.items()):
-        own = found.own_work(q.survey.source.alias, topics)
-        if own and not q.request.keep_positions and not _is_in_return(q, group):
+    hint = (
+        "delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to where it is on"
+        " the source, or leave it where it is: --keep-positions"
+    )
+    for group, found, own in _worked_on_target(q):
+        if not q.request.keep_positions and not _is_in_return(q, group):
             yield Refused(
                 "group_worked_on_target",
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
-                hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
-                "where it is on the source, or leave it where it is: --keep-positions",
+                hint=hint,
                 group=group,
             )
+
+
+def _worked_on_target(q: PreconditionInput) -> Iterator[tuple[str, TargetGroup, list[TopicPartition]]]:
+    """Groups that committed on the target by themselves, and where."""
+    topics = set(q.scope.topics.values())
+    for group, found in sorted(q.survey.target_groups.items()):
+        if own := found.own_work(q.survey.source.alias, topics):
+            yield group, found, own
 
 
 def _is_in_return(q: PreconditionInput, group: str) -> bool:
@@ -221,17 +178,17 @@ def _is_in_return(q: PreconditionInput, group: str) -> bool:
 
 
 def _positions_in_return(q: PreconditionInput) -> Iterator[Refused]:
-    topics = set(q.scope.topics.values())
-    for group, found in sorted(q.survey.target_groups.items()):
-        own = found.own_work(q.survey.source.alias, topics)
-        if own and _is_in_return(q, group):
+    hint = (
+        "stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have the"
+        " group moved to its exact place; left where it is, it would repeat or skip records"
+    )
+    for group, found, own in _worked_on_target(q):
+        if _is_in_return(q, group):
             yield Refused(
                 "group_on_old_side",
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
-                hint="stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets)"
-                " to have the group moved to its exact place; left where it is, it would repeat or skip"
-                " records",
+                hint=hint,
                 group=group,
             )
 
@@ -279,13 +236,13 @@ def _written(q: PreconditionInput) -> Iterator[Refused]:
         yield refusal(q.flow, q.survey.target.alias, q.survey.written)
 
 
-def _acls_only_home(q: PreconditionInput) -> Iterator[Refused]:
-    yield from refused(q.survey.home_acls, q.request, (q.survey.source.alias, q.survey.target.alias))
-
-
 def _unreplayed(q: PreconditionInput) -> Iterator[Refused]:
     if q.request.planned and q.survey.unreplayed:
         yield not_replayed(q.flow, q.survey.unreplayed)
+
+
+def _acls_only_home(q: PreconditionInput) -> Iterator[Refused]:
+    yield from refused(q.survey.home_acls, q.request, (q.survey.source.alias, q.survey.target.alias))
 
 
 def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:

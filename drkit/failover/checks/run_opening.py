@@ -29,7 +29,9 @@ def least_term(context: Context, folder: Path) -> int:
     :param folder: this machine's journals: the one on the target may have been deleted
     """
     known = term_of(context.state.records)
-    return 1 + max(known, _opposite(context), _sent_to_clients(context), _of_files(folder))
+    asked = ask_all(adapters(context.settings.failover.repoint))
+    sent = max((a.endpoint.term for a in asked if a.endpoint is not None), default=0)
+    return 1 + max(known, _opposite(context), sent, _of_files(folder))
 
 
 def refused_later(context: Context) -> str:
@@ -76,11 +78,6 @@ async def _read(topic: JournalTopic, _source: RawCluster) -> int:
         return 0
     await topic.read()
     return topic.history.term
-
-
-def _sent_to_clients(context: Context) -> int:
-    asked = ask_all(adapters(context.settings.failover.repoint))
-    return max((a.endpoint.term for a in asked if a.endpoint is not None), default=0)
 
 
 _OLD_MS: Final = 300_000

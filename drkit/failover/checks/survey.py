@@ -174,7 +174,10 @@ def survey(context: Context) -> Survey:
 
 def _look(context: Context, source: RawCluster | None) -> Survey:
     state, now, scope = context.state, context.wall(), context.scope
-    identities = _identities(context, source)
+    flow, ids = context.flow, state.get(ClustersRecord)
+    source_id = context.run(cluster_id, source) if source is not None else None
+    target_id = context.run(cluster_id, context.target)
+    planned = context.request.planned and source is not None
     places = places_of(context)
     partitions = _partitions(context, places, source, now)
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
@@ -191,7 +194,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     risk, unready = _risk(context, risky, source), tuple(unready_topics(context, partitions))
     return Survey(
         now,
-        *identities,
+        ClusterIdentity(flow.source, source_id, ids.source if ids is not None else None),
+        ClusterIdentity(flow.target, target_id, ids.target if ids is not None else None),
         source_error="" if source is not None else context.source_error or "it does not answer",
         partitions=tuple(partitions),
         positions=mine,
@@ -199,7 +203,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
         target_groups=targets,
         facts=facts_of(context, notes, risk, unready, unprotected(context, risky), silent=source is None),
-        replicator=_replicator(context, source, now),
+        # A switchover depends on it, so there another machine's clock is not enough.
+        replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
         promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         outside=outside,
         reach=look_reach(context, outside),
@@ -207,14 +212,9 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
         home_acls=look_home_acls(context, turned, answers=source is not None),
-        unreplayed=_unreplayed(context, source) if turned else (),
+        # Only a side that was promoted before, and copied back since, can have some.
+        unreplayed=tuple(unreplayed_on_source(context)) if turned and planned else (),
     )
-
-
-def _unreplayed(context: Context, source: RawCluster | None) -> tuple[Unreplayed, ...]:
-    """Only a side that was promoted before, and copied back since, can have some."""
-    is_asked = context.request.planned and source is not None
-    return tuple(unreplayed_on_source(context)) if is_asked else ()
 
 
 def positions_of(
@@ -231,24 +231,7 @@ def positions_of(
     return {group: of_group for group, of_group in found.items() if group not in gone}, FROM_CHECKPOINTS
 
 
-def _replicator(context: Context, source: RawCluster | None, now: int) -> LeaseHolder | None:
-    """Return the replicator; a switchover depends on it, so there another machine's clock is not enough."""
-    if context.request.planned and source is not None:
-        return context.replicator(certain=True)
-    return replicator_of(context.state.records, now)
-
-
 # -- the clusters ------------------------------------------------------------------------------------
-
-
-def _identities(context: Context, source: RawCluster | None) -> tuple[ClusterIdentity, ClusterIdentity]:
-    flow, ids = context.flow, context.state.get(ClustersRecord)
-    source_id = context.run(cluster_id, source) if source is not None else None
-    target_id = context.run(cluster_id, context.target)
-    return (
-        ClusterIdentity(flow.source, source_id, ids.source if ids is not None else None),
-        ClusterIdentity(flow.target, target_id, ids.target if ids is not None else None),
-    )
 
 
 async def cluster_id(cluster: RawCluster) -> str:

@@ -31,19 +31,27 @@ class Reverse(NamedTuple):
     """Its state on the old primary, loaded."""
 
 
-def reverse_flow(context: Context) -> FlowSettings:
-    """Return the flow from the new primary to the old one. Raises ConfigError: there is none."""
-    flow = context.flow
-    for other in context.settings.flows:
-        if (other.source, other.target) == (flow.target, flow.source):
-            return other
+def opposite_flow(settings: Settings, flow: FlowSettings) -> FlowSettings | None:
+    """Return the flow in the other direction between the same clusters; None: none is configured."""
+    return next((f for f in settings.flows if f.has_opposite_in([flow])), None)
+
+
+def required_opposite(settings: Settings, flow: FlowSettings) -> FlowSettings:
+    """Return the flow in the other direction. Raises ConfigError: none is configured."""
+    if (found := opposite_flow(settings, flow)) is not None:
+        return found
     raise ConfigError(
         "no_reverse_flow",
         where="[[flows]]",
-        evidence=f"there is {first_of(f.name for f in context.settings.flows)}",
+        evidence=f"there is {first_of(f.name for f in settings.flows)}",
         target=flow.target,
         source=flow.source,
     )
+
+
+def reverse_flow(context: Context) -> FlowSettings:
+    """Return the flow from the new primary to the old one. Raises ConfigError: there is none."""
+    return required_opposite(context.settings, context.flow)
 
 
 @contextmanager
@@ -79,6 +87,12 @@ def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | No
     with StateTopic(target, flow.source) as state:
         state.load()
         yield state
+
+
+def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
+    """Return what a flow's state has; empty where it never ran. Raises DrkitError: its target is silent."""
+    with state_of(settings, flow) as state:
+        return state.records if state is not None else FlowState()
 
 
 def unreplayed_on_source(context: Context) -> list[Unreplayed]:

@@ -131,13 +131,8 @@ def put_back(admin: Cluster, before: Settings) -> None:
 def _alter(admin: Cluster, wanted: Settings) -> None:
     failed = alter_topic_configs(admin, {topic: dict(values) for topic, values in wanted.items()})
     if failed:
-        raise _first(failed)
-
-
-def _first(failed: Mapping[str, DrkitError]) -> DrkitError:
-    """The error of a cluster that is silent, else that of the first topic."""
-    silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
-    return (silent or [failed[t] for t in sorted(failed)])[0]
+        silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
+        raise (silent or [failed[t] for t in sorted(failed)])[0]
 
 
 def _why_refused(

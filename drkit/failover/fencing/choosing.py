@@ -63,8 +63,10 @@ def choose(
     if wanted == AUTO:
         if hidden:
             return SizeFence(settings, state, hidden)
-        serves = rights is not None and not passes
-        wanted = ACL if serves and _acls_serve(settings, topics) else SIZE
+        wanted = SIZE
+        if rights is not None and not passes:
+            bare = bare_topics(topics, list_acls(settings).acls)
+            wanted = ACL if not bare or is_open(Cluster.connect(settings)) is not None else SIZE
     return by_name(wanted, settings, state, spare_own=bool(wish.canary))
 
 
@@ -89,8 +91,3 @@ def hidden_acls(settings: ClusterSettings, again: str) -> Refused:
         evidence="it has an authorizer, which refuses drkit's principal DESCRIBE on the cluster",
         again=again,
     )
-
-
-def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
-    existing = list_acls(settings).acls
-    return not bare_topics(topics, existing) or is_open(Cluster.connect(settings)) is not None

@@ -12,7 +12,15 @@ from typing import Any, Final
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Failed
 from drkit.failover.core.context import Context
-from drkit.failover.fencing.methods import ACL, SIZE, AclFence, by_name, recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import (
+    ACL,
+    SIZE,
+    AclFence,
+    by_name,
+    put_or_delete,
+    recorded_acls,
+    recorded_sizes,
+)
 from drkit.failover.fencing.source_record import aborted_runs, note_lifted
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import GuardAclsRecord, PendingLift, RoleRecord
@@ -120,10 +128,7 @@ def lift_guard(context: Context) -> int:
         )
     known = context.state.get(GuardAclsRecord)
     left = known.acls - found if known is not None else frozenset()
-    if left:
-        context.state.put(GuardAclsRecord(left))
-    else:
-        context.state.delete(GuardAclsRecord)
+    put_or_delete(context.state, GuardAclsRecord(left), needed=bool(left))
     return len(found)
 
 

@@ -28,7 +28,7 @@ from drkit.topology.acls import (
     to_json,
     topic_acl,
 )
-from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, own_value
 
 _WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
 _STILL_ALLOWED: Final = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
@@ -153,7 +153,7 @@ class AclFence(FenceMethod):
         self._settings, self._state, self._spare = settings, state, spare_own
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        recorded = self._recorded()
+        recorded = recorded_acls(self._state)
         others = list_acls(self._settings).acls - recorded
         found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
         if found is None and bare:
@@ -189,7 +189,7 @@ class AclFence(FenceMethod):
 
     def apply(self, details: Details) -> None:
         wanted = from_json(details["acls"])
-        self._record(self._recorded() | wanted)
+        self._record(recorded_acls(self._state) | wanted)
         _judge(self._settings, create_acls(self._settings, sorted(wanted)), "put up")
 
     def remove(self, details: Details) -> None:
@@ -199,14 +199,11 @@ class AclFence(FenceMethod):
 
     def forget(self, acls: frozenset[Acl]) -> None:
         """Take ACLs off the record."""
-        self._record(self._recorded() - acls)
-
-    def _recorded(self) -> frozenset[Acl]:
-        return recorded_acls(self._state)
+        self._record(recorded_acls(self._state) - acls)
 
     def _record(self, acls: frozenset[Acl]) -> None:
-        if acls != self._recorded():
-            _replace(self._state, FenceAclsRecord(acls), needed=bool(acls))
+        if acls != recorded_acls(self._state):
+            put_or_delete(self._state, FenceAclsRecord(acls), needed=bool(acls))
 
 
 class SizeFence(FenceMethod):
@@ -223,38 +220,35 @@ class SizeFence(FenceMethod):
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         existing = topic_configs(Cluster.connect(self._settings), topics)
-        known = self._recorded()
+        known = recorded_sizes(self._state)
         if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in existing.items()):
             # Another process fenced the topic after the state was read. Its record holds the previous value.
             self._state.load()
-            known = self._recorded()
+            known = recorded_sizes(self._state)
         sizes = {}
         for topic, configs in sorted(existing.items()):
-            found = configs[MAX_MESSAGE_BYTES]
-            sizes[topic] = known.get(topic, found.value if found.is_set_on_topic else None)
+            sizes[topic] = known.get(topic, own_value(configs, MAX_MESSAGE_BYTES))
         return {"sizes": sizes}
 
     def apply(self, details: Details) -> None:
-        self._record({**self._recorded(), **details["sizes"]})
+        self._record({**recorded_sizes(self._state), **details["sizes"]})
         _alter(self._settings, dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
 
     def remove(self, details: Details) -> None:
         self.suspend(details)
-        self._record({t: v for t, v in self._recorded().items() if t not in details["sizes"]})
+        self._record({t: v for t, v in recorded_sizes(self._state).items() if t not in details["sizes"]})
 
     def suspend(self, details: Details) -> None:
         """Restore the previous sizes temporarily; the record of the fence is kept."""
         lift_sizes(self._settings, details["sizes"])
 
-    def _recorded(self) -> dict[str, str | None]:
-        return recorded_sizes(self._state)
-
     def _record(self, sizes: Mapping[str, str | None]) -> None:
-        if sizes != self._recorded():
-            _replace(self._state, FenceSizesRecord(dict(sizes)), needed=bool(sizes))
+        if sizes != recorded_sizes(self._state):
+            put_or_delete(self._state, FenceSizesRecord(dict(sizes)), needed=bool(sizes))
 
 
-def _replace(state: StateTopic, record: StateRecord, *, needed: bool) -> None:
+def put_or_delete(state: StateTopic, record: StateRecord, *, needed: bool) -> None:
+    """Record a fence or guard, or delete its record when nothing of it is left."""
     if needed:
         state.put(record)
     else:
@@ -285,14 +279,10 @@ def _alter(
         topic: {MAX_MESSAGE_BYTES: value}
         for topic, value in sizes.items()
         if topic in existing
-        and not _is(existing[topic][MAX_MESSAGE_BYTES], value)
-        and (only is None or _is(existing[topic][MAX_MESSAGE_BYTES], only))
+        and own_value(existing[topic], MAX_MESSAGE_BYTES) != value
+        and (only is None or own_value(existing[topic], MAX_MESSAGE_BYTES) == only)
     }
     _judge(settings, alter_topic_configs(cluster, changes), done)
-
-
-def _is(found: Any, value: str | None) -> bool:
-    return not found.is_set_on_topic if value is None else found.is_set_on_topic and found.value == value
 
 
 def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: str) -> None:

@@ -64,23 +64,14 @@ def keep_earlier(context: Context) -> None:
 
     :raises DrkitError: the source does not answer, or refuses; only of a planned run
     """
-    try:
-        _keep_earlier(context)
-    except DrkitError:
-        if context.request.planned:
-            raise
-
-
-def _keep_earlier(context: Context) -> None:
-    topic, wanted = _topic(context), set(context.scope.topics)
-    earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
-    if not earlier:
-        return
-    for found in earlier:
-        _keep(context, found.without(tuple(found.topics - wanted)))
-    if not context.request.planned:  # a planned run's own record says the same
-        names = sorted(wanted)
-        topic.append(topic.entry(FenceMark.TAKEN, context.run_id or ANY_RUN, context.term, topics=names))
+    topic, wanted, planned = _topic(context), set(context.scope.topics), context.request.planned
+    with suppress(*() if planned else (DrkitError,)):
+        earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
+        for found in earlier:
+            _keep(context, found.without(tuple(found.topics - wanted)))
+        if earlier and not planned:  # a planned run's own record says the same
+            names, run_id = sorted(wanted), context.run_id or ANY_RUN
+            topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=names))
 
 
 def _keep(context: Context, found: FenceRecord) -> None:
@@ -116,21 +107,17 @@ def mark_opening(context: Context, *, begun: bool) -> None:
             evidence=f"{context.source_error}; its record of the fence would let an abort open it once more",
         )
     try:
-        _mark_opening(context)
+        topic = _topic(context)
+        found = topic.read().records.get(context.run_id)
+        if found is None:
+            return  # its topic was deleted: no abort can go by it
+        if found.mark is FenceMark.RAISED:
+            entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
+            found = topic.append(entry).records[context.run_id]
+        _refuse(context, found)
     except DrkitError as error:
         if not begun or isinstance(error, AbortedAtSource):
             raise
-
-
-def _mark_opening(context: Context) -> None:
-    topic = _topic(context)
-    found = topic.read().records.get(context.run_id)
-    if found is None:
-        return  # its topic was deleted: no abort can go by it
-    if found.mark is FenceMark.RAISED:
-        entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
-        found = topic.append(entry).records[context.run_id]
-    _refuse(context, found)
 
 
 def mark_opened(context: Context) -> str:

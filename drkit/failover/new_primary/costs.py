@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import Method
-from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.failover.core.reverse import records_of, reverse_flow
 from drkit.flow_state.records import SpeedRecord
 from drkit.kafka.raw import RawError
 
@@ -57,8 +57,7 @@ class PartitionSize(NamedTuple):
 def rate_of(context: Context) -> CopyRate:
     """Return the rate of the reverse flow, of the flow, or an estimate. Raises DrkitError: no answer."""
     try:
-        with state_of(context.settings, reverse_flow(context)) as state:
-            back = state.records.readable(SpeedRecord).get("") if state is not None else None
+        back = records_of(context.settings, reverse_flow(context)).readable(SpeedRecord).get("")
     except (DrkitError, RawError):
         back = None  # the old primary is away, and its state with it
     there = context.state.records.readable(SpeedRecord).get("")

@@ -15,8 +15,9 @@ from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.reverse import state_of
+from drkit.failover.core.reverse import records_of, state_of
 from drkit.flow_state.records import GenerationRecord, HeldSettingsRecord, RoleRecord
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
@@ -96,8 +97,7 @@ class HeldTopic(NamedTuple):
 
 def held_now(settings: Settings, flow: FlowSettings) -> dict[str, HeldSettingsRecord]:
     """Return the active holds, by the topics' names on the flow's source. Raises DrkitError: no answer."""
-    with state_of(settings, flow) as state:
-        return _active(state) if state is not None else {}
+    return _active(records_of(settings, flow))
 
 
 def hold(
@@ -148,7 +148,7 @@ def put_back(
     :raises DrkitError: the new primary does not answer, or refuses
     """
     with state_of(settings, flow) as state:
-        active = _active(state) if state is not None else {}
+        active = _active(state.records) if state is not None else {}
         mine = {n: r for n, r in active.items() if topics is None or n in topics}
         if state is None or not mine:
             return []
@@ -172,7 +172,7 @@ def _shown(topic: str, plan: Held) -> HeldTopic:
     return HeldTopic(topic, before, held, plan.changed, plan.changes)
 
 
-def _active(state: StateTopic) -> dict[str, HeldSettingsRecord]:
+def _active(state: FlowState) -> dict[str, HeldSettingsRecord]:
     return {n: r for n, r in state.all(HeldSettingsRecord).items() if r.ended_ms is None}
 
 

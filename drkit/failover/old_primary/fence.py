@@ -23,6 +23,7 @@ from drkit.failover.fencing.methods import (
     FenceMethod,
     SizeFence,
     fence_acls,
+    put_or_delete,
     recorded_acls,
     recorded_sizes,
     refusing_own,
@@ -264,10 +265,7 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
         _judge(context, delete_acls(settings, sorted(change.deleted)))
         _record(back, (change.guard - fence) | wanted)
         left = recorded_acls(context.state) - fence
-        if left:
-            context.state.put(FenceAclsRecord(left))
-        else:
-            context.state.delete(FenceAclsRecord)
+        put_or_delete(context.state, FenceAclsRecord(left), needed=bool(left))
         outcome["guard"] = len(wanted)
 
 

@@ -11,7 +11,7 @@ from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.commands import begin_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import choices_among
-from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.failover.core.reverse import opposite_flow, records_of, reverse_flow
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.returns import still_away
@@ -25,8 +25,7 @@ def begun(context: Context) -> dict[str, str]:
 
     :raises DrkitError: the old primary does not answer
     """
-    with state_of(context.settings, reverse_flow(context)) as state:
-        known = state.all(ReturnRecord) if state is not None else {}
+    known = records_of(context.settings, reverse_flow(context)).all(ReturnRecord)
     return {topic: record.promoted_by for topic, record in known.items()}
 
 
@@ -87,9 +86,9 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
 
 def _stopped(context: Context, topics: Collection[str]) -> dict[TopicPartition, str]:
     """The partitions to whose copies another client has written: the reverse flow copies them no more."""
-    with state_of(context.settings, reverse_flow(context)) as state:
-        names = {context.known.topics[t][0] for t in topics if t in context.known.topics}
-        return stopped(state.records, names) if state is not None and bool(names) == bool(topics) else {}
+    state = records_of(context.settings, reverse_flow(context))
+    names = {context.known.topics[t][0] for t in topics if t in context.known.topics}
+    return stopped(state, names) if bool(names) == bool(topics) else {}
 
 
 def unplanned(context: Context) -> dict[str, RoleRecord]:
@@ -120,11 +119,10 @@ def turned(pair: CopiedPartition) -> CopiedPartition:
 
 
 def pairs_of_flows(settings: Settings) -> Iterator[tuple[FlowSettings, FlowSettings]]:
-    """Every flow that has one in the other direction, with that one."""
+    """Yield every flow that has an opposite one, with that one."""
     for there in settings.flows:
-        for back in settings.flows:
-            if (back.source, back.target) == (there.target, there.source):
-                yield there, back
+        if (back := opposite_flow(settings, there)) is not None:
+            yield there, back
 
 
 def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
@@ -149,8 +147,7 @@ def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> lis
     """
     found = waiting(settings, there, back).items()
     waits = {topic for topic, role in found if role.planned and back.copies(topic)}
-    with state_of(settings, there) as state:
-        topics = state.all(GenerationRecord) if state is not None and waits else {}
+    topics = records_of(settings, there).all(GenerationRecord) if waits else {}
     return sorted(name for name, record in topics.items() if record.target in waits)
 
 
@@ -198,14 +195,11 @@ def _promoted(
 
 
 def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
-    with state_of(settings, there) as state:
-        if state is None:
-            return {}
-        topics, roles = state.all(GenerationRecord), state.all(RoleRecord).items()
-        return {topics[name].target: role for name, role in roles if role.is_promoted and name in topics}
+    state = records_of(settings, there)
+    topics, roles = state.all(GenerationRecord), state.all(RoleRecord).items()
+    return {topics[name].target: role for name, role in roles if role.is_promoted and name in topics}
 
 
 def _waits(settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings) -> dict[str, RoleRecord]:
-    with state_of(settings, back) as state:
-        known = state.all(ReturnRecord) if state is not None else {}
+    known = records_of(settings, back).all(ReturnRecord)
     return still_away(promoted, {t: t for t in promoted}, known)

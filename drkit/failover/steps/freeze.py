@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drkit.config import FlowSettings
 from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.reverse import state_of
+from drkit.failover.core.reverse import opposite_flow, state_of
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
 from drkit.failover.loss.positions import pairs_of
@@ -81,7 +80,7 @@ def reverse_hold(context: Context) -> ReverseHold:
 
     :raises DrkitError: its state cannot be read
     """
-    back = _reverse(context) if context.request.planned else None
+    back = opposite_flow(context.settings, context.flow) if context.request.planned else None
     if back is None or context.source() is None:
         return ReverseHold(context, None)
     state = context.kept.reverse_of(lambda: state_of(context.settings, back))
@@ -95,7 +94,7 @@ def release_reverse(context: Context) -> None:
 
     :raises DrkitError: the state cannot be written
     """
-    back = _reverse(context)
+    back = opposite_flow(context.settings, context.flow)
     if back is None or context.source() is None:
         return
     with state_of(context.settings, back) as state:
@@ -104,12 +103,6 @@ def release_reverse(context: Context) -> None:
         for topic, role in state.all(RoleRecord).items():
             if role.is_frozen and role.run_id == context.run_id:
                 state.delete(RoleRecord, topic)
-
-
-def _reverse(context: Context) -> FlowSettings | None:
-    flow = context.flow
-    pairs = (f for f in context.settings.flows if (f.source, f.target) == (flow.target, flow.source))
-    return next(pairs, None)
 
 
 _NOTICE_SECONDS: Final = 1.0
