@@ -7,9 +7,10 @@ a MAC are not trusted afterwards (decision 24). Needed records are never replace
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Final, NamedTuple
 
 from drkit.clock import wall_ms
@@ -240,44 +241,28 @@ def write(
             producer.begin_transaction()
         for partition, key, value in records:
             headers = signatures.text_headers(key, value)
-            _produce(
-                producer=producer,
-                told=told,
-                name=topic.name,
-                value=value,
-                key=key,
-                partition=partition,
-                headers=headers,
-            )
+            produce = partial(producer.produce, partition=partition, headers=headers, on_delivery=told.take)
+            _patiently(producer, partial(produce, topic.name, value, key))
         if producer.flush(_SECONDS):
             told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
         if is_whole and not told.failed:
-            _refuse_between(topic, told, producer)
+            # Between the read and the commit only notes may have been written.
+            if topic.kind is not TopicKind.NOTES:
+                refuse_change(topic, topic.ends | told.first)
             producer.commit_transaction(_SECONDS)
+    except Refused:
+        producer.abort_transaction(_SECONDS)
+        raise
     except KafkaException as error:
         told.failed.append(error.args[0])
     if told.failed:
         raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=told.failed[0].str())
 
 
-def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
-    """Refuse if another process wrote to the topic after the read, except for notes."""
-    if topic.kind is TopicKind.NOTES:
-        return
-    try:
-        refuse_change(topic, topic.ends | told.first)
-    except Refused:
-        producer.abort_transaction(_SECONDS)
-        raise
-
-
-def _produce(
-    producer: Producer, told: Delivered, name: str, value: bytes | None, key: bytes | None, partition: int,
-    headers: dict[str, str | bytes | None] | None,
-) -> None:  # fmt: skip
+def _patiently(producer: Producer, produce: Callable[[], None]) -> None:
     while True:
         try:
-            producer.produce(name, value, key, partition=partition, headers=headers, on_delivery=told.take)
+            produce()
         except BufferError:
             producer.poll(0.1)
         else:
@@ -367,19 +352,16 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
             _read(topic, cluster, found.keys)
         else:
             refuse_change(topic, _ends(topic, cluster))
-        _keep_tombstones(topic, cluster)
+        if topic.kind in {TopicKind.STATE, TopicKind.NOTES}:  # as in a new topic
+            for error in alter_topic_configs(
+                cluster, {topic.name: kept_tombstones(cluster.settings)}
+            ).values():
+                raise error
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
             write(topic, cluster, found.flow, found.keys, records)
         written[f"{topic.name} on {topic.where}"] = len(records)
     return written
-
-
-def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
-    if topic.kind in {TopicKind.STATE, TopicKind.NOTES}:
-        changes = {topic.name: kept_tombstones(cluster.settings)}
-        for error in alter_topic_configs(cluster, changes).values():
-            raise error
 
 
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:

@@ -7,7 +7,7 @@ stays on record: the old primary's topic may be the only copy of its records.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from drkit import observe
@@ -75,7 +75,10 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     context = _context(service)
     roles = sorted(promoted_of(context.state.records))
     every = "*" in topics
-    _refuse_unknown(context, sorted(set(topics) - {*roles, "*"}))
+    if unknown := sorted(set(topics) - {*roles, "*"}):
+        raise Refused(
+            "not_promoted", where=f"flow {context.flow.name}", evidence=f"not promoted: {first_of(unknown)}"
+        )
     _refuse_run(service)
     source = context.source()
     if source is None:
@@ -170,7 +173,13 @@ def _context(service: FailoverService) -> Context:
 
 async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[str, list[TopicMetadata]]:
     found = await metadata_of_all(cluster, names)
-    if unclear := sorted(_unclear(found)):
+    wrong = {
+        n: [a.error for a in each if a.error and a.error not in codes.NO_SUCH_TOPIC]
+        for n, each in found.items()
+    }
+    if unclear := sorted(
+        f"{name}: {codes.error_name(errors[0])}" for name, errors in wrong.items() if errors
+    ):
         raise Failed(
             "topics_unknown",
             where=cluster.alias,
@@ -178,20 +187,6 @@ async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[s
             topics=counted(len(unclear), "topic"),
         )
     return found
-
-
-def _unclear(found: dict[str, list[TopicMetadata]]) -> Iterator[str]:
-    for name, answers in found.items():
-        wrong = [a.error for a in answers if a.error and a.error not in codes.NO_SUCH_TOPIC]
-        if wrong:
-            yield f"{name}: {codes.error_name(wrong[0])}"
-
-
-def _refuse_unknown(context: Context, unknown: list[str]) -> None:
-    if unknown:
-        raise Refused(
-            "not_promoted", where=f"flow {context.flow.name}", evidence=f"not promoted: {first_of(unknown)}"
-        )
 
 
 def _refuse_run(service: FailoverService) -> None:

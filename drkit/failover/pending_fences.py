@@ -190,11 +190,8 @@ def planned(service: FailoverService) -> list[StepEffect]:
         raise not_answering(context, BY_COMMAND)
     effects = []
     if lift is not None:
-        effects.append(
-            StepEffect(
-                f"lift the fences of {counted(len(lift.topics), 'topic')}", context.flow.source, lift.why
-            )
-        )
+        what = f"lift the fences of {counted(len(lift.topics), 'topic')}"
+        effects.append(StepEffect(what, context.flow.source, lift.why))
     if open_ := sorted(now.off_record):
         why = "its fence is on no record any more, and it takes writes; asked first, or --yes"
         effects.append(StepEffect(f"close {first_of(open_)} again", context.flow.source, why))

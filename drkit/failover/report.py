@@ -13,6 +13,16 @@ from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.file import open_kept, path_of
 
 _CLIENTS_AGAIN = StepName.REPOINT
+_LOSS = (
+    "statement",
+    "drained",
+    "exact",
+    "records",
+    "held_back",
+    "held_acknowledged",
+    "seconds",
+    "partitions",
+)
 _NOTHING_LEFT = {
     FAILOVER.name: "nothing is left of it: the flow continues as before",
     RETURN.name: "nothing is left of it but its records: the old primary is fenced, and removes by its own"
@@ -58,7 +68,15 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
         "loss": _loss(run, evidence),
         "next": evidence.get(StepName.DONE, {}).get("next", _next(run)),
         "decision": run.opening.get("decision", {}),
-        "timeline": _timeline(run),
+        "timeline": [
+            {
+                "at_ms": e.at_ms,
+                "kind": e.kind.value,
+                "step": e.step.value if e.step else "",
+                "effect": e.effect,
+            }
+            for e in run.entries
+        ],
     }
     if run.state not in {RunState.DONE, RunState.RUNNING}:
         report["held"] = _held(run)
@@ -81,17 +99,7 @@ def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
     found = evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
     if found is None:
         return None
-    names = (
-        "statement",
-        "drained",
-        "exact",
-        "records",
-        "held_back",
-        "held_acknowledged",
-        "seconds",
-        "partitions",
-    )
-    loss: dict[str, Any] = {k: found.get(k) for k in names}
+    loss: dict[str, Any] = {k: found.get(k) for k in _LOSS}
     later = _still_writing(run)
     if later and loss["seconds"] is not None:
         loss["seconds"] += later
@@ -156,13 +164,6 @@ def _ends(run: RunLog) -> dict[StepName | None, int]:
     return {e.step: e.at_ms for e in run.entries if e.kind is EntryKind.RESULT and not e.effect}
 
 
-def _timeline(run: RunLog) -> list[dict[str, Any]]:
-    return [
-        {"at_ms": e.at_ms, "kind": e.kind.value, "step": e.step.value if e.step else "", "effect": e.effect}
-        for e in run.entries
-    ]
-
-
 def _held(run: RunLog) -> dict[str, Any]:
     last = run.entries[-1]
     found = run.held or (last.body if last.kind is EntryKind.END else {})
@@ -170,14 +171,11 @@ def _held(run: RunLog) -> dict[str, Any]:
     return {"step": str(step) if step else "", **found.get("error", {})}
 
 
-def _pending(run: RunLog) -> list[str]:
-    undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is EntryKind.UNDONE)
-    return [told["pending"] for told in undone if "pending" in told]
-
-
 def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
-        return _pending(run) or [_NOTHING_LEFT[run.table.name]]
+        undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is EntryKind.UNDONE)
+        pending = [evidence["pending"] for evidence in undone if "pending" in evidence]
+        return pending or [_NOTHING_LEFT[run.table.name]]
     return [
         f"clear the reason, then: {run.table.next_commands(abortable=run.abortable)}",
         f"how to decide: {_PAGES[run.table.name]}",

@@ -16,7 +16,7 @@ from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.core.stall import Stall, StoodStill
 from drkit.failover.fencing.methods import lift_acls, lift_sizes
-from drkit.failover.journal.entries import RunLog, read_history
+from drkit.failover.journal.entries import read_history
 from drkit.failover.journal.file import JournalFile, folder_of
 from drkit.failover.journal.shape import RUN_ID
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
@@ -109,8 +109,7 @@ def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> li
 
 
 def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
-    opening = [r for r in found if r.mark is FenceMark.OPENING]
-    if opening:
+    if opening := [r for r in found if r.mark is FenceMark.OPENING]:
         raise Refused(
             "open_unknown",
             where=f"run {opening[-1].run_id}, {topic.where}",
@@ -121,11 +120,12 @@ def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
 def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecord]) -> None:
     """Refuse when this machine's journals have a later run of the flow, which the source does not know."""
     term = max(r.term for r in found)
-    known = {r.run_id for r in found}
+    known, topics = {r.run_id for r in found}, {t for r in found for t in r.topics}
     folder = folder_of(settings.failover.journal_folder)
     for path in sorted(path for path in folder.glob("*.jsonl") if RUN_ID.fullmatch(path.stem)):
         for run in read_history(JournalFile(folder, path.stem).entries()).runs.values():
-            if run.run_id in known or run.term <= term or not _opened(run, found):
+            is_later = run.term > term and run.run_id not in known and run.table is FAILOVER and run.is_final
+            if not is_later or topics.isdisjoint(run.opening.get("scope", {}).get("topics", {})):
                 continue
             raise Refused(
                 "later_failover",
@@ -134,12 +134,6 @@ def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecor
                 f" term {term}",
                 flow=flow.name,
             )
-
-
-def _opened(run: RunLog, found: list[FenceRecord]) -> bool:
-    topics = {t for r in found for t in r.topics}
-    moved = run.opening.get("scope", {}).get("topics", {})
-    return run.table is FAILOVER and run.is_final and not topics.isdisjoint(moved)
 
 
 def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, statement: str) -> None:

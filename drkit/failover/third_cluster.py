@@ -5,7 +5,6 @@ Nothing is changed, and the old primary is never asked: it keeps what it has, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 import json
 from typing import Any
@@ -81,7 +80,15 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
     :raises Refused: it is one of the two, was promoted itself, or would not get all of the topics
     :raises DrkitError: the new primary or the third cluster does not answer
     """
-    _refuse_pair(there, to)
+    home = typed("drkit", "reprotect", "--flow", there.name)
+    if to in {there.source, there.target}:
+        role = "the old primary" if to == there.source else "the new primary"
+        raise Refused(
+            "no_third_cluster",
+            where=f"--to {to}",
+            evidence=f"it is {role} of {there.name}",
+            hint=f"without --to the old primary becomes the standby: {home}",
+        )
     settings.cluster(to)
     promoted = _promoted(settings, there)
     if not promoted:
@@ -92,14 +99,26 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
         )
     flow = next((f for f in settings.flows if (f.source, f.target) == (there.target, to)), None)
     if flow is None:
-        raise _no_flow(settings, there, to, promoted)
+        error = NoFlow(
+            "no_flow_to_third",
+            where=f"{there.target}->{to}",
+            evidence=f"the configuration has {first_of(f.name for f in settings.flows)}",
+            hint="add the [[flows]] table that was printed, then the same again; or return to the old"
+            f" primary: {home}",
+        )
+        error.toml = flow_table(there, to, promoted)
+        raise error
     _refuse_old_primary(settings, there, flow)
     state = records_of(settings, flow)
     refuse_promoted(flow, state)
     runner = replicator_of(state, wall_ms())
     copied_by = runner.host if runner is not None and runner.alive else ""
     rows = {row["topic"]: row for row in dry_run(settings, [flow])}
-    _refuse_left_out(flow, promoted, rows)
+    unseen = {"action": "leave out", "reason": "the flow's filters do not choose it"}
+    left = {t: rows.get(t, unseen) for t in promoted}
+    if wrong := [f"{t}: {row['reason']}" for t, row in left.items() if row["action"] == "leave out"]:
+        look = typed("drkit", "replicate", "--flow", flow.name, "--dry-run")
+        raise Refused("third_incomplete", where=flow.name, evidence=first_of(wrong), look=look)
     return ThirdCluster(
         flow.name, tuple(promoted), bool(state.all(GenerationRecord)), copied_by, wants_checkpoints(flow)
     )
@@ -109,31 +128,6 @@ def _promoted(settings: Settings, flow: FlowSettings) -> list[str]:
     state = records_of(settings, flow)
     copies, roles = state.all(GenerationRecord), state.all(RoleRecord)
     return sorted(copies[n].target for n, r in roles.items() if r.is_promoted and n in copies)
-
-
-def _refuse_pair(there: FlowSettings, to: str) -> None:
-    if to not in {there.source, there.target}:
-        return
-    role = "the old primary" if to == there.source else "the new primary"
-    home = typed("drkit", "reprotect", "--flow", there.name)
-    raise Refused(
-        "no_third_cluster",
-        where=f"--to {to}",
-        evidence=f"it is {role} of {there.name}",
-        hint=f"without --to the old primary becomes the standby: {home}",
-    )
-
-
-def _no_flow(settings: Settings, there: FlowSettings, to: str, promoted: list[str]) -> NoFlow:
-    error = NoFlow(
-        "no_flow_to_third",
-        where=f"{there.target}->{to}",
-        evidence=f"the configuration has {first_of(f.name for f in settings.flows)}",
-        hint="add the [[flows]] table that was printed, then the same again; or return to the old primary: "
-        + typed("drkit", "reprotect", "--flow", there.name),
-    )
-    error.toml = flow_table(there, to, promoted)
-    return error
 
 
 def flow_table(there: FlowSettings, to: str, promoted: list[str]) -> str:
@@ -169,12 +163,3 @@ def _refuse_old_primary(settings: Settings, there: FlowSettings, flow: FlowSetti
             evidence=f"its cluster id {third} is that of {side}",
             hint="correct bootstrap_servers, then: drkit config check --connect",
         )
-
-
-def _refuse_left_out(flow: FlowSettings, promoted: list[str], rows: Mapping[str, Mapping[str, Any]]) -> None:
-    unseen = {"action": "leave out", "reason": "the flow's filters do not choose it"}
-    left = {t: rows.get(t, unseen) for t in promoted}
-    wrong = [f"{t}: {row['reason']}" for t, row in left.items() if row["action"] == "leave out"]
-    if wrong:
-        look = typed("drkit", "replicate", "--flow", flow.name, "--dry-run")
-        raise Refused("third_incomplete", where=flow.name, evidence=first_of(wrong), look=look)

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from drkit.clock import monotonic, wall_ms
+from drkit.clock import monotonic
 from drkit.errors import NotAuthorized
+from drkit.failover.fencing.proof import canary_batch
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED, error_name
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produced
 from drkit.kafka.transactions.markers import Marker, write_markers
 from drkit.model import TopicPartition
-from drkit.wire import Record, encode, stamp
+from drkit.wire import stamp
 
 _PAUSE_SECONDS: Final = 0.1
 _TIMEOUT_MS: Final = 10_000
 _GAP: Final = 1_000_003
 """A sequence that follows no other: a leader that accepts the epoch still refuses the batch."""
-_UNCOMPRESSED: Final = 0
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ async def _sing(
         if not sung:
             continue
         appends = [
-            Append(at.topic, topics[at.topic].topic_id, at.partition, _old(w)) for at, w in sung.items()
+            Append(at.topic, topics[at.topic].topic_id, at.partition, _older(w)) for at, w in sung.items()
         ]
         codes = await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS)
         for at, writer in sung.items():
@@ -183,6 +183,5 @@ async def _sing(
     return found
 
 
-def _old(writer: Writer) -> bytearray:
-    batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
-    return stamp(batch, writer.producer_id, writer.epoch - 1, _GAP, transactional=False)
+def _older(writer: Writer) -> bytearray:
+    return stamp(canary_batch(), writer.producer_id, writer.epoch - 1, _GAP, transactional=False)

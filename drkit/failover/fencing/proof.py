@@ -75,8 +75,13 @@ async def _ask(cluster: RawCluster, acks: int, asked: tuple[int, list[Append]]) 
         return silent
 
 
+def canary_batch() -> bytearray:
+    """Return a batch of one record, to be stamped."""
+    return encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
+
+
 def _impossible() -> bytearray:
-    batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
+    batch = canary_batch()
     batch[_COUNT_AT : _COUNT_AT + 4] = (2).to_bytes(4, "big")
     return stamp(batch, -1, -1, -1, transactional=False)
 

@@ -63,7 +63,12 @@ def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[
             context.pause(_PAUSE_SECONDS)
             found = context.run(pending, source, names)
     if found:
-        raise _unstable(context, found)
+        raise Refused(
+            "pending_offsets",
+            where=f"{context.flow.name}: {first_of(p.group for p in found)}",
+            evidence=first_of(found),
+            groups=counted(len(found), "group"),
+        )
     return notes
 
 
@@ -92,12 +97,3 @@ def kept_in(group: str, partitions: int) -> int:
         value = (31 * value + int.from_bytes(units[i : i + 2], "big")) & 0xFFFFFFFF
     signed = value - (1 << 32) if value >> 31 else value
     return (0 if signed == -(1 << 31) else abs(signed)) % max(1, partitions)
-
-
-def _unstable(context: Context, found: list[Pending]) -> Refused:
-    return Refused(
-        "pending_offsets",
-        where=f"{context.flow.name}: {first_of(p.group for p in found)}",
-        evidence=first_of(found),
-        groups=counted(len(found), "group"),
-    )

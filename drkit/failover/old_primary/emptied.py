@@ -135,7 +135,14 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
             if least is None or total < least:
                 least, since = total, context.clock()
             if context.clock() - since > STALLED_SECONDS:
-                raise _stalled(context, back, left)
+                raise Refused(
+                    "emptied_not_copied_again",
+                    where=back.name,
+                    evidence=f"for {STALLED_SECONDS:g} s {size_text(total)} of {first_of(left)} are on"
+                    f" {context.flow.target} alone; --copy-limit {limit} allows no other topic",
+                    copy=typed("drkit", "replicate", "--flow", back.name),
+                    command=RETURN.command,
+                )
             told = f"{topic} waits: {size_text(total)} of {first_of(left)} are on {back.source} alone"
             context.tell(StepProgress(StepName.BEGIN, told, {"bytes": total, "limit": limit}))
             # A look at many partitions takes of the link that copies. Each pause keeps the lock.
@@ -179,18 +186,6 @@ def left_of(
             found[at] = p.bytes if p.bytes is not None else size.of(p.records)
     by_topic = {name: sum(size for at, size in found.items() if at.topic == name) for name in topics}
     return {name: size for name, size in by_topic.items() if size}
-
-
-def _stalled(context: Context, back: FlowSettings, left: Mapping[str, int]) -> Refused:
-    copy = typed("drkit", "replicate", "--flow", back.name)
-    return Refused(
-        "emptied_not_copied_again",
-        where=back.name,
-        evidence=f"for {STALLED_SECONDS:g} s {size_text(sum(left.values()))} of {first_of(left)} are on"
-        f" {context.flow.target} alone; --copy-limit {context.request.copy_limit} allows no other topic",
-        copy=copy,
-        command=RETURN.command,
-    )
 
 
 _CREATE: Final = "create"

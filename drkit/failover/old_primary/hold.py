@@ -13,7 +13,7 @@ from drkit.errors import Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import ConfigValue, alter_topic_configs, topic_configs
+from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.topology.topic_configs import KEEPING_ALL, keeping_all, own_value
 
 HOLD: Final = "hold"
@@ -55,7 +55,12 @@ def hold(context: Context, topics: Collection[str]) -> int:
     if not before:
         return 0
     with context.effect(StepName.CONTACT, HOLD, before=before) as outcome:
-        changes = {t: keeping_all(c) for t, c in existing.items() if not _is_held(c)}
+        wanted = {t: keeping_all(c) for t, c in existing.items()}
+        changes = {
+            t: values
+            for t, values in wanted.items()
+            if any(own_value(existing[t], name) != value for name, value in values.items())
+        }
         _judge(context, alter_topic_configs(cluster, changes), "held")
         outcome["held"] = sorted(before)
     return len(before)
@@ -105,10 +110,6 @@ def release(context: Context, topics: Collection[str]) -> Released:
         kept += [f"{t}: {n}={now[n]}" for n in sorted(others) if now[n] != before[t][n]]
     _judge(context, alter_topic_configs(cluster, changes), "released")
     return Released(tuple(sorted(before)), tuple(kept))
-
-
-def _is_held(configs: Mapping[str, ConfigValue]) -> bool:
-    return all(own_value(configs, name) == value for name, value in keeping_all(configs).items())
 
 
 def _judge(context: Context, refused: Mapping[str, Exception], done: str) -> None:

@@ -10,7 +10,8 @@ what it wrote itself; a flow to a third cluster does not, and its copy would hav
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
@@ -188,21 +189,25 @@ def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
     :raises Refused: one is configured here, or runs by its state on a cluster of this configuration
     :raises DrkitError: such a cluster answers, and its state cannot be read
     """
-    found = [f"{flow} copies {first_of(some)}" for flow, some in _others(context, topics) if some]
+    source, pair, wanted = context.flow.source, {context.flow.source, context.flow.target}, set(topics)
+    others = [f for f in context.settings.flows if f.source == source and f.target not in pair]
+    copied = [(f.name, sorted(t for t in wanted if f.copies(t))) for f in others]
+    for alias in sorted(set(context.settings.clusters) - pair - {f.target for f in others}):
+        with suppress(ClusterUnreachable, NotAuthorized):
+            copied.append((f"{source}->{alias}", sorted(_copied_to(context, alias) & wanted)))
+    found = [f"{flow} copies {first_of(some)}" for flow, some in copied if some]
     flows = [f"{context.flow.source}->{alias}" for alias in ([] if found else _beating(context))]
     found += [f"{flow} runs: its heartbeats are new" for flow in flows]
     if found:
         raise Refused("other_flow_reads", where=context.flow.source, evidence="; ".join(sorted(set(found))))
 
 
-def _others(context: Context, topics: Collection[str]) -> Iterator[tuple[str, list[str]]]:
-    source, pair = context.flow.source, {context.flow.source, context.flow.target}
-    configured = [f for f in context.settings.flows if f.source == source and f.target not in pair]
-    for flow in configured:
-        yield flow.name, sorted(t for t in topics if flow.copies(t))
-    for alias in sorted(set(context.settings.clusters) - pair - {f.target for f in configured}):
-        with suppress(ClusterUnreachable, NotAuthorized):
-            yield f"{source}->{alias}", _copied_to(context, alias, topics)
+def _copied_to(context: Context, alias: str) -> AbstractSet[str]:
+    """The topics that a flow from the old primary to a cluster copies; none where it does not run."""
+    cluster, name = Cluster.connect(context.settings.cluster(alias)), state_topic(context.flow.source)
+    state = FlowState.of(newest_values(cluster, [name]).get(name) or {})
+    lease = state.readable(LeaseRecord).get("")
+    return state.readable(GenerationRecord).keys() if lease and lease.is_fresh(wall_ms()) else frozenset()
 
 
 def _beating(context: Context) -> Collection[str]:
@@ -220,12 +225,3 @@ def _beating(context: Context) -> Collection[str]:
         tail.skip_to_last(_LAST, _SECONDS)
         tail.read(_SECONDS)
     return sorted(found - set(context.settings.clusters))
-
-
-def _copied_to(context: Context, alias: str, topics: Collection[str]) -> list[str]:
-    cluster, name = Cluster.connect(context.settings.cluster(alias)), state_topic(context.flow.source)
-    state = FlowState.of(newest_values(cluster, [name]).get(name) or {})
-    lease = state.readable(LeaseRecord).get("")
-    if lease is None or not lease.is_fresh(wall_ms()):
-        return []
-    return sorted(state.readable(GenerationRecord).keys() & set(topics))

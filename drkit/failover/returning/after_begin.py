@@ -12,7 +12,7 @@ from typing import Any, Final
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of
 from drkit.failover.checks.run_opening import person
-from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Disposition
 from drkit.failover.core.reverse import reverse
@@ -20,14 +20,13 @@ from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.old_primary.lost_tail import Saved, forget_saved, to_append
 from drkit.failover.returning.begin import LIFT
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.replays import of_own_export, planned_replay
+from drkit.failover.returning.replays import of_own_export, planned_replay, tell_replay
 from drkit.failover.returning.scope import promoted
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.returns import still_away
 from drkit.flow_state.unreplayed import UnreplayedEnd
 from drkit.kafka.transactions.open_transactions import hanging
-from drkit.replay.progress import ReplayProgress
 from drkit.replay.unreplayed import note_replayed
 from drkit.replay.writer import Results
 
@@ -75,7 +74,7 @@ class ReplayStep(Step):
             context.effect(self.name, disposition.value, topics=sorted(topics)) as outcome,
             planned_replay(context, disposition, topics) as (replayer, plan),
         ):
-            outcome.update(_numbers(replayer.run(plan, partial(_told, context))))
+            outcome.update(_numbers(replayer.run(plan, partial(tell_replay, context, self.name))))
         return dict(outcome)
 
     def _append_earlier(self, context: Context, disposition: Disposition, each: Saved) -> dict[str, Any]:
@@ -83,7 +82,7 @@ class ReplayStep(Step):
             context.effect(self.name, f"{disposition} {each.name}", manifest=each.record.manifest) as outcome,
             planned_replay(context, disposition, [each.topic], earlier=each) as (replayer, plan),
         ):
-            done = replayer.run(plan, partial(_told, context))
+            done = replayer.run(plan, partial(tell_replay, context, self.name))
             note_replayed(context.state, plan.export, done, _ENDS[disposition], person(), context.wall)
             outcome.update(_numbers(done))
         return dict(outcome)
@@ -109,12 +108,6 @@ def _notes(disposition: str, found: dict[str, dict[str, int]]) -> list[str]:
     if kept:
         notes.append(f"{counted(kept, 'record')} left out: clients have written newer values of their keys")
     return notes
-
-
-def _told(context: Context, progress: ReplayProgress) -> None:
-    line = f"{progress.at}: {progress.appended} appended, up to {progress.next} of the old primary"
-    context.tell(StepProgress(StepName.REPLAY, line))
-    context.journal.renew()
 
 
 class ProtectedStep(Step):

@@ -50,6 +50,16 @@ class Unsound(NamedTuple):
         end = self.tail.end or 0
         return min(self.tail.lost_from, end), end
 
+    @property
+    def why_not_kept(self) -> str:
+        """Why it has anything but a tail after a proven beginning; empty: it has nothing else."""
+        tail = self.tail
+        if tail.found is not DivergenceState.DIVERGED or not self.has_tail:
+            return self.why
+        if tail.copy is not CopyFate.KEPT or tail.only_new or tail.differs_from is not None:
+            return tail.in_words
+        return "" if tail.proven else tail.why or "that it has what was copied could not be proven"
+
 
 def to_json(found: Iterable[Unsound]) -> list[dict[str, Any]]:
     """Partitions as plain data, for the journal."""
@@ -123,13 +133,11 @@ class CompareStep(Step):
         cuts_of(context)
         wrong = unsound(context, seen)
         ends = {str(at): t.end for at, t in sorted(seen.items()) if t.end is not None}
-        evidence = {"ends": ends, "ids": self._ids(context), "unsound": to_json(wrong)}
-        return StepResult(evidence, tuple(_notes(context, seen, wrong)))
-
-    def _ids(self, context: Context) -> dict[str, str]:
         source = context.source()
         topics = context.run(all_topics, source) if source is not None else {}
-        return {name: str(topics[name].topic_id) for name in sorted(context.scope.topics) if name in topics}
+        ids = {name: str(topics[name].topic_id) for name in sorted(context.scope.topics) if name in topics}
+        evidence = {"ends": ends, "ids": ids, "unsound": to_json(wrong)}
+        return StepResult(evidence, tuple(_notes(context, seen, wrong)))
 
 
 def cuts_of(context: Context) -> dict[TopicPartition, int]:
@@ -169,7 +177,9 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             evidence=found.unanswered,
             hint=retry_command(context),
         )
-    _refuse_other_copies(context, found.tails)
+    if wrong := [t for t in found.tails if t.copy in ANOTHER_TOPIC]:
+        names = context.scope.topics
+        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
     unclear = [
         t for t in found.tails if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
     ]
@@ -183,13 +193,6 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             command=retry_command(context),
         )
     return {TopicPartition(t.topic, t.partition): t for t in found.tails}
-
-
-def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence]) -> None:
-    """Refuse copies that are not those of the failover any more."""
-    if wrong := [t for t in tails if t.copy in ANOTHER_TOPIC]:
-        names = context.scope.topics
-        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
 
 
 def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
@@ -230,17 +233,12 @@ def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]
         role = roles[at.topic]
         back = _copied_back(context, at, tail, role) if tail.found is DivergenceState.CLEAN else None
         why = why_unsound(tail, proven=bool(role.planned), copied_back=back)
-        why = why or _emptied_before(context, at)
+        known = context.state.get(IncompleteRecord, at.topic)
+        if not why and known is not None and at.partition in known.emptied:
+            why = f"the return {known.run_id}, which was aborted, has emptied it"
         if why := why or forgotten.get(at.topic, ""):
             found.append(Unsound(tail, why))
     return found
-
-
-def _emptied_before(context: Context, at: TopicPartition) -> str:
-    known = context.state.get(IncompleteRecord, at.topic)
-    if known is None or at.partition not in known.emptied:
-        return ""
-    return f"the return {known.run_id}, which was aborted, has emptied it"
 
 
 def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from drkit.counted import counted, first_of
@@ -82,7 +82,7 @@ class ContactStep(Step):
             notes.append(f"nothing is removed from {counted(number, 'topic')} of {context.flow.source}")
         if late := lost.keys() | _replaced(context):
             notes += LateFence(StepName.CONTACT).run(_of(context, late)).notes
-        refusing = refuse_open(context, _existing(context, source))
+        refusing = refuse_open(context, context.run(all_topics, source).keys() & context.scope.topics.keys())
         cut = clients_cut(context)
         notes += refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
         ends = self._steady(context, source) if lost else {}
@@ -170,11 +170,6 @@ def _answering(context: Context) -> RawCluster:
 def _of(context: Context, topics: Collection[str]) -> Context:
     names = {t: context.scope.topics[t] for t in topics}
     return replace(context, scope=Scope(names, (), whole_flow=False))
-
-
-def _existing(context: Context, source: RawCluster) -> list[str]:
-    known: dict[str, Any] = context.run(all_topics, source)
-    return sorted(known.keys() & context.scope.topics.keys())
 
 
 async def ends_now(

@@ -6,7 +6,7 @@ After a switchover there is nothing to decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted, first_of
@@ -27,7 +27,7 @@ from drkit.failover.old_primary.lost_tail import (
 )
 from drkit.failover.returning.compare import Unsound, method_of, of_json
 from drkit.failover.returning.exporting import EXPORT
-from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging, refuse_methods
+from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging_replicas, refuse_methods
 from drkit.failover.returning.replays import is_left, left_notes, refuse_dispositions, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import Methods, refuse_removed
@@ -35,6 +35,14 @@ from drkit.flow_state.records import TailRecord
 from drkit.model import TopicPartition
 
 DECISION: Final = "decision"
+
+
+_DOES: Final = {
+    Method.DELTA: "continue",
+    Method.REBUILD: "empty and copy all of",
+    Method.TRIM: "empty and copy the newest of",
+    Method.KEEP: "keep the tail, append it to the new primary, and continue",
+}
 
 
 class Undecided(Refused):
@@ -73,11 +81,20 @@ class DecideStep(Step):
         found = unsound_of(context)
         methods, lost = allowed(context, found)
         if (open_ := undecided(context, found, methods)) is None:
-            refuse_lagging(context, methods)
+            refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
         context.journal.found[self.name] = {"topics": _chosen(context, found, methods, lost)}
         alias = context.flow.source
-        lines = [StepEffect(f"{_said(m)} {counted(n, 'partition')}", f"{alias}: {topic}", why)
-                 for topic, m, n, why in _by_method(found, methods)]  # fmt: skip
+        whys, grouped = {u.at: u.why for u in found}, dict[tuple[str, Method], list[TopicPartition]]()
+        for at, method in sorted(methods.items()):
+            grouped.setdefault((at.topic, method), []).append(at)
+        lines = [
+            StepEffect(
+                f"{_DOES[method]} {counted(len(some), 'partition')}",
+                f"{alias}: {topic}",
+                next((whys[at] for at in some if at in whys), "asked for"),
+            )
+            for (topic, method), some in grouped.items()
+        ]
         for topic, each in sorted(lost.items()):
             lines.append(StepEffect(f"{alias} has lost records", f"{alias}: {topic}", each.in_words))
         if open_ is not None:
@@ -90,7 +107,7 @@ class DecideStep(Step):
         methods, lost = allowed(context, found)
         if (error := undecided(context, found, methods)) is not None:
             raise error
-        refuse_lagging(context, methods)
+        refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
         chosen = _chosen(context, found, methods, lost)
         if not chosen:
             return StepResult({"topics": {}})
@@ -248,21 +265,3 @@ def _chosen(
         mine = {at.partition: m for at, m in sorted(methods.items()) if at.topic == topic}
         chosen[topic] = TopicDecision(Disposition(said) if said else None, mine).to_json()
     return chosen
-
-
-def _by_method(
-    found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
-) -> Iterator[tuple[str, Method, int, str]]:
-    whys = {u.at: u.why for u in found}
-    seen: dict[tuple[str, Method], list[TopicPartition]] = {}
-    for at, method in sorted(methods.items()):
-        seen.setdefault((at.topic, method), []).append(at)
-    for (topic, method), some in seen.items():
-        yield topic, method, len(some), next((whys[at] for at in some if at in whys), "asked for")
-
-
-def _said(method: Method) -> str:
-    return {
-        Method.REBUILD: "empty and copy all of", Method.TRIM: "empty and copy the newest of",
-        Method.KEEP: "keep the tail, append it to the new primary, and continue",
-    }.get(method, "continue")  # fmt: skip

@@ -10,7 +10,6 @@ work when its primary died.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, Final
 
 from drkit.checkpoints.other_groups import is_consumer
@@ -98,7 +97,11 @@ class DemoteStep(Step):
         copies = {context.scope.topics[t] for t in left}
         with reverse(context) as back:
             if GROUPS in effects:
-                before = _within(effects[GROUPS]["intent"].get("before", {}), left)
+                before = {
+                    g: mine
+                    for g, p in effects[GROUPS]["intent"].get("before", {}).items()
+                    if (mine := {at: v for at, v in p.items() if partition_of(at).topic in left})
+                }
                 number = ask_once(
                     back.target, "return", lambda c: restore(c, back.flow.source, before),
                     what="put positions back",
@@ -117,7 +120,7 @@ class DemoteStep(Step):
 
     def _demote(self, context: Context, back: Reverse) -> None:
         """Take the roles away: of an earlier switchover in the other direction, and of this one's FREEZE."""
-        known = self._intent(context, ROLES)
+        known = intent_of(context, self.name, ROLES)
         if known is None:
             roles = back.state.all(RoleRecord)
             mine = {t: roles[t] for t in context.scope.topics.values() if t in roles}
@@ -136,7 +139,7 @@ class DemoteStep(Step):
 
     def _renew(self, context: Context, back: Reverse) -> int:
         """Give the reverse flow a live producer id that it has never used; the same one when repeated."""
-        known = self._intent(context, PRODUCER)
+        known = intent_of(context, self.name, PRODUCER)
         if known is None:
             ids = back.state.get(ProducerIdsRecord)
             known = {"ended": list(ids.ids) if ids is not None else []}
@@ -147,7 +150,7 @@ class DemoteStep(Step):
         return int(outcome["id"])
 
     def _adopt(self, context: Context, back: Reverse) -> None:
-        known = self._intent(context, GROUPS)
+        known = intent_of(context, self.name, GROUPS)
         if known is None:
             known = self._positions(context, back)
         with context.effect(self.name, GROUPS, **known) as outcome:
@@ -203,9 +206,11 @@ class DemoteStep(Step):
             "kept": kept,
         }  # fmt: skip
 
-    def _intent(self, context: Context, name: str) -> dict[str, Any] | None:
-        found = context.effects(self.name).get(name)
-        return found["intent"] if found is not None else None
+
+def intent_of(context: Context, step: StepName, name: str) -> dict[str, Any] | None:
+    """Return the details of an effect that an earlier process began; None: none did."""
+    found = context.effects(step).get(name)
+    return found["intent"] if found is not None else None
 
 
 def _without_places(context: Context) -> set[TopicPartition]:
@@ -223,10 +228,3 @@ def _of_void(place: object, offset: int, cut: int) -> int:
     if not isinstance(place, PartitionPosition) or place.frontier is None:
         return 0
     return cut if offset >= place.frontier else 0
-
-
-def _within(positions: dict[str, Any], topics: Collection[str]) -> dict[str, Any]:
-    kept = {
-        g: {at: v for at, v in p.items() if partition_of(at).topic in topics} for g, p in positions.items()
-    }
-    return {g: p for g, p in kept.items() if p}

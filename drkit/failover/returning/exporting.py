@@ -54,8 +54,11 @@ class ExportStep(Step):
             return StepResult()
         to, tails = _place(context, found), self._ranges(context, found)
         request = context.request
+        # Another folder where the ends have changed since.
+        digest = hashlib.sha256("\n".join(map(str, sorted(tails))).encode()).hexdigest()
         wanted = ExportRequest(
-            to, _export_id(context, tails), request.export_format or ExportFormat.PARQUET.value,
+            to, f"{context.run_id}-{digest[:_NAME_DIGITS]}",
+            request.export_format or ExportFormat.PARQUET.value,
             terms=terms_of(context, {u.at.topic for u in found}),
         )  # fmt: skip
         spans = {str(u.at): list(u.span) for u in found}
@@ -150,12 +153,6 @@ def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
     ]  # fmt: skip
     if lacking:
         raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=RETURN.resume)
-
-
-def _export_id(context: Context, tails: Sequence[TailRange]) -> str:
-    """The export's own folder: another one where the ends have changed since."""
-    text = "\n".join(map(str, sorted(tails)))
-    return f"{context.run_id}-{hashlib.sha256(text.encode()).hexdigest()[:_NAME_DIGITS]}"
 
 
 def _told(context: Context, line: str) -> None:

@@ -5,7 +5,7 @@ With the method keep the tail becomes part of both logs, so all of it must be ce
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -35,7 +35,6 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.model import TopicPartition
-from drkit.next_command import NextCommand
 from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
@@ -61,7 +60,7 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
             where=context.flow.name,
             evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
             command=retry_command(context, RunRequest(dispositions={others[0]: Disposition.REPLAY})),
-            other_command=_rebuild_instead(context, others[0]),
+            other_command=retry_command(context, RunRequest(methods={others[0]: Method.REBUILD})),
         )
     refuse_compacted(context, topics)
     _refuse_unfinished(context, kept)
@@ -79,26 +78,15 @@ def _refuse_unclear(
             wrong.append(f"{at}: it is younger than the failover")
         elif (known := context.state.get(IncompleteRecord, at.topic)) and at.partition in known.emptied:
             wrong.append(f"{at}: the return {known.run_id}, which was aborted, has emptied it")
-        elif why := _why_not(found[at]):
+        elif why := found[at].why_not_kept:
             wrong.append(f"{at}: {why}")
     if wrong:
         raise Refused(
             "keep_unproven",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=_rebuild_instead(context, min(topics)),
+            hint=retry_command(context, RunRequest(methods={min(topics): Method.REBUILD})),
         )
-
-
-def _why_not(unsound: Unsound) -> str:
-    tail = unsound.tail
-    if tail.found is not DivergenceState.DIVERGED or not unsound.has_tail:
-        return unsound.why
-    if tail.copy is not CopyFate.KEPT or tail.only_new or tail.differs_from is not None:
-        return tail.in_words
-    if not tail.proven:
-        return tail.why or "that it has what was copied could not be proven"
-    return ""
 
 
 def refuse_compacted(context: Context, topics: Collection[str]) -> None:
@@ -121,10 +109,6 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
         )
 
 
-def _rebuild_instead(context: Context, topic: str) -> NextCommand:
-    return retry_command(context, RunRequest(methods={topic: Method.REBUILD}))
-
-
 def with_rebuild(context: Context, topic: str, more: RunRequest = NOTHING) -> str:
     """Return the command that empties a topic instead: in this run, or in the next if this one has decided.
 
@@ -137,7 +121,7 @@ def with_rebuild(context: Context, topic: str, more: RunRequest = NOTHING) -> st
     return f"{RETURN.abort}; then {begin_command(context, context.request.plus(replayed))}"
 
 
-def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> None:
+def _refuse_unfinished(context: Context, kept: Sequence[TopicPartition]) -> None:
     """Refuse a second tail before the copy had passed an earlier one."""
     positions = positions_of(context, [context.known.pair(*at) for at in kept])
     wrong = []
@@ -152,7 +136,7 @@ def _refuse_unfinished(context: Context, kept: Collection[TopicPartition]) -> No
             "keep_after_kept",
             where=context.flow.name,
             evidence=first_of(wrong),
-            hint=_rebuild_instead(context, min(kept).topic),
+            hint=retry_command(context, _rebuilt(kept[:1])),
         )
 
 
@@ -171,7 +155,7 @@ def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
             "keep_mixed",
             where=context.flow.source,
             evidence=first_of(wrong),
-            hint=_rebuild_instead(context, min(topics)),
+            hint=retry_command(context, RunRequest(methods={min(topics): Method.REBUILD})),
         )
 
 
@@ -182,148 +166,94 @@ _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREA
 def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
     """Refuse methods that cannot be used now. Raises Refused; DrkitError: the new primary is silent."""
     unsound = {u.at: u for u in found}
-    _refuse_more(context, unsound)
+    old, new = context.flow.source, context.flow.target
+    if more := sorted(str(at) for at, u in unsound.items() if u.tail.found is DivergenceState.MORE):
+        retry, flow = retry_command(context), context.flow.name
+        raise Refused(
+            "fewer_partitions", where=old, evidence=first_of(more), target=new, command=retry, flow=flow
+        )
     refuse_keep(context, unsound, methods)
-    _refuse_delta(context, unsound, methods)
-    _refuse_short_copies(context, unsound, methods)
+    if delta := {at: f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA}:
+        command = retry_command(context, _rebuilt(delta))
+        raise Refused("delta_out_of_order", where=old, evidence=first_of(delta.values()), command=command)
+    trimmed = {at for at, m in methods.items() if m is Method.TRIM}
+    # Where clients began to write is unknown in a copy that has lost records.
+    regressed = (at for at, u in sorted(unsound.items()) if u.tail.copy is CopyFate.REGRESSED)
+    if short := [at for at in regressed if at in trimmed]:
+        command = retry_command(context, _rebuilt(short))
+        raise Refused(
+            "new_primary_lost_records", where=new, evidence=first_of(map(str, short)), command=command
+        )
     emptied = {at: m for at, m in methods.items() if m.empties}
     if not emptied:
         return
     refuse_other_flows(context, {at.topic for at in emptied})
-    _refuse_compacted(context, emptied)
-    if trimmed := {at for at, m in emptied.items() if m is Method.TRIM}:
-        _refuse_early_groups(context, trimmed)
+    if trimmed:
+        _refuse_trim(context, trimmed)
     refuse_lost_history(context, unsound.values(), emptied)
+
+
+def _refuse_trim(context: Context, trimmed: set[TopicPartition]) -> None:
+    """Refuse to lose the only value of a key, or the position of a group that is before the cut."""
+    names = {context.scope.topics[at.topic]: at.topic for at in trimmed}
+    configs = topic_configs(context.target_admin(), names)
+    if compacted := sorted({names[t] for t, c in configs.items() if is_compacted(c)}):
+        hint = retry_command(context, RunRequest(methods={compacted[0]: Method.REBUILD}))
+        raise Refused("trim_compacted", where=context.flow.source, evidence=first_of(compacted), hint=hint)
+    if early := _early(context, trimmed):
+        raise Refused(
+            "groups_before_trim",
+            where=context.flow.target,
+            evidence=first_of(early.values()),
+            groups=counted(len(early), "group"),
+            command=retry_command(context, _rebuilt(g.at for g in early)),
+        )
 
 
 def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Methods) -> None:
     """Refuse the method keep for topics of `lost`, of which a part is gone. Raises Refused."""
-    wrong = sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost})
-    if wrong:
-        raise Refused(
-            "keep_lost_records",
-            where=context.flow.source,
-            evidence=first_of(wrong),
-            hint=retry_command(
-                context,
-                RunRequest(methods={wrong[0]: Method.REBUILD}, dispositions={wrong[0]: Disposition.REPLAY}),
-            ),
-        )
-
-
-def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) -> None:
-    more = sorted(str(at) for at, u in unsound.items() if u.tail.found is DivergenceState.MORE)
-    if more:
-        raise Refused(
-            "fewer_partitions",
-            where=context.flow.source,
-            evidence=first_of(more),
-            target=context.flow.target,
-            command=retry_command(context),
-            flow=context.flow.name,
-        )
-
-
-def _refuse_delta(context: Context, unsound: Mapping[TopicPartition, Unsound], methods: Methods) -> None:
-    wrong = {at: f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA}
-    if wrong:
-        raise Refused(
-            "delta_out_of_order",
-            where=context.flow.source,
-            evidence=first_of(wrong.values()),
-            command=retry_command(context, _rebuilt(wrong)),
-        )
-
-
-def _refuse_short_copies(
-    context: Context, unsound: Mapping[TopicPartition, Unsound], methods: Methods
-) -> None:
-    """Refuse to trim where the copy has lost records: where clients began to write there is unknown."""
-    short = [at for at, u in sorted(unsound.items())
-             if u.tail.copy is CopyFate.REGRESSED and methods.get(at) is Method.TRIM]  # fmt: skip
-    if short:
-        raise Refused(
-            "new_primary_lost_records",
-            where=context.flow.target,
-            evidence=first_of(map(str, short)),
-            command=retry_command(context, _rebuilt(short)),
-        )
+    if wrong := sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost}):
+        first = wrong[0]
+        rebuilt = RunRequest(methods={first: Method.REBUILD}, dispositions={first: Disposition.REPLAY})
+        hint = retry_command(context, rebuilt)
+        raise Refused("keep_lost_records", where=context.flow.source, evidence=first_of(wrong), hint=hint)
 
 
 def _rebuilt(some: Iterable[TopicPartition]) -> RunRequest:
     return RunRequest(methods=dict.fromkeys(sorted({at.topic for at in some}), Method.REBUILD))
 
 
-def _refuse_compacted(context: Context, methods: Methods) -> None:
-    """Refuse what would lose the only value of a key."""
-    names = {context.scope.topics[at.topic]: at.topic for at in methods}
-    configs = topic_configs(context.target_admin(), names)
-    compacted = {names[t] for t, c in configs.items() if is_compacted(c)}
-    if wrong := sorted({at.topic for at, m in methods.items() if at.topic in compacted and m is Method.TRIM}):
-        raise Refused(
-            "trim_compacted",
-            where=context.flow.source,
-            evidence=first_of(wrong),
-            hint=retry_command(context, RunRequest(methods={wrong[0]: Method.REBUILD})),
-        )
-
-
-def refuse_lagging(context: Context, methods: Methods) -> None:
-    """As :func:`refuse_lagging_replicas`, of the topics of which partitions are emptied.
-
-    What the old primary has is kept and exported all the same: only what follows a decision waits for it.
-    """
-    refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
-
-
 def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty while the new primary, which has the only copy then, has a replica out of sync.
+
+    What the old primary has is kept and exported all the same: only what follows a decision waits for it.
 
     :raises DrkitError: the new primary does not answer
     """
     names = [context.scope.topics[t] for t in topics]
-    lagging = [
+    if lagging := [
         f"{name}-{number}: {len(p.in_sync)} of {len(p.replicas)}"
         for name, topic in sorted(describe_topics(context.target_admin(), names).items() if names else ())
         for number, p in sorted(topic.partitions.items())
         if len(p.in_sync) < len(p.replicas)
-    ]
-    if lagging:
+    ]:
+        command = retry_command(context)
         raise Refused(
-            "replicas_out_of_sync",
-            where=context.flow.target,
-            evidence=first_of(lagging),
-            command=retry_command(context),
-        )
-
-
-def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None:
-    """Refuse to trim where a group on the new primary is before the cut: it would have no position."""
-    if early := _early(context, trimmed):
-        raise Refused(
-            "groups_before_trim",
-            where=context.flow.target,
-            evidence=first_of(_in_words(context, early)),
-            groups=counted(len(early), "group"),
-            command=retry_command(context, _rebuilt(g.at for g in early)),
+            "replicas_out_of_sync", where=context.flow.target, evidence=first_of(lagging), command=command
         )
 
 
 def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[str]:
     """Return groups on the new primary that have not read up to the cut. Raises DrkitError: no answer."""
-    return _in_words(context, _early(context, set(trimmed)))
+    return list(_early(context, set(trimmed)).values())
 
 
-def _in_words(context: Context, early: Iterable[GroupAt]) -> list[str]:
-    cuts = cuts_of(context)
-    return [f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}" for g in early]
-
-
-def _early(context: Context, trimmed: set[TopicPartition]) -> list[GroupAt]:
+def _early(context: Context, trimmed: set[TopicPartition]) -> dict[GroupAt, str]:
     cuts = cuts_of(context)
     names = {context.scope.topics[at.topic]: at.topic for at in trimmed}
     found: list[GroupAt] = context.run(positions_at, context, context.target, names)
-    return [g for g in found if g.at in trimmed and g.offset < cuts[g.at]]
+    early = (g for g in found if g.at in trimmed and g.offset < cuts[g.at])
+    return {g: f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}" for g in early}
 
 
 def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:

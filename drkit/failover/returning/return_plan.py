@@ -25,7 +25,7 @@ from drkit.failover.old_primary.lost_tail import Gone, gone_of, is_given_up
 from drkit.failover.returning.compare import CompareStep, Unsound, cuts_of
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import allowed, methods_of, undecided, unsound_of
-from drkit.failover.returning.gates import early_groups, late_groups, refuse_lagging
+from drkit.failover.returning.gates import early_groups, late_groups, refuse_lagging_replicas
 from drkit.failover.returning.replays import left_notes
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.kafka.raw import RawError
@@ -162,7 +162,7 @@ def _asked(
         allowed(context, wrong)
     saves = not refused
     with _noted(context, refused):
-        refuse_lagging(context, methods)
+        refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
     said, open_ = context.request, undecided(context, wrong, methods)
     missing = Missing(
         tuple(sorted(open_.topics)) if open_ is not None else (),
@@ -247,8 +247,8 @@ def _of(
     trimmed = {TopicPartition(name, p) for p, m in methods.items() if m is Method.TRIM}
     kept = {TopicPartition(name, p) for p, m in methods.items() if m is Method.KEEP}
     by_method = Counter(methods.get(p, Method.DELTA).value for p in mine)
-    return TopicOutlook(
-        **{f: getattr(base, f) for f in ("topic", "promoted_ms", "planned", "partitions", "delta", "whole")},
+    return replace(
+        base,
         found=dict(kinds),
         only_old=sum(u.tail.records for u in tails),
         only_old_bytes=sum(u.tail.bytes for u in tails),

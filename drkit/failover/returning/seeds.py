@@ -15,7 +15,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.commands import retry_command
-from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import EVERY_TOPIC, Disposition, Method, RunRequest
 from drkit.failover.core.reverse import Reverse
@@ -23,7 +23,7 @@ from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.exporting import EXPORT
 from drkit.failover.returning.first_record import first_record
-from drkit.failover.returning.replays import planned_replay
+from drkit.failover.returning.replays import planned_replay, tell_replay
 from drkit.failover.returning.scope import pairs, turned, unplanned
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.left_out import KeptTail
@@ -36,7 +36,6 @@ from drkit.offset_map.seeding import SeededPartition, write_seeds
 from drkit.offsets.crossing import Crossing
 from drkit.offsets.seed import CopyEnd, inverted, seed_after, seed_of_emptied
 from drkit.offsets.translation import PartitionPosition
-from drkit.replay.progress import ReplayProgress
 from drkit.replay.rolled_back import roll_back_kept
 
 APPEND: Final = "append "
@@ -63,7 +62,7 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTa
         context.effect(StepName.BEGIN, APPEND + topic) as outcome,
         planned_replay(context, Disposition.REPLAY, [topic], kept=True) as (replayer, plan),
     ):
-        done = replayer.run(plan, partial(_told, context))
+        done = replayer.run(plan, partial(tell_replay, context, StepName.BEGIN))
         records = {t.source: t.records for t in plan.export.tails}
         firsts = {t.source: next(t.read()).offset for t in plan.export.tails}
         found = {}
@@ -106,12 +105,6 @@ def roll_back_kept_tails(
     return [note]
 
 
-def _told(context: Context, progress: ReplayProgress) -> None:
-    line = f"{progress.at}: {progress.appended} appended, up to {progress.next} of the old primary"
-    context.tell(StepProgress(StepName.BEGIN, line))
-    context.journal.renew()
-
-
 Methods = Mapping[TopicPartition, Method]
 _KNOWN_SECONDS: Final = 20.0
 _NONE_KEPT: Final[Mapping[TopicPartition, AppendedTail]] = {}
@@ -141,7 +134,9 @@ def seed(
             )
             for s in seeds
         }  # fmt: skip
-        back.state.put_all((t, r) for t, r in wanted.items() if _differs(known.get(t), r))
+        same = {t: (r.target, r.source_id, r.target_id) for t, r in known.items()}
+        new = ((t, r) for t, r in wanted.items() if same.get(t) != (r.target, r.source_id, r.target_id))
+        back.state.put_all(new)
         outcome["partitions"] = len(seeds)
 
 
@@ -278,11 +273,3 @@ def _first(context: Context, at: TopicPartition, span: tuple[int, int]) -> int |
         return None
     found: int | None = context.run(first_record, context.target, at, span)
     return found
-
-
-def _differs(known: GenerationRecord | None, wanted: GenerationRecord) -> bool:
-    if known is None:
-        return True
-    return (known.target, known.source_id, known.target_id) != (
-        wanted.target, wanted.source_id, wanted.target_id,
-    )  # fmt: skip

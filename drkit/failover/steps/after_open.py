@@ -56,7 +56,16 @@ class RepointStep(Step):
 
         with context.effect(self.name, "tell", endpoint=endpoint.as_dict()) as told:
             outcomes = tell_all(ways, endpoint, on_outcome=on_outcome, clock=context.clock)
-            told["ways"] = [_plain(o) for o in outcomes]
+            told["ways"] = [
+                {
+                    "name": o.name,
+                    "result": o.result.value,
+                    "tries": o.tries,
+                    "seconds": o.seconds,
+                    "error": _said(o),
+                }
+                for o in outcomes
+            ]
         _judge(outcomes)
         notes = [f"{o.name} repointed ({o.result})" for o in outcomes]
         return StepResult({"endpoint": endpoint.as_dict(), "ways": told["ways"]}, (*notes, *_names(context)))
@@ -97,16 +106,6 @@ def _renamed(context: Context) -> dict[str, str]:
 
 def _names(context: Context) -> tuple[str, ...]:
     return tuple(f"topic {a} is called {b} on {context.flow.target}" for a, b in _renamed(context).items())
-
-
-def _plain(outcome: RepointOutcome) -> dict[str, Any]:
-    return {
-        "name": outcome.name,
-        "result": outcome.result.value,
-        "tries": outcome.tries,
-        "seconds": outcome.seconds,
-        "error": _said(outcome),
-    }
 
 
 def _said(outcome: RepointOutcome) -> str:
@@ -299,7 +298,17 @@ def next_steps(context: Context) -> list[str]:
             f"{flow.source} may take writes ({why}): keep its listeners closed until it is fenced;"
             " drkit watch does that at the first contact, or: drkit fence pay"
         )
-    lines += _after_switchover(context) if context.request.planned else _after_loss(context)
+    if context.request.planned:
+        return lines + _after_switchover(context)
+    # The old primary may hold records that were not copied; they would come before new records there.
+    if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):
+        lines.append(
+            f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
+        )
+    lines.append(
+        f"{flow.target} is not protected: nothing copies from it, and a flow back leaves these topics out."
+        f" Keep {flow.source} fenced; as soon as it answers: {to_reprotect(flow.source, flow.target)}"
+    )
     return lines
 
 
@@ -322,21 +331,7 @@ def _after_switchover(context: Context) -> list[str]:
         f"{begin}: {turn}, then: drkit replicate --flow '{reverse}'",
         *(
             [f"topics or topics_exclude of {reverse} leave out {first_of(left)}: nothing copies them"]
-            * bool(left)
+            if left
+            else ()
         ),
     ]
-
-
-def _after_loss(context: Context) -> list[str]:
-    """The old primary may hold records that were not copied; they would come before new records there."""
-    flow = context.flow
-    lines = []
-    if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):
-        lines.append(
-            f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
-        )
-    lines.append(
-        f"{flow.target} is not protected: nothing copies from it, and a flow back leaves these topics out."
-        f" Keep {flow.source} fenced; as soon as it answers: {to_reprotect(flow.source, flow.target)}"
-    )
-    return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from drkit.counted import counted, first_of
@@ -62,7 +62,9 @@ class DrainStep(Step):
         _refuse(context, loss, fenced=fenced)
         evidence: dict[str, Any] = {**loss}
         notes = [loss["statement"]]
-        if deleted := sorted({f"{p['topic']} ({p['reason']})" for p in loss["partitions"] if _is_deleted(p)}):
+        if deleted := sorted(
+            {f"{p['topic']} ({p['reason']})" for p in loss["partitions"] if p["reason"].startswith(DELETED)}
+        ):
             notes.append(f"opened on {context.flow.target} as copied: {first_of(deleted)}")
         if context.request.planned:
             behind = wait_for_groups(context, deadline)
@@ -101,20 +103,10 @@ class DrainStep(Step):
             context.pause(_PAUSE_SECONDS)
 
 
-def _is_deleted(partition: Mapping[str, Any]) -> bool:
-    reason: str = partition["reason"]
-    return reason.startswith(DELETED)
-
-
-def _recreated(lost: Iterable[Lost]) -> list[Lost]:
-    return [p for p in lost if p.reason == RECREATED]
-
-
 def _is_stuck(context: Context, lost: Sequence[Lost]) -> bool:
     """Whether nothing is missing but topics that were created again, and the flow does not copy these."""
-    again = _recreated(lost)
-    stops = context.flow.on_source_recreated == "stop"
-    return bool(again) and stops and is_drained([p for p in lost if p not in again])
+    others = [p for p in lost if p.reason != RECREATED]
+    return len(others) < len(lost) and context.flow.on_source_recreated == "stop" and is_drained(others)
 
 
 def _is_copied(context: Context, until: float) -> bool:

@@ -155,10 +155,8 @@ class FenceStep(Step):
                 method.apply(details)
                 outcome["up"] = True
         proof = self._proven(context, method, seconds)
-        if not proof.is_whole:
-            return self._unproven(context, proof)
-        resolved = resolver.run()
-        if resolved.seen:
+        resolved = Resolved()
+        if proof.is_whole and (resolved := resolver.run()).seen:
             proof = self._proof(context, seconds)
         if not proof.is_whole:
             return self._unproven(context, proof)

@@ -8,7 +8,7 @@ log, and are read back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from drkit.counted import counted, verb
@@ -66,7 +66,14 @@ class TranslateStep(Step):
     def run(self, context: Context) -> StepResult:
         found = asked(context, lambda source: self._translated(context, source, act=True))
         if found["unavailable"] and not context.request.accept_data_loss:
-            raise _unavailable(context, found["unavailable"])
+            first, why = next(iter(found["unavailable"].items()))
+            raise Refused(
+                "no_exact_position",
+                where=f"{context.flow.name}: {', '.join(sorted(found['unavailable'])[:_SHOWN])}",
+                evidence=f"group {first}, {': '.join(next(iter(why.items())))}",
+                groups=counted(len(found["unavailable"]), "group"),
+                translate_group=translate_group(first),
+            )
         number = sum(map(len, found["positions"].values()))
         groups = counted(len(found["positions"]), "group")
         notes = [f"{counted(number, 'position')} of {groups} {verb(number, 'is')} exact"]
@@ -166,19 +173,6 @@ def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstrea
     )
 
 
-def _unavailable(context: Context, unavailable: Mapping[str, Mapping[str, str]]) -> Refused:
-    first = next(iter(unavailable))
-    at, why = next(iter(unavailable[first].items()))
-    groups = ", ".join(sorted(unavailable)[:_SHOWN])
-    return Refused(
-        "no_exact_position",
-        where=f"{context.flow.name}: {groups}",
-        evidence=f"group {first}, {at}: {why}",
-        groups=counted(len(unavailable), "group"),
-        translate_group=translate_group(first),
-    )
-
-
 def _in_short(partitions: Mapping[str, list[Any]]) -> str:
     shown = [f"{at} {p[0]} → {p[1]}" for at, p in sorted(partitions.items())[:_SHOWN]]
     more = len(partitions) - len(shown)
@@ -214,13 +208,22 @@ class CommitOffsetsStep(Step):
             evict_members(context, self.name, context.target, groups)
         target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, groups)
         verdicts, writes = _decided(context, target_groups)
-        for part in _parts(writes):
+        names = sorted(writes)
+        for i in range(0, len(names), _AT_ONCE):
+            part = {g: writes[g] for g in names[i : i + _AT_ONCE]}
             before = {g: _before(target_groups[g], part[g]) for g in part}
             with context.effect(self.name, f"groups from {min(part)}", before=before) as outcome:
                 failed: dict[str, dict[TopicPartition, str]] = context.run(write, context.target, part)
                 outcome["failed"] = {g: [str(at) for at in p] for g, p in failed.items()}
             if failed:
-                raise _not_stored(context, failed)
+                some = [
+                    f"group {g}, {at}: {why}"
+                    for g, p in sorted(failed.items())
+                    for at, why in sorted(p.items())
+                ]
+                raise Failed(
+                    "positions_not_stored", where=context.flow.target, evidence="; ".join(some[:_SHOWN])
+                )
             context.tell(
                 StepProgress(self.name, f"{counted(len(part), 'group')} committed", {"last": max(part)})
             )
@@ -286,6 +289,11 @@ def _decided(
     return verdicts, writes
 
 
+def _before(group: TargetGroup, wanted: Iterable[TopicPartition]) -> dict[str, list[Any] | None]:
+    found = {at: group.stored.get(at) for at in wanted}
+    return {str(at): None if s is None else [s.offset, s.metadata] for at, s in found.items()}
+
+
 def _own_work(
     context: Context, found: TargetGroup, positions: Mapping[str, Any], topics: Collection[str]
 ) -> list[TopicPartition]:
@@ -324,26 +332,11 @@ def _is_in_return(context: Context, group: str) -> bool:
     return not topics.isdisjoint(begun_by_turn(context.state.records))
 
 
-def _parts(writes: Writes) -> Iterator[Writes]:
-    names = sorted(writes)
-    for i in range(0, len(names), _AT_ONCE):
-        yield {g: writes[g] for g in names[i : i + _AT_ONCE]}
-
-
-def _before(group: TargetGroup, wanted: Mapping[TopicPartition, StoredOffset]) -> dict[str, list[Any] | None]:
-    found = {at: group.stored.get(at) for at in wanted}
-    return {str(at): None if s is None else [s.offset, s.metadata] for at, s in found.items()}
-
-
-def _not_stored(context: Context, failed: Mapping[str, Mapping[TopicPartition, str]]) -> Failed:
-    shown = [f"group {g}, {at}: {why}" for g, p in sorted(failed.items()) for at, why in sorted(p.items())]
-    return Failed("positions_not_stored", where=context.flow.target, evidence="; ".join(shown[:_SHOWN]))
-
-
 def _refusal(
     context: Context, group: str, at: TopicPartition, verdict: GuardVerdict, found: TargetGroup
 ) -> Refused | Failed:
     where = f"group {group} on {context.flow.target}, {at}"
+    stored = f"at {found.stored[at].offset}" if at in found.stored else "in another partition"
     if verdict is GuardVerdict.LIVE:
         return Refused(
             "members_on_target",
@@ -354,23 +347,17 @@ def _refusal(
             group=group,
         )
     if verdict is GuardVerdict.MOVED and _is_in_return(context, group):
-        return Refused(
-            "group_on_old_side",
-            where=where,
-            evidence=f"at {found.stored[at].offset}" if at in found.stored else "in another partition",
-            hint="stop that consumer, delete these offsets on the target, then: drkit failover --resume; left"
-            " where it is, the group would repeat or skip records",
-            group=group,
+        hint = (
+            "stop that consumer, delete these offsets on the target, then: drkit failover --resume; left"
+            " where it is, the group would repeat or skip records"
         )
+        return Refused("group_on_old_side", where=where, evidence=stored, hint=hint, group=group)
     if verdict is GuardVerdict.MOVED:
-        return Refused(
-            "group_worked_on_target",
-            where=where,
-            evidence=f"at {found.stored[at].offset}" if at in found.stored else "in another partition",
-            hint="delete these offsets on the target, then: drkit failover --resume; or leave the group"
-            " where it is: drkit failover --resume --keep-positions",
-            group=group,
+        hint = (
+            "delete these offsets on the target, then: drkit failover --resume; or leave the group where it"
+            " is: drkit failover --resume --keep-positions"
         )
+        return Refused("group_worked_on_target", where=where, evidence=stored, hint=hint, group=group)
     return Failed(
         "position_not_written",
         where=where,

@@ -215,7 +215,10 @@ def _promote(context: Context) -> None:
             ends = _of_topic(translated.get("ends", {}), target)
             term, run_id = context.term, context.run_id
             role = RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends)
-            role = replace(role, epochs=_epochs(topics[target]))
+            leaders = sorted(topics[target].leaders.items())
+            role = replace(
+                role, epochs={p: leader.epoch if leader.node >= 0 else None for p, leader in leaders}
+            )
             if context.request.planned:
                 cut = context.request.clients_cut or None
                 role = replace(role, planned=True, clients_cut=cut)
@@ -226,11 +229,6 @@ def _promote(context: Context) -> None:
     promotion = state.get(PromotionRecord)
     if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
         state.put(PromotionRecord(context.term, context.run_id, context.wall()))
-
-
-def _epochs(topic: TopicMetadata) -> dict[int, int | None]:
-    leaders = sorted(topic.leaders.items())
-    return {number: leader.epoch if leader.node >= 0 else None for number, leader in leaders}
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
