@@ -81,7 +81,6 @@ class TopicRecords:
 
     name: str
     where: str
-    """Alias of its cluster."""
     kind: TopicKind
     records: list[ReadRecord] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
@@ -185,11 +184,7 @@ def refuse_loss(topics: Iterable[TopicRecords]) -> None:
 
 
 def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
-    """Refuse to sign a topic that has changed: the records that were read would replace newer ones.
-
-    :param ends: current end offsets of the topic's partitions
-    :raises Refused: they differ from those at the time of the read
-    """
+    """Refuse to sign a topic whose end offsets differ from those at its read. Raises Refused."""
     if topic.ends != ends:
         raise Refused(
             "adopt_state_changing",
@@ -209,7 +204,6 @@ class Delivered:
 
     failed: list[KafkaError] = field(default_factory=list)
     first: dict[int, int] = field(default_factory=dict)
-    """Partition → offset of the first record."""
 
     def take(self, error: KafkaError | None, message: Message) -> None:
         """Add the result of one record."""
@@ -280,7 +274,6 @@ class FlowRecords:
     keys: ControlKeys
     topics: list[TopicRecords]
     clusters: dict[str, Cluster]
-    """Clusters by alias."""
 
     @property
     def adopted(self) -> bool:

@@ -37,11 +37,7 @@ UNEXPECTED: Final = (
 
 
 def unexpected(error: BaseException, where: str, command: str = FAILOVER.command) -> Failed:
-    """Return the error that holds the run.
-
-    :param where: the step, and the flow
-    :param command: the command that resumes or aborts the run
-    """
+    """Return the error that holds the run at `where`; `command` resumes or aborts it."""
     last = extract_tb(error.__traceback__)[-1:]
     at = "".join(f", in {frame.name} of {_module(frame.filename)}, line {frame.lineno}" for frame in last)
     return Failed(
@@ -50,11 +46,7 @@ def unexpected(error: BaseException, where: str, command: str = FAILOVER.command
 
 
 def interrupted(context: Context, run: RunLog, row: StepRow, *, changed: bool) -> Failed:
-    """Return the error that holds a run which a person has stopped.
-
-    :param row: the step before which, or in which, it stopped
-    :param changed: whether the run has changed more than its journal
-    """
+    """Return the error that holds a run stopped before or in `row`; `changed`: more than its journal."""
     where, command = f"{row.step} of {context.flow.name}, run {run.run_id}", run.table.command
     if not changed:
         begin = f"begin it again: {command}"
@@ -135,11 +127,7 @@ class Interpreter:
         self._journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
 
     def abort(self, reason: str) -> None:
-        """Undo the steps, last step first.
-
-        :raises Refused: the run has passed the point of no return
-        :raises DrkitError: a step could not be undone; the abort may be repeated
-        """
+        """Undo the steps, last first. Raises Refused: past the point of no return; DrkitError: repeat it."""
         run = self._journal.run
         refuse_late_abort(run)
         if run.state is not RunState.ABORTING:

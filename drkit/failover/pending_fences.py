@@ -44,7 +44,6 @@ class TopicFence(NamedTuple):
     takes_writes: str
     """The canary's latest result: ``no``, ``yes`` with the partitions, or why it is unknown."""
     promoted: bool
-    """Whether the new primary owns the topic."""
 
 
 class Fences(NamedTuple):
@@ -73,9 +72,7 @@ class DueFences(NamedTuple):
     """Topics of the source, by what is due for them."""
 
     pending: frozenset[str] = frozenset()
-    """Their fence is pending."""
     lift: frozenset[str] = frozenset()
-    """The lift of their fence is pending."""
     taken_away: frozenset[str] = frozenset()
     """Somebody else has lifted their fence: clients may write there."""
     off_record: frozenset[str] = frozenset()
@@ -201,10 +198,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
 
 
 def due(service: FailoverService) -> DueFences:
-    """What :func:`apply_pending` would do now, on request of a person. Changes nothing.
-
-    :raises DrkitError: as :func:`apply_pending`, but for an old primary that does not answer
-    """
+    """Return what :func:`apply_pending` would do now; a silent source is no error. Raises DrkitError."""
     context = _context(service)
     return _due_now(service, context, *_pending_work(service, context))
 

@@ -32,7 +32,6 @@ class Proposal(NamedTuple):
     chosen: Chosen
     survey: Survey
     flow_back: str | None
-    """The flow that protects the new primary later; None: none is configured."""
 
 
 class Rehearsal(NamedTuple):
@@ -44,7 +43,6 @@ class Rehearsal(NamedTuple):
     refusals: list[tuple[str, Refused]]
     """The refusals by gate; empty: the failover would begin."""
     flow_back: str | None
-    """As in the proposal."""
 
 
 class ReturnProposal(NamedTuple):
@@ -57,7 +55,6 @@ class ReturnProposal(NamedTuple):
     topics: Mapping[str, str]
     """Their names on the old primary → on the new one."""
     lines: list[Planned]
-    """What each step would do."""
     undecided: str = ""
     """The decisions that are missing before anything is destroyed; empty: none."""
 

@@ -28,10 +28,7 @@ _NOTHING_LEFT = {
     RETURN.name: "nothing is left of it but its records: the old primary is fenced, and removes by its own"
     " retention, as before; the new one is not protected",
 }
-_PAGES = {
-    FAILOVER.name: "drkit explain night",
-    RETURN.name: "drkit explain failback",
-}
+_PAGES = {FAILOVER.name: "drkit explain night", RETURN.name: "drkit explain failback"}
 
 
 def report_of(run: RunLog, flow: str) -> dict[str, Any]:

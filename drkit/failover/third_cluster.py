@@ -30,13 +30,11 @@ class ThirdCluster:
     flow: str
     """From the new primary to it."""
     topics: tuple[str, ...]
-    """Promoted topics that it gets."""
     continues: bool
     """Whether it has been copied to before, and copying continues; else it begins at each log's start."""
     copied_by: str
     """Host of the replicator that runs; empty: none does."""
     moves_groups: bool
-    """Whether positions of groups follow."""
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""

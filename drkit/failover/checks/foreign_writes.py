@@ -23,11 +23,7 @@ from drkit.status.lag.target import CopyPosition
 
 
 def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
-    """Return the copied position of every partition of the scope, by its name on the source.
-
-    :raises RawError: the target does not answer
-    :raises Failed: the offset map cannot be read
-    """
+    """Return the copied positions of the scope, by source partition. Raises RawError or Failed."""
     known, cuts = context.known, context.state.all(CutRecord)
     copied = [
         copied_of(name, entry, cuts.get(name))

@@ -40,10 +40,7 @@ NOT_COMPARED: Final = HomeAcls()
 
 
 def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Iterator[Refused]:
-    """Yield why a switchover home is refused for its ACLs. Pure.
-
-    :param sides: aliases of the source, where clients are now, and of home
-    """
+    """Yield why a switchover home is refused for its ACLs; `sides`: aliases of source and home. Pure."""
     here, home = sides
     if request.acls_only_home == KEEP:
         return

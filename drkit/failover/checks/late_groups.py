@@ -21,7 +21,6 @@ class Late(TypedDict):
     remaining: dict[str, str]
     """Groups that read a moved topic and do not move → why."""
     not_copied: dict[str, str]
-    """Topics without a copy → why."""
 
 
 def look_late(context: Context, source: RawCluster | None) -> Late:

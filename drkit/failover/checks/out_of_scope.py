@@ -224,7 +224,6 @@ class Reach(NamedTuple):
 
     way: str
     unlimited: bool
-    """Whether every client may follow the way."""
     groups: tuple[str, ...]
     """Groups that move and follow the way."""
     other_groups: tuple[str, ...] = ()

@@ -106,7 +106,6 @@ class Precondition(NamedTuple):
     """Name of the reason and of its page in ``runbooks/``."""
     check: Callable[[PreconditionInput], Iterator[Refused]]
     why: str
-    """The reason in one line, for people."""
 
 
 def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
@@ -257,9 +256,7 @@ def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
 
 GATES: Final = (
     Precondition(
-        "failover-wrong-cluster",
-        _wrong_cluster,
-        "a name leads to another cluster, or both to the same one",
+        "failover-wrong-cluster", _wrong_cluster, "a name leads to another cluster, or both to the same one"
     ),
     Precondition(
         "failover-signs-of-life",
@@ -330,4 +327,3 @@ GATES: Final = (
         "a repoint method would also move clients that stay on the primary",
     ),
 )
-"""The table: all gates are checked, in this order."""

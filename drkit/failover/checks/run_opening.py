@@ -24,10 +24,7 @@ _CANNOT_BE_ASKED: Final = frozenset({"webhook", "command", "print"})
 
 
 def least_term(context: Context, folder: Path) -> int:
-    """Return a term above all known ones outside of this journal; skips what does not answer.
-
-    :param folder: this machine's journals: the one on the target may have been deleted
-    """
+    """Return a term above all known ones out of this journal, also in the files of `folder`."""
     known = term_of(context.state.records)
     asked = ask_all(adapters(context.settings.failover.repoint))
     sent = max((a.endpoint.term for a in asked if a.endpoint is not None), default=0)

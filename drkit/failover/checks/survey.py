@@ -119,9 +119,7 @@ class Survey:
     promoted: tuple[str, ...]
     """Topics of the scope that an earlier failover opened."""
     outside: Outside
-    """Topics and groups that do not move."""
     reach: tuple[Reach, ...]
-    """Clients that are sent to the target, by way."""
     begun_by_turn: frozenset[str] = frozenset()
     """Topics of the target whose copying began with a turn: positions there continue the earlier ones."""
 
@@ -245,10 +243,7 @@ async def cluster_id(cluster: RawCluster) -> str:
 
 
 def _partitions(
-    context: Context,
-    places: Mapping[TopicPartition, CopyPosition],
-    source: RawCluster | None,
-    now: int,
+    context: Context, places: Mapping[TopicPartition, CopyPosition], source: RawCluster | None, now: int
 ) -> list[PartitionStatus]:
     names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
     ends, records = _waiting(context, set(names), places, source)

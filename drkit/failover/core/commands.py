@@ -19,10 +19,7 @@ _SHOWN: Final = 10
 
 
 def retry_command(context: Context, added: RunRequest = NOTHING) -> NextCommand:
-    """Return the command after a refusal: it continues the held run, or begins one with the same options.
-
-    :param added: options that it needs in addition; a held run keeps those that it was given
-    """
+    """Return the command after a refusal: it continues the held run, or begins one, with options `added`."""
     if is_held(context):
         return RETURN.resume.plus(*added.options())
     return begin_command(context, context.request.plus(added))

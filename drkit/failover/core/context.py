@@ -129,7 +129,6 @@ class Context:
     source_refuses: bool = False
     """Whether the old primary refuses this machine, or its names do not resolve: no proof that it is gone."""
     kept: ReadCache = field(default_factory=ReadCache)
-    """What was read of the target's topics so far."""
     _source: RawCluster | None = None
     _asked: float = float("-inf")
     """When the old primary last failed to answer."""
@@ -142,11 +141,7 @@ class Context:
         return self.loop.run(coroutine, *args)
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, and keep the lock on the run.
-
-        :raises StopAsked: a person stops the run
-        :raises Refused: another orchestrator took over
-        """
+        """Wait, and keep the lock on the run. Raises StopAsked: by a person; Refused: taken over."""
         if self.is_stopped():
             raise StopAsked
         self.loop.run(self.loop.sleep, seconds)

@@ -161,11 +161,7 @@ class Method(StrEnum):
 
 
 def refuse_unknown(request: RunRequest, topics: Collection[str], flow: str, command: object) -> None:
-    """Refuse a choice for a topic that does not return: it would decide nothing.
-
-    :param topics: those that return
-    :param command: what leads on without such a choice
-    """
+    """Refuse a choice for a topic that is not among `topics`: it would decide nothing. Raises Refused."""
     named = {*request.dispositions, *request.methods, *request.give_up_history} - {EVERY_TOPIC}
     if unknown := sorted(named - {*topics}):
         raise Refused(

@@ -56,11 +56,7 @@ def reverse_flow(context: Context) -> FlowSettings:
 
 @contextmanager
 def reverse(context: Context) -> Iterator[Reverse]:
-    """With the reverse flow and its state; the state's topic is created where it is missing.
-
-    :raises ConfigError: no such flow is configured
-    :raises DrkitError: the old primary does not answer, or refuses
-    """
+    """Open the reverse flow and its state, created where it is missing. Raises ConfigError or DrkitError."""
     flow = reverse_flow(context)
     target = context.settings.cluster(flow.target).with_client(flow.target_admin)
     ensure_state_topic(Cluster.connect(target), flow)

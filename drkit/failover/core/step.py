@@ -20,7 +20,6 @@ class StepEffect(NamedTuple):
     what: str
     """Such as ``deny WRITE on the topic orders to User:shop``."""
     where: str
-    """Cluster, and broker, topic or group."""
     why: str = ""
 
 
@@ -60,7 +59,7 @@ class Step(Protocol):
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  for steps with effects
         """Inspect the clusters, not the journal, and return the evidence that the effect is in force.
 
-        Called right after `run`, and again by a resumed run if the row is ``standing``; an error there causes
+        Called right after `run`, and again by a resumed run if the row ``must_hold``; an error there causes
         another `run`. A step without effects returns an empty result.
         """
         return StepResult()
@@ -79,11 +78,7 @@ class Announced(Protocol):
     """A step that is announced on a cluster before it begins: what refuses then has changed nothing."""
 
     def announce(self, context: Context, *, begun: bool) -> None:
-        """Announce the step, or refuse. May be called again.
-
-        :param begun: it has begun in an earlier process
-        :raises Refused: it must not begin
-        """
+        """Announce the step, or refuse; repeatable. `begun`: in an earlier process. Raises Refused."""
 
     def refuse_aborted(self, context: Context) -> None:
         """Refuse a run that was aborted where the step is announced."""

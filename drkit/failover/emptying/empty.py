@@ -111,20 +111,12 @@ def compact_only(admin: Cluster, topics: Iterable[str]) -> Settings:
 
 
 def allow_deletion(admin: Cluster, before: Settings) -> None:
-    """Let brokers delete records of compacted topics on request alone: nothing expires meanwhile.
-
-    :param before: of :func:`compact_only`
-    :raises DrkitError: the cluster does not answer, or refuses
-    """
+    """Let brokers delete records of :func:`compact_only` topics; nothing expires. Raises DrkitError."""
     _alter(admin, dict.fromkeys(before, _WHILE_EMPTIED))
 
 
 def put_back(admin: Cluster, before: Settings) -> None:
-    """Give compacted topics their own settings back. Repeated, it changes nothing.
-
-    :param before: of :func:`compact_only`
-    :raises DrkitError: the cluster does not answer, or refuses
-    """
+    """Give :func:`compact_only` topics their settings back; may be repeated. Raises DrkitError."""
     _alter(admin, before)
 
 

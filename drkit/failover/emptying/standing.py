@@ -34,11 +34,7 @@ def emptied_in(context: Context) -> dict[TopicPartition, int]:
 
 
 def came_back(context: Context) -> dict[TopicPartition, int]:
-    """Emptied partitions of the scope's copies that begin before that offset, and where they begin.
-
-    :raises Failed: a leader does not answer
-    :raises RawError: the cluster does not
-    """
+    """Return emptied partitions that begin before their offset, and where. Raises Failed or RawError."""
     found: dict[TopicPartition, int] = context.run(not_empty, context.target, emptied_in(context))
     return found
 
@@ -81,11 +77,7 @@ def put_back_interrupted(context: Context, step: StepName) -> None:
 
 
 def prove_empty(context: Context) -> None:
-    """Refuse to continue while deleted records are there again.
-
-    :raises Failed: some are, or a leader does not answer
-    :raises RawError: the cluster does not answer
-    """
+    """Refuse to continue while deleted records are back. Raises Failed: some are; RawError: no answer."""
     if found := came_back(context):
         raise Failed(
             "emptied_records_back",

@@ -81,10 +81,7 @@ def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[
 
 
 def hidden_acls(settings: ClusterSettings, again: str) -> Refused:
-    """The refusal where a fence or a guard has to be one of ACLs, or it is unknown whether it has to.
-
-    :param again: what a person types then
-    """
+    """Return the refusal where the ACLs that a fence needs are hidden; `again`: the command to suggest."""
     return Refused(
         "acls_not_listable",
         where=settings.alias,

@@ -50,10 +50,7 @@ def taken_away(context: Context) -> list[str]:
 
 
 def forget_replaced(context: Context, topics: Collection[str]) -> None:
-    """Take ACLs off the record that the source does not have, of topics that are proven to be fenced without.
-
-    :raises DrkitError: the source does not tell
-    """
+    """Take ACLs that are gone off the record, of topics that are fenced otherwise. Raises DrkitError."""
     recorded = recorded_acls(context.state)
     if not any(a.name in topics for a in recorded):
         return
@@ -111,11 +108,7 @@ def guards(context: Context) -> frozenset[Acl]:
 
 
 def lift_guard(context: Context) -> int:
-    """Delete these ACLs and their record; return how many. Repeated, it does nothing more.
-
-    :raises Failed: the target refuses
-    :raises DrkitError: it does not answer
-    """
+    """Delete these ACLs and their record; return how many; repeatable. Raises Failed or DrkitError."""
     found = guards(context)
     if not found:
         return 0

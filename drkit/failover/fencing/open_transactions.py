@@ -131,11 +131,7 @@ class TransactionResolver:
             self._wait_seconds = 0.0
 
     def run(self) -> Resolved:
-        """Wait, then abort, until no transaction is open; return the outcome.
-
-        :raises Refused: some are open, and the settings say to hold then
-        :raises RawError: the cluster stopped answering
-        """
+        """Wait, then abort, until no transaction is open. Raises Refused: one is, and is held; RawError."""
         wait = self._wait_seconds
         for _ in range(_ROUNDS):
             found = self._gone(wait)

@@ -70,11 +70,7 @@ async def fence(
     clock: Callable[[], float] = monotonic,
     on_round: Callable[[FenceProgress], None] = lambda _: None,
 ) -> FenceProgress:
-    """Fence until every partition proves it, or the deadline; return the progress. Waits for leaders.
-
-    :param effects: False: only prove
-    :raises NotAuthorized: drkit may not write markers
-    """
+    """Fence, or only prove, until every partition proves it or the deadline. Raises NotAuthorized."""
     progress = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
     while True:
         await _round(cluster, writers, progress, effects=effects)
@@ -110,12 +106,7 @@ async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress,
 
 
 async def _node(
-    cluster: RawCluster,
-    topics: Topics,
-    node: int,
-    writers: Writers,
-    *,
-    effects: bool,
+    cluster: RawCluster, topics: Topics, node: int, writers: Writers, *, effects: bool
 ) -> dict[TopicPartition, str]:
     """Fence and prove the partitions of one leader; return why each is not proven, empty if it is."""
     try:

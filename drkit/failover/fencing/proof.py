@@ -43,10 +43,7 @@ _AGAIN: Final = codes.LEADER_MOVES | {-1}
 async def write_codes(
     cluster: RawCluster, topics: Iterable[str], acks: int = ALL
 ) -> dict[TopicPartition, int]:
-    """Return the error code of each partition's leader for the batch; −1: no answer.
-
-    :param acks: with 1 too few replicas in sync are no error, as for a producer that does not wait for them
-    """
+    """Return each partition leader's error code (−1: no answer); with acks=1 lagging replicas are fine."""
     out: dict[TopicPartition, int] = {}
     wanted = sorted(topics)
     for _ in range(2):

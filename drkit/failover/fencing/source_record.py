@@ -60,10 +60,7 @@ def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
 
 
 def keep_earlier(context: Context) -> None:
-    """Take over what earlier runs have left on the source: the flow's state gets what their fences replaced.
-
-    :raises DrkitError: the source does not answer, or refuses; only of a planned run
-    """
+    """Take over into the flow's state what earlier runs' fences replaced. Raises DrkitError: planned only."""
     topic, wanted, planned = _topic(context), set(context.scope.topics), context.request.planned
     with suppress(*() if planned else (DrkitError,)):
         earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
@@ -140,10 +137,7 @@ def mark_opened(context: Context) -> str:
 
 
 def note_lifted(context: Context, topics: Collection[str]) -> None:
-    """Note on the source that the fences of these topics were lifted. Nothing where it has no record of them.
-
-    :raises DrkitError: the source does not answer, or refuses
-    """
+    """Note on the source that recorded fences of these topics were lifted. Raises DrkitError: no answer."""
     if context.source() is None:
         return
     topic = _topic(context)
@@ -178,10 +172,7 @@ def aborted_runs(context: Context) -> frozenset[str]:
 
 
 def overrule_abort(context: Context, reason: str) -> None:
-    """Let a run whose OPEN has begun continue although it was aborted at the source: a person says why.
-
-    :raises DrkitError: the source does not answer, or refuses
-    """
+    """Let a run that has begun OPEN continue although it was aborted at the source. Raises DrkitError."""
     if not _has_record(context) or context.source() is None:
         return
     topic = _topic(context)

@@ -48,10 +48,7 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
     url, stamp = settings.stop_webhook or "", str(wall_ms() // 1000)
     headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
     if settings.stop_secret:
-        headers |= {
-            "Drkit-Timestamp": stamp,
-            "Drkit-Signature": signature(settings.stop_secret, stamp, body),
-        }
+        headers |= {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(settings.stop_secret, stamp, body)}
     caller = HttpCaller(tls_context(Tls(ca_file=settings.stop_ca_file), _WHERE), settings.stop_seconds)
     try:
         answer = caller.call("POST", url, headers, body)

@@ -206,11 +206,7 @@ def evict_members(
     groups: Iterable[str],
     command: object = FAILOVER.resume,
 ) -> None:
-    """Remove every member of some groups; consumers that still run rejoin.
-
-    :param command: what a person types when they are stopped
-    :raises Failed: a member was not removed
-    """
+    """Remove every member of some groups; `command` follows then. Raises Failed: not removed."""
     found = context.run(on_target, cluster, list(groups))
     full = {g: t.members for g, t in found.items() if t.members}
     if not full:

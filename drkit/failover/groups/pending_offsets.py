@@ -41,11 +41,7 @@ class Pending(NamedTuple):
 
 
 def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Wait until no open transaction holds offsets of the groups; return what was done, in sentences.
-
-    :raises Refused: some transactions do, and the settings say to hold then
-    :raises RawError: the source stopped answering
-    """
+    """Wait until no open transaction holds offsets of the groups; return notes. Raises Refused, RawError."""
     settings, names = context.settings.failover.fence, sorted(groups)
     deadline = context.clock() + settings.transaction_wait_seconds
     found: list[Pending] = context.run(pending, source, names)

@@ -41,11 +41,7 @@ class Moving:
 
 
 def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
-    """Wait until every group of the scope is at the fenced end, has no members, or commits nothing more.
-
-    :param deadline: by the context's clock
-    :returns: groups that are not at the end after the wait, and their lag
-    """
+    """Wait until groups are at the fenced end, without members, or stuck; return the others and their lag."""
     moving = Moving(context.clock)
     while True:
         source = context.source()

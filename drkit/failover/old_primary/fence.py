@@ -131,11 +131,7 @@ def fenced_sizes(context: Context) -> dict[str, str | None]:
 
 
 def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
-    """The error of an old primary that does not answer.
-
-    :param command: what a person types when it answers
-    :param evidence: what was asked; empty: it cannot be connected to
-    """
+    """Return the error of a silent old primary; `command` follows, `evidence`: what was asked."""
     return ClusterUnreachable(
         "old_primary_unreachable",
         where=context.flow.source,
@@ -232,11 +228,7 @@ class _Change(NamedTuple):
 
 
 def refuse_unguarded(context: Context, back: Reverse, topics: Collection[str]) -> None:
-    """Refuse topics whose guard could not be put up. Looked at before anything is emptied; changes nothing.
-
-    :raises Refused: as :func:`keep_guard`, or drkit may not change ACLs
-    :raises DrkitError: the old primary does not answer
-    """
+    """Refuse topics whose guard could not be put up. Changes nothing. Raises Refused or DrkitError."""
     change = _change(context, back, topics)
     if change is None or not (change.created or change.deleted):
         return

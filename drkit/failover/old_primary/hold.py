@@ -38,11 +38,7 @@ _NOTHING: Final = Released((), ())
 
 
 def hold(context: Context, topics: Collection[str]) -> int:
-    """Keep what some topics of the old primary have; return how many are held. Repeated, it changes nothing.
-
-    :param topics: by their names on the old primary; those that do not exist there are left out
-    :raises DrkitError: the old primary does not answer, or refuses
-    """
+    """Keep what existing topics have; return how many are held; repeatable. Raises DrkitError: refused."""
     cluster = Cluster.connect(context.source_settings)
     existing = topic_configs(cluster, topics)
     known = held(context)

@@ -29,7 +29,6 @@ class Saved(NamedTuple):
 
     topic: str
     run: str
-    """Of the export."""
     record: SavedTailRecord
 
     @property
@@ -163,12 +162,7 @@ _APPENDED = frozenset({UnreplayedEnd.REPLAYED.value, UnreplayedEnd.QUARANTINED.v
 
 
 def note_saved(context: Context, manifest: Manifest, path: str) -> None:
-    """Keep in the flow's state what an export has, topic by topic. Repeated, it changes nothing.
-
-    :param manifest: of the export, which was read back
-    :param path: where it is
-    :raises DrkitError: the state cannot be written
-    """
+    """Record what a verified export at `path` has, topic by topic; repeatable. Raises DrkitError."""
     for topic in sorted({p.topic for p in manifest.partitions}):
         name = UnreplayedRecord.name_of(topic, manifest.run)
         mine = [p for p in manifest.partitions if p.topic == topic]

@@ -184,11 +184,7 @@ _SECONDS: Final = 5.0
 
 
 def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
-    """Refuse to empty topics of the old primary that another flow copies to another cluster.
-
-    :raises Refused: one is configured here, or runs by its state on a cluster of this configuration
-    :raises DrkitError: such a cluster answers, and its state cannot be read
-    """
+    """Refuse to empty topics that another flow copies elsewhere. Raises Refused or DrkitError."""
     source, pair, wanted = context.flow.source, {context.flow.source, context.flow.target}, set(topics)
     others = [f for f in context.settings.flows if f.source == source and f.target not in pair]
     copied = [(f.name, sorted(t for t in wanted if f.copies(t))) for f in others]

@@ -99,11 +99,7 @@ def why_unsound(tail: PartitionDivergence, *, proven: bool, copied_back: int | N
 
 
 def method_of(chosen: str | None, *, is_sound: bool) -> Method:
-    """How a partition's log is brought in step.
-
-    :param chosen: for its topic; None: nothing
-    :param is_sound: whether the new primary's records may simply follow
-    """
+    """Return the chosen method, or the default, for a log; `is_sound`: new records may follow it."""
     if chosen is None or (chosen in {Method.TRIM, Method.KEEP} and is_sound):
         return Method.DELTA if is_sound else Method.REBUILD
     return Method(chosen)

@@ -20,12 +20,7 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove
-from drkit.failover.old_primary.fence import (
-    LateFence,
-    fenced_sizes,
-    not_answering,
-    nothing_keeps_off,
-)
+from drkit.failover.old_primary.fence import LateFence, fenced_sizes, not_answering, nothing_keeps_off
 from drkit.failover.old_primary.hold import hold, release
 from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
 from drkit.failover.old_primary.readers import planned_eviction, refuse_readers
@@ -40,7 +35,6 @@ from drkit.next_command import PLACE
 from drkit.status.lag.source import Ends, ends_of
 
 _BETWEEN_SECONDS: Final = 0.2
-"""Between two looks at the ends."""
 
 
 class ContactStep(Step):
@@ -232,11 +226,7 @@ def _replaced(context: Context) -> frozenset[str]:
 
 
 def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
-    """How clients are kept off topics whose fence refuses drkit's records, too; empty: an ACL does it.
-
-    :param by_size: the topics with such a fence; None: those on record
-    :raises Refused: nothing would
-    """
+    """Return how clients are kept off topics fenced by size (None: on record); empty: ACL. Raises Refused."""
     if by_size is None:
         by_size = sorted(fenced_sizes(context))
     if not by_size:

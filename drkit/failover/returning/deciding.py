@@ -59,7 +59,6 @@ class TopicDecision(NamedTuple):
     disposition: Disposition | None
     """None: it has no records that only it has."""
     methods: Mapping[int, Method]
-    """By partition."""
 
     @property
     def keeps(self) -> bool:

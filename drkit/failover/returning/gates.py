@@ -42,11 +42,7 @@ Methods = Mapping[TopicPartition, Method]
 
 
 def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], methods: Methods) -> None:
-    """Refuse the method keep where a tail cannot become part of both logs.
-
-    :param found: partitions whose records cannot simply stay
-    :raises DrkitError: a cluster does not answer
-    """
+    """Refuse the method keep where a tail cannot become part of both logs. Raises Refused or DrkitError."""
     kept = sorted(at for at, m in methods.items() if m is Method.KEEP)
     topics = sorted({at.topic for at in kept})
     if not kept:
@@ -110,10 +106,7 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
 
 
 def with_rebuild(context: Context, topic: str, more: RunRequest = NOTHING) -> str:
-    """Return the command that empties a topic instead: in this run, or in the next if this one has decided.
-
-    :param more: options that it needs in addition
-    """
+    """Return the command that empties a topic instead, now or after an abort if this run has decided."""
     rebuilt = more.plus(RunRequest(methods={topic: Method.REBUILD}))
     if not context.result(StepName.DECIDE):
         return str(retry_command(context, rebuilt))
@@ -275,7 +268,6 @@ class GroupAt(NamedTuple):
     group: str
     target: TopicPartition
     at: TopicPartition
-    """The partition on the old primary."""
     offset: int
 
 

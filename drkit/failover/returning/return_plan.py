@@ -67,7 +67,6 @@ class TopicOutlook:
     copies: int | None = None
     """Offsets that these methods copy."""
     emptied: int = 0
-    """Partitions that are emptied."""
     gives_up: str = ""
     """What the old primary loses with these methods."""
     early_groups: tuple[str, ...] = ()
@@ -98,7 +97,6 @@ class Missing(NamedTuple):
     """What a person has to say, besides what was said, before the return is taken."""
 
     dispositions: tuple[str, ...] = ()
-    """Topics whose records need one."""
     histories: tuple[str, ...] = ()
     """Topics of which records are gone, and in no export: they are given up by name."""
     export_to: bool = False

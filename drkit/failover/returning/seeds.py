@@ -48,7 +48,6 @@ class AppendedTail(NamedTuple):
     first: int
     """Offset of its first record on the old primary."""
     copy: KeptTail
-    """On the new one."""
 
 
 def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTail]:

@@ -157,10 +157,7 @@ class VerifyStep(Step):
         topics = counted(len(context.scope.topics), "topic")
         return [
             StepEffect("write and read a canary on every broker", f"{target}: {TOPIC}"),
-            StepEffect(
-                f"ask every partition of {topics} whether it takes records",
-                target,
-            ),
+            StepEffect(f"ask every partition of {topics} whether it takes records", target),
             StepEffect(
                 f"wait up to {seconds:g} s for {counted(groups, 'group')} to have members and move", target
             ),

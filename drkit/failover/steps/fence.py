@@ -93,11 +93,7 @@ class FenceStep(Step):
         if not proof.is_whole:
             error = ClusterUnreachable if proof.is_unknown else Failed
             raise error(
-                "fence_unproven",
-                where=alias,
-                evidence=proof.places,
-                hint=_LATER,
-                state=proof.in_words,
+                "fence_unproven", where=alias, evidence=proof.places, hint=_LATER, state=proof.in_words
             )
         return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
 

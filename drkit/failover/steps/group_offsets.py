@@ -180,7 +180,6 @@ def _in_short(partitions: Mapping[str, list[Any]]) -> str:
 
 
 _AT_ONCE: Final = 250
-"""Maximum number of groups in one effect."""
 _NEVER_MS: Final = 1 << 62
 _FINE: Final = frozenset({GuardVerdict.UNCHANGED, GuardVerdict.ECHO})
 
