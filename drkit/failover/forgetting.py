@@ -102,7 +102,14 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
             found.append(OverTopic(name, target or name, fate))
     if kept and not every:
         raise _refused_kept(context, kept)
-    _refuse_unreplayed(context, [t.topic for t in found])
+    if left := unreplayed(context.state.records, [t.topic for t in found]):
+        raise Refused(
+            "forget_unreplayed",
+            where=f"flow {context.flow.name}",
+            evidence=left[0].in_words,
+            command=left[0].command,
+            to_give_up=left[0].to_give_up,
+        )
     before = _promoted_before(context, found, on_new)
     if before:
         with FailoverService(context.settings, reverse_flow(context)) as opposite:
@@ -212,14 +219,3 @@ def _refused_kept(context: Context, kept: list[str]) -> Refused:
         target=flow.target,
         command=RETURN.command,
     )
-
-
-def _refuse_unreplayed(context: Context, names: Collection[str]) -> None:
-    if left := unreplayed(context.state.records, names):
-        raise Refused(
-            "forget_unreplayed",
-            where=f"flow {context.flow.name}",
-            evidence=left[0].in_words,
-            command=left[0].command,
-            to_give_up=left[0].to_give_up,
-        )

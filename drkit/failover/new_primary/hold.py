@@ -133,7 +133,10 @@ def hold(
             state.put_all((n, record) for n, record in records if record is not None)
             changes = {names[n]: p.changes for n, p in plans.items() if p.changes}
             _judge(flow, alter_topic_configs(cluster, changes), "held")
-    return [_shown(names[n], p) for n, p in sorted(plans.items())]
+    own = {
+        n: (p.record.before, p.record.held) if p.record is not None else ({}, {}) for n, p in plans.items()
+    }
+    return [HeldTopic(names[n], *own[n], p.changed, p.changes) for n, p in sorted(plans.items())]
 
 
 def put_back(
@@ -165,11 +168,6 @@ def put_back(
         HeldTopic(names[n], {s: mine[n].held[s] for s in p.changes}, p.changes, p.changed, p.changes)
         for n, p in sorted(plans.items())
     ]
-
-
-def _shown(topic: str, plan: Held) -> HeldTopic:
-    before, held = (plan.record.before, plan.record.held) if plan.record is not None else ({}, {})
-    return HeldTopic(topic, before, held, plan.changed, plan.changes)
 
 
 def _active(state: FlowState) -> dict[str, HeldSettingsRecord]:

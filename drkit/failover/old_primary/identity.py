@@ -54,7 +54,7 @@ def is_another(context: Context) -> bool:
 
 
 def refuse_another(context: Context) -> None:
-    """Refuse to change another cluster than the copied one, out. Raises Refused or DrkitError."""
+    """Refuse to change, outside a failback, another cluster than the copied one. Raises Refused."""
     is_another(context)  # outside a return nobody has named a successor
 
 

@@ -148,7 +148,9 @@ def _seeds(
     wanted += [context.known.pair(*at) for at in sorted(younger)]
     emptied = [p for p in wanted if methods.get(p.source, Method.DELTA).empties]
     starts = _starts(context, wanted)
-    cuts = _begins(context, wanted, starts)
+    # Whatever the new primary has of a partition that is younger than the failover, clients wrote since.
+    began = cuts_of(context)
+    cuts = {p.source: max(began.get(p.source, 0), starts[p.target]) for p in wanted}
     ids = _ids(context, topics) if emptied else {}
     positions = positions_of(context, [p for p in wanted if not methods.get(p.source, Method.DELTA).empties])
     found = []
@@ -206,17 +208,6 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
             evidence=first_of(gone),
             command=retry_command(context, RunRequest(give_up_history=("TOPIC",))),
         )
-
-
-def _begins(
-    context: Context, wanted: Collection[CopiedPartition], starts: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Where copying what clients wrote begins on the new primary, by partition of the old one.
-
-    Whatever the new primary has of a partition that is younger than the failover, clients wrote since.
-    """
-    cuts = cuts_of(context)
-    return {p.source: max(cuts.get(p.source, 0), starts[p.target]) for p in wanted}
 
 
 def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[TopicPartition, int]:

@@ -131,11 +131,16 @@ class FreezeStep(Step):
         details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
         before, reverse = context.state.get(ControlRecord), reverse_hold(context)
         with context.effect(self.name, STOP, **details) as outcome:
-            _leave(context)
+            role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
+            known = {t: context.state.get(RoleRecord, t) for t in context.scope.topics}
+            mine = [t for t, r in known.items() if r is None or (r.is_frozen and r.run_id != context.run_id)]
+            context.state.put_all((topic, role) for topic in mine)
             outcome["reverse"] = reverse.freeze()
             # Fenced while it still copies, a task would take its buckets again, and be fenced again.
             outcome["let_go"] = self._let_go(context, reverse, before)
-        live, bulk = _live(context), self._bulk(context)
+        # Every live id, with an epoch that fences every epoch of a copy task.
+        ids, bulk = context.state.get(ProducerIdsRecord), self._bulk(context)
+        live = [ProducerIdentity(i, FROZEN_EPOCH) for i in ids.ids] if ids is not None else []
         writers = _writers(context, live, bulk)
         told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
         with context.effect(self.name, _WRITERS, **told) as outcome:
@@ -241,21 +246,6 @@ def _copied_ms(context: Context) -> int | None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]
     return copied_until(newest_beat(context), roles, context.effects(StepName.FREEZE))
-
-
-def _leave(context: Context) -> None:
-    role, mine = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall()), []
-    for topic in context.scope.topics:
-        known = context.state.get(RoleRecord, topic)
-        if known is None or (known.is_frozen and known.run_id != context.run_id):
-            mine.append(topic)
-    context.state.put_all((topic, role) for topic in mine)
-
-
-def _live(context: Context) -> list[ProducerIdentity]:
-    """Return every live id, with an epoch that fences every epoch of a copy task."""
-    known = context.state.get(ProducerIdsRecord)
-    return [ProducerIdentity(i, FROZEN_EPOCH) for i in known.ids] if known is not None else []
 
 
 def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:

@@ -269,10 +269,7 @@ def _missing_acls(context: Context) -> frozenset[Acl] | None:
 
 
 def _wait_until_heard(context: Context) -> None:
-    """Return when the target shows the settings and ACLs, or after a timeout; the proof decides.
-
-    The controller acknowledges a change before every broker has applied it.
-    """
+    # The controller acknowledges a change before every broker has applied it; the proof decides.
     deadline = context.clock() + _HEARD_SECONDS
     while (_other_settings(context) or _missing_acls(context)) and context.clock() < deadline:
         context.run(context.loop.sleep, _PAUSE_SECONDS)
