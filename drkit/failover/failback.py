@@ -400,20 +400,16 @@ class Failback:
                     waits = self._ways._replace(topics=frozenset(t.topic for t in left))
                     refuse_stopped(self._settings, waits)
                 if monotonic() >= deadline or self._stop.wait(_POLL_SECONDS):
-                    raise self._timed_out(shown)
-
-    def _timed_out(self, state: str) -> Failed:
-        back = self._ways.back
-        only = (word for topic in self._topics for word in ("--topic", topic))
-        return Failed(
-            "not_in_step",
-            where=back.name,
-            evidence=state,
-            target=back.target,
-            source=back.source,
-            flow_back=back.name,
-            command=typed(*COMMAND.split(), "--flow", self._ways.there.name, *only),
-        )
+                    only = (word for topic in self._topics for word in ("--topic", topic))
+                    raise Failed(
+                        "not_in_step",
+                        where=back.name,
+                        evidence=shown,
+                        target=back.target,
+                        source=back.source,
+                        flow_back=back.name,
+                        command=typed(*COMMAND.split(), "--flow", self._ways.there.name, *only),
+                    )
 
 
 def copy_state(pair: PairStatus | None, left: Sequence[PairTopic]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from drkit.failover.checks.preconditions import refusals
 from drkit.failover.checks.run_opening import least_term
 from drkit.failover.checks.scope import choose
 from drkit.failover.checks.survey import survey
@@ -25,7 +24,7 @@ from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.returning.scope import promoted
 from drkit.failover.runs import NAMED, NO_DECISION, NO_SCOPE, Runs
 from drkit.failover.steps.fence import FenceStep
-from drkit.failover.steps.snapshot import question_of
+from drkit.failover.steps.snapshot import refusals_of
 
 
 class FailoverService(Runs):
@@ -54,7 +53,7 @@ class FailoverService(Runs):
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
             seen = survey(context)
-            found = refusals(question_of(context, seen))
+            found = refusals_of(context, seen)
         for _, refusal in found:
             raise refusal
         confirm(Proposal(self._flow.name, chosen, seen, context.settings.flow_back(self._flow)))
@@ -156,6 +155,6 @@ class FailoverService(Runs):
             context = self._context = replace(context, scope=chosen.scope, term=term)
             seen = survey(context)
             journal.found[StepName.SNAPSHOT] = seen.to_json()
-            found = refusals(question_of(context, seen))
+            found = refusals_of(context, seen)
             lines = rehearse(context, self._steps[FAILOVER.name])
             return Rehearsal(chosen, seen, lines, found, context.settings.flow_back(self._flow))

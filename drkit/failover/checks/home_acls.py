@@ -78,12 +78,15 @@ def look_home_acls(context: Context, returning: Collection[str], *, answers: boo
 def _compared(context: Context, returning: frozenset[str]) -> HomeAcls:
     home, active = list_acls(context.target_settings).acls, list_acls(context.source_settings).acls
     own, groups = _own(context), _groups(context, home)
+    topics = topic_names(context.target_admin())
+    listed: dict[str, ListedGroup] = context.run(Groups(context.target).listed)
+    known = {g for g, x in listed.items() if is_consumer(x)} | _named(home)
     scope = HomeScope(
         returning,
         groups,
         frozenset(p for p in own if p is not None),
-        frozenset(_others(context, returning)),
-        _known_groups(context, home) - groups,
+        frozenset(n for n in topics if n not in returning and not n.startswith(_INTERNAL)),
+        frozenset(g for g in known if not g.startswith(_INTERNAL)) - groups,
         is_open=bool(is_open(Cluster.connect(context.source_settings))),
         is_whole=context.scope.whole_flow,
     )
@@ -115,22 +118,11 @@ def _groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
     return frozenset(context.scope.groups) | {g for g in _named(home) if accepts(g)}
 
 
-def _known_groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
-    listed: dict[str, ListedGroup] = context.run(Groups(context.target).listed)
-    found = {g for g, x in listed.items() if is_consumer(x)} | _named(home)
-    return frozenset(g for g in found if not g.startswith(_INTERNAL))
-
-
 def _named(acls: Collection[Acl]) -> set[str]:
     return {
         a.name for a in acls
         if a.resource is ResourceKind.GROUP and a.pattern is PatternKind.LITERAL and a.name != ANY_NAME
     }  # fmt: skip
-
-
-def _others(context: Context, returning: Collection[str]) -> list[str]:
-    names = topic_names(context.target_admin())
-    return [n for n in names if n not in returning and not n.startswith(_INTERNAL)]
 
 
 def _own(context: Context) -> set[str | None]:

@@ -69,28 +69,18 @@ class Outside:
 
     def notes(self) -> list[str]:
         """Return sentences for the proposal and the report."""
-        return [
-            *(f"topic {topic} remains: {why}" for topic, why in sorted(self.not_copied.items())),
-            *(
-                f"group {group} reads topics that move, and remains: {why}"
-                for group, why in sorted(self.groups.items())
-            ),
-            *(
-                f"group {group} committed after the scope was chosen; TRANSLATE looks again"
-                for group in self.late
-            ),
-            *(
-                f"{group} also reads {', '.join(topics)}, which remains: it needs both clusters"
-                for group, topics in sorted(self.torn.items())
-            ),
-            *(
-                [f"these groups remain, what they read is not known: {first_of(self.unknown)}"]
-                if self.unknown
-                else []
-            ),
-            *(f"group {group} remains: {why}" for group, why in sorted(self.kinds.items())),
-            *(f"group {group} has no exact position: {why}" for group, why in sorted(self.no_place.items())),
+        remains = "reads topics that move, and remains"
+        notes = [f"topic {topic} remains: {why}" for topic, why in sorted(self.not_copied.items())]
+        notes += [f"group {group} {remains}: {why}" for group, why in sorted(self.groups.items())]
+        notes += [f"group {g} committed after the scope was chosen; TRANSLATE looks again" for g in self.late]
+        notes += [
+            f"{group} also reads {', '.join(topics)}, which remains: it needs both clusters"
+            for group, topics in sorted(self.torn.items())
         ]
+        if self.unknown:
+            notes.append(f"these groups remain, what they read is not known: {first_of(self.unknown)}")
+        notes += [f"group {group} remains: {why}" for group, why in sorted(self.kinds.items())]
+        return notes + [f"group {g} has no exact position: {why}" for g, why in sorted(self.no_place.items())]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the journal, without the groups that the run does not affect."""

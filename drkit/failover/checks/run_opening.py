@@ -32,11 +32,7 @@ def least_term(context: Context, folder: Path) -> int:
 
 
 def refused_later(context: Context) -> str:
-    """Return a sentence on receivers that may refuse the term of this run after OPEN; empty: none known.
-
-    The first term may be too small: if the journal was lost, receivers that cannot be queried may have a
-    larger term.
-    """
+    """Return a sentence on receivers that may refuse this run's term after OPEN; empty: none known."""
     ways = sorted({w.kind for w in context.settings.failover.repoint} & _CANNOT_BE_ASKED)
     if context.term != 1 or not ways:
         return ""

@@ -31,6 +31,11 @@ _WHILE_EMPTIED: Final[Mapping[str, str | None]] = {
 }  # fmt: skip
 """With a policy of compaction alone brokers refuse DeleteRecords; with these nothing expires meanwhile."""
 _COMPACT: Final = "compact"
+_HINTS: Final[Mapping[int, str]] = {
+    codes.POLICY_VIOLATION: "a topic that is only compacted takes it with cleanup.policy=compact,delete",
+    codes.OFFSET_OUT_OF_RANGE: "it ends before that offset, so it lost records: compare both sides again",
+    codes.TOPIC_AUTHORIZATION_FAILED: "grant drkit's principal DELETE on the topic, then continue",
+}
 _REFUSED: Final = frozenset({codes.OFFSET_OUT_OF_RANGE, codes.TOPIC_AUTHORIZATION_FAILED})
 _POLICY_SECONDS: Final = 5.0
 """A changed policy reaches each leader with the metadata, a moment after the answer to the change."""
@@ -82,9 +87,14 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
         answers = await delete_records(cluster, topics, left)
         failed = {at: answer for at, answer in answers.items() if answer.error}
         waited = boottime() - began
-        final = _REFUSED if waited < _POLICY_SECONDS else _REFUSED | {codes.POLICY_VIOLATION}
+        final = _REFUSED if waited < _POLICY_SECONDS else _HINTS.keys()
         if refused := {at: a for at, a in failed.items() if a.error in final}:
-            raise _why_refused(cluster.alias, wanted, refused)
+            raise Refused(
+                "empty_refused",
+                where=cluster.alias,
+                evidence=first_of(_told(at, wanted[at], answer) for at, answer in sorted(refused.items())),
+                hint=_HINTS[refused[min(refused)].error],
+            )
         if waited > _PATIENCE_SECONDS:
             raise Failed(
                 "not_emptied",
@@ -125,23 +135,6 @@ def _alter(admin: Cluster, wanted: Settings) -> None:
     if failed:
         silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
         raise (silent or [failed[t] for t in sorted(failed)])[0]
-
-
-def _why_refused(
-    alias: str, wanted: Mapping[TopicPartition, int], refused: Mapping[TopicPartition, Deleted]
-) -> Refused:
-    hints = {
-        codes.POLICY_VIOLATION: "a topic that is only compacted takes it with cleanup.policy=compact,delete",
-        codes.OFFSET_OUT_OF_RANGE: "it ends before that offset, so it lost records: compare both sides again",
-        codes.TOPIC_AUTHORIZATION_FAILED: "grant drkit's principal DELETE on the topic, then continue",
-    }
-    first = refused[min(refused)].error
-    return Refused(
-        "empty_refused",
-        where=alias,
-        evidence=first_of(_told(at, wanted[at], answer) for at, answer in sorted(refused.items())),
-        hint=hints[first],
-    )
 
 
 def _told(at: TopicPartition, offset: int, answer: Deleted | None) -> str:

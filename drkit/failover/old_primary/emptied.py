@@ -161,11 +161,7 @@ def _sizes(context: Context, topics: Collection[str]) -> dict[TopicPartition, Si
 
 
 def size_of(ends: Ends | None, volume: int | None, limit: int) -> Size:
-    """The size of a partition.
-
-    One that brokers do not tell, as without the right to DESCRIBE the cluster, counts as all that is allowed:
-    its topic goes alone.
-    """
+    """Return a partition's size; one that brokers hide counts as all that is allowed: it goes alone."""
     if ends is not None and ends.start >= ends.end:
         return Size(volume or 0, 0)
     return Size(limit if volume is None else volume, 0 if ends is None else ends.end - ends.start)

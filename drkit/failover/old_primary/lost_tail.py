@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted, first_of
 from drkit.export.hole import HoleKind
-from drkit.export.manifest import Manifest, PartitionExport
+from drkit.export.manifest import Manifest
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Disposition, RunRequest
@@ -172,7 +172,11 @@ def note_saved(context: Context, manifest: Manifest, path: str) -> None:
                 at_ms=context.wall(),
                 term=max(manifest.term_of(p) for p in mine),
                 topic_id=mine[0].topic_id,
-                spans={p.partition: (p.first + _removed(p), p.end) for p in mine},
+                # Without what was gone already when it was exported: the beginning.
+                spans={
+                    p.partition: (p.first + sum(x.holes.get(HoleKind.REMOVED, 0) for x in p.parts), p.end)
+                    for p in mine
+                },
                 records={p.partition: p.records for p in mine},
                 manifest=path,
                 sha256=manifest.sha256,
@@ -191,11 +195,6 @@ def forget_saved(context: Context) -> None:
     for each in list(_saved(context)):
         if each.topic in context.scope.topics:
             context.state.delete(SavedTailRecord, each.name)
-
-
-def _removed(partition: PartitionExport) -> int:
-    """How many offsets were gone already when a partition was exported: those of its beginning."""
-    return sum(part.holes.get(HoleKind.REMOVED, 0) for part in partition.parts)
 
 
 def gone_of(context: Context, tails: Iterable[PartitionDivergence]) -> dict[str, Gone]:

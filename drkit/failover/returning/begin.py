@@ -83,7 +83,11 @@ class BeginStep(Step):
         keeps = {at.topic for at, m in methods.items() if m is Method.KEEP}
         look = LastLook(context)
         with reverse(context) as back:
-            self._introduce(context, back)
+            target = Cluster.connect(back.target)
+            clusters = ClustersRecord(context.target_admin().cluster_id, target.cluster_id)
+            if back.state.get(ClustersRecord) != clusters:
+                back.state.put(clusters)
+            ensure_offset_map(target, back.flow, back.state)
             left = not_returned(context)
             again = hold_again(context, left)
             # A process that was killed may have let the last of these be copied, and done nothing more.
@@ -152,13 +156,6 @@ class BeginStep(Step):
         return StepResult(evidence, tuple(notes))
 
     # -- the parts ----------------------------------------------------------------------------------
-
-    def _introduce(self, context: Context, back: Reverse) -> None:
-        target = Cluster.connect(back.target)
-        clusters = ClustersRecord(context.target_admin().cluster_id, target.cluster_id)
-        if back.state.get(ClustersRecord) != clusters:
-            back.state.put(clusters)
-        ensure_offset_map(target, back.flow, back.state)
 
     def _begin(
         self, context: Context, back: Reverse, look: LastLook, topics: Collection[str], methods: Methods,

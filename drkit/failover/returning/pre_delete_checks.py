@@ -156,16 +156,12 @@ class LastLook:
         context.state.load()
         self.unread((topic,))
         context.run(_refuse_commits, context, context.source(), topic)
-        self._exported(topic)
+        self.saved(topic)
         refuse_lagging_replicas(context, (topic,))
         refuse_lost_history(context, tails_of(context), methods)
 
     def saved(self, topic: str) -> None:
-        """Refuse to append the tail of a topic that is not saved, or that has no decision."""
-        self._exported(topic)
-
-    def _exported(self, topic: str) -> None:
-        """Refuse records that are not all in the export, or that have no decision."""
+        """Refuse a topic whose records are not all in the export, or without a decision. Raises Refused."""
         context, tails = self._context, [u for u in tails_of(self._context) if u.at.topic == topic]
         record = context.state.get(TailRecord, topic)
         if record is None or record.run_id != context.run_id or (tails and record.disposition is None):

@@ -207,8 +207,8 @@ def note_unreplayed(context: Context) -> list[str]:
     :raises DrkitError: the state cannot be written
     """
     emptied, replayed, found = context.effects(StepName.BEGIN), context.effects(StepName.REPLAY), []
-    own = of_own_export(context, context.result(StepName.DECIDE).get("topics", {}))
     chosen: dict[str, dict[str, str]] = context.result(StepName.DECIDE).get("topics", {})
+    own = of_own_export(context, chosen)
     for disposition in _APPENDS:
         if (replayed.get(disposition.value) or {}).get("result") is not None:
             continue
@@ -217,27 +217,23 @@ def note_unreplayed(context: Context) -> list[str]:
             for t, d in sorted(chosen.items())
             if d["disposition"] == disposition and effect_of(t) in emptied and t in own
         ]
+        exported = context.result(StepName.EXPORT)
         for topic in names:
-            _note(context, topic, disposition)
+            tail = context.state.get(TailRecord, topic)
+            run = context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"]
+            if context.state.get(UnreplayedRecord, name := UnreplayedRecord.name_of(topic, run)) is None:
+                record = UnreplayedRecord(
+                    run_id=context.run_id,
+                    at_ms=context.wall(),
+                    records=tail.records if tail is not None else 0,
+                    manifest=exported["manifest"],
+                    sha256=exported["sha256"],
+                    disposition=disposition.value,
+                )
+                context.state.put(record, name)
         if names:
-            exported = context.result(StepName.EXPORT)
             found.append(to_replay(exported["manifest"], exported["sha256"], names, disposition))
     return found
-
-
-def _note(context: Context, topic: str, disposition: Disposition) -> None:
-    exported, tail = context.result(StepName.EXPORT), context.state.get(TailRecord, topic)
-    name = UnreplayedRecord.name_of(topic, context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"])
-    if context.state.get(UnreplayedRecord, name) is None:
-        record = UnreplayedRecord(
-            run_id=context.run_id,
-            at_ms=context.wall(),
-            records=tail.records if tail is not None else 0,
-            manifest=exported["manifest"],
-            sha256=exported["sha256"],
-            disposition=disposition.value,
-        )
-        context.state.put(record, name)
 
 
 def to_replay(manifest: str, sha256: str, topics: Collection[str], disposition: str = "") -> str:

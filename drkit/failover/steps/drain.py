@@ -11,7 +11,7 @@ from drkit.failover.checks.foreign_writes import refuse_written
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
-from drkit.failover.groups.wait_idle import wait_for_groups
+from drkit.failover.groups.waits import wait_for_groups
 from drkit.failover.loss.count import (
     DELETED,
     Lost,

@@ -27,7 +27,7 @@ from drkit.failover.groups.offsets import (
     restore,
     write,
 )
-from drkit.failover.groups.pending_offsets import settle
+from drkit.failover.groups.waits import settle
 from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
 from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.loss.silent import silent_risk

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drkit.counted import counted, first_of
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.run_opening import refused_later
 from drkit.failover.checks.survey import Survey, survey
@@ -45,7 +45,7 @@ class SnapshotStep(Step):
 
     def run(self, context: Context) -> StepResult:
         seen = survey(context)
-        for _, refusal in refusals(question_of(context, seen)):
+        for _, refusal in refusals_of(context, seen):
             raise refusal
         return StepResult(seen.to_json(), (*_notes(seen), *_settings_followed(context)))
 
@@ -72,9 +72,9 @@ def _settings_followed(context: Context) -> list[str]:
     return notes
 
 
-def question_of(context: Context, seen: Survey) -> PreconditionInput:
-    """Return the input of the gates."""
-    return PreconditionInput(seen, context.scope, context.request, context.flow.name)
+def refusals_of(context: Context, seen: Survey) -> list[tuple[str, Refused]]:
+    """Return every refusal of a run by what was surveyed, with its gate."""
+    return refusals(PreconditionInput(seen, context.scope, context.request, context.flow.name))
 
 
 def _notes(seen: Survey) -> list[str]:
