@@ -21,7 +21,7 @@ from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress, StopAsked
 from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow
-from drkit.failover.core.stall import Stall, StoodStill
+from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.core.step import Announced, Step, StepResult
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
@@ -69,7 +69,7 @@ def silent_target(flow: FlowSettings, error: BaseException) -> ClusterUnreachabl
 
 
 @contextmanager
-def told(flow: FlowSettings) -> Iterator[None]:
+def target_errors(flow: FlowSettings) -> Iterator[None]:
     """Turn a request outside a run that the target leaves unanswered into ClusterUnreachable."""
     try:
         yield
@@ -292,7 +292,7 @@ class Interpreter:
             except UNEXPECTED as error:
                 where = f"{name} of {self._context.flow.name}"
                 raise unexpected(error, where, self._table.command) from error
-            except StoodStill:
+            except ProcessSuspended:
                 self._tell(name, "this process was suspended: the journal is read again")
                 self._stall.renew()
                 self._journal.confirm()

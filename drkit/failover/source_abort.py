@@ -14,7 +14,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
-from drkit.failover.core.stall import Stall, StoodStill
+from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.fencing.methods import lift_acls, lift_sizes
 from drkit.failover.journal.entries import read_history
 from drkit.failover.journal.file import JournalFile, folder_of
@@ -73,7 +73,7 @@ def abort_at_source(
             with Stall() as stall, permitted_by(stall.ask):
                 for record in found:
                     _abort(topic, source, record, statement)
-        except StoodStill:
+        except ProcessSuspended:
             raise Failed(
                 "suspended_in_abort", where=topic.where, evidence="what it knew of the record may be old"
             ) from None

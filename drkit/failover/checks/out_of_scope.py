@@ -45,7 +45,7 @@ Readers = Mapping[str, SourceReader]
 
 
 @dataclass(frozen=True)
-class Outside:
+class OutOfScope:
     """Topics and groups that do not move, with the reasons."""
 
     not_copied: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Outside:
         return found | {"torn": {g: list(topics) for g, topics in self.torn.items()}}
 
 
-def look_outside(context: Context, source: RawCluster | None, positions: Positions) -> Outside:
+def look_outside(context: Context, source: RawCluster | None, positions: Positions) -> OutOfScope:
     """Return what does not move when the scope of a run moves.
 
     :param positions: of the flow's groups; the only known readers while the source is silent
@@ -108,7 +108,7 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     return found if source is not None else by_the_last_round(found, context.scope, state)
 
 
-def by_the_last_round(found: Outside, scope: Scope, state: FlowState) -> Outside:
+def by_the_last_round(found: OutOfScope, scope: Scope, state: FlowState) -> OutOfScope:
     """Return `found` with the groups of the last checkpoint round, for a silent source. Pure.
 
     A group without an exact position has no checkpoint, so only the round's record names it.
@@ -173,7 +173,7 @@ def _is_another(seen: TopicMetadata, known: GenerationRecord) -> bool:
 
 def outside(
     flow: FlowSettings, scope: Scope, readers: Readers, missing: Mapping[str, str], state: FlowState
-) -> Outside:
+) -> OutOfScope:
     """Return what does not move. Pure. `missing`: topics without a copy, with the reasons."""
     moved = {*scope.topics, *promoted_of(state)}
     torn = {
@@ -185,7 +185,7 @@ def outside(
     reasons = {g: _reason(flow, g, r) for g, r in staying.items() if r.topics & scope.topics.keys()}
     copied = {t for t in state.all(GenerationRecord) if flow.copies(t) and not flow.is_heartbeats(t)}
     remaining = (copied | missing.keys()) - moved
-    return Outside(
+    return OutOfScope(
         not_copied=missing,
         groups={g: why for g, why in reasons.items() if why},
         late=tuple(g for g, why in reasons.items() if not why),
@@ -239,12 +239,12 @@ class Reach(NamedTuple):
         return f"{self.way}: {who}" + (f"; also {self.others}" if self.others else "")
 
 
-def look_reach(context: Context, outside: Outside) -> tuple[Reach, ...]:
+def look_reach(context: Context, outside: OutOfScope) -> tuple[Reach, ...]:
     """Return the clients that the configured ways reach when the scope of a run moves."""
     return reach(context.settings.failover.repoint, context.scope, outside)
 
 
-def reach(ways: Iterable[RepointSettings], scope: Scope, outside: Outside) -> tuple[Reach, ...]:
+def reach(ways: Iterable[RepointSettings], scope: Scope, outside: OutOfScope) -> tuple[Reach, ...]:
     """Return the moving and remaining clients that these ways reach."""
     found = []
     for way in ways:

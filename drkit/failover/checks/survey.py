@@ -13,7 +13,7 @@ from drkit.detect.speakers import Speakers
 from drkit.errors import ClusterUnreachable
 from drkit.failover.checks.foreign_writes import places_of, written
 from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
-from drkit.failover.checks.out_of_scope import Outside, Reach, look_outside, look_reach
+from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
 from drkit.failover.core.reverse import unreplayed_on_source
@@ -118,7 +118,7 @@ class Survey:
     replicator: LeaseHolder | None
     promoted: tuple[str, ...]
     """Topics of the scope that an earlier failover opened."""
-    outside: Outside
+    outside: OutOfScope
     reach: tuple[Reach, ...]
     begun_by_turn: frozenset[str] = frozenset()
     """Topics of the target whose copying began with a turn: positions there continue the earlier ones."""

@@ -33,7 +33,7 @@ from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.gates import refuse_compacted
-from drkit.failover.returning.pre_delete_checks import LastLook
+from drkit.failover.returning.pre_delete_checks import PreDeleteChecks
 from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import (
@@ -81,7 +81,7 @@ class BeginStep(Step):
         methods = _methods(context)
         emptied = {at.topic for at, m in methods.items() if m.empties}
         keeps = {at.topic for at, m in methods.items() if m is Method.KEEP}
-        look = LastLook(context)
+        look = PreDeleteChecks(context)
         with reverse(context) as back:
             target = Cluster.connect(back.target)
             clusters = ClustersRecord(context.target_admin().cluster_id, target.cluster_id)
@@ -158,8 +158,8 @@ class BeginStep(Step):
     # -- the parts ----------------------------------------------------------------------------------
 
     def _begin(
-        self, context: Context, back: Reverse, look: LastLook, topics: Collection[str], methods: Methods,
-        which: str,
+        self, context: Context, back: Reverse, look: PreDeleteChecks, topics: Collection[str],
+        methods: Methods, which: str,
     ) -> list[str]:  # fmt: skip
         """Begin some topics; returns notes.
 

@@ -28,7 +28,7 @@ from drkit.status.pair.delta import DELETE_RETENTION_MS, may_lack_tombstones
 _FIELDS: Final = frozenset(PartitionDivergence._fields)
 
 
-class Unsound(NamedTuple):
+class NeedsMethod(NamedTuple):
     """A partition whose records cannot simply stay where they are, and why."""
 
     tail: PartitionDivergence
@@ -61,12 +61,12 @@ class Unsound(NamedTuple):
         return "" if tail.proven else tail.why or "that it has what was copied could not be proven"
 
 
-def to_json(found: Iterable[Unsound]) -> list[dict[str, Any]]:
+def to_json(found: Iterable[NeedsMethod]) -> list[dict[str, Any]]:
     """Partitions as plain data, for the journal."""
     return [{**u.tail._asdict(), "unsound": u.why} for u in found]
 
 
-def of_json(raw: Iterable[Mapping[str, Any]]) -> list[Unsound]:
+def of_json(raw: Iterable[Mapping[str, Any]]) -> list[NeedsMethod]:
     """Partitions from the journal's data; what a later version has added is left out."""
     found = []
     for entry in raw:
@@ -74,7 +74,7 @@ def of_json(raw: Iterable[Mapping[str, Any]]) -> list[Unsound]:
         fields |= {
             "found": DivergenceState(fields["found"]), "copy": CopyFate(fields.get("copy", CopyFate.KEPT)),
         }  # fmt: skip
-        found.append(Unsound(PartitionDivergence(**fields), str(entry["unsound"])))
+        found.append(NeedsMethod(PartitionDivergence(**fields), str(entry["unsound"])))
     return found
 
 
@@ -220,7 +220,7 @@ def _made_anew(context: Context, wrong: list[str]) -> Refused:
     )
 
 
-def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[Unsound]:
+def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[NeedsMethod]:
     """Return the partitions that cannot be resumed by appending. Raises Failed: one cannot be read."""
     roles = context.state.all(RoleRecord)
     forgotten = forgotten_deletions(context, context.scope.topics)
@@ -233,7 +233,7 @@ def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]
         if not why and known is not None and at.partition in known.emptied:
             why = f"the return {known.run_id}, which was aborted, has emptied it"
         if why := why or forgotten.get(at.topic, ""):
-            found.append(Unsound(tail, why))
+            found.append(NeedsMethod(tail, why))
     return found
 
 
@@ -271,7 +271,7 @@ def _copied_back(
 
 
 def _notes(
-    context: Context, seen: Mapping[TopicPartition, PartitionDivergence], wrong: Sequence[Unsound]
+    context: Context, seen: Mapping[TopicPartition, PartitionDivergence], wrong: Sequence[NeedsMethod]
 ) -> Iterator[str]:
     clean, alias = len(seen) - len(wrong), context.flow.source
     if not wrong:

@@ -25,7 +25,7 @@ from drkit.failover.old_primary.lost_tail import (
     is_given_up,
     note_decided,
 )
-from drkit.failover.returning.compare import Unsound, method_of, of_json
+from drkit.failover.returning.compare import NeedsMethod, method_of, of_json
 from drkit.failover.returning.exporting import EXPORT
 from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging_replicas, refuse_methods
 from drkit.failover.returning.replays import is_left, left_notes, refuse_dispositions, refuse_replays
@@ -162,12 +162,12 @@ class DecideStep(Step):
             )
 
 
-def unsound_of(context: Context) -> list[Unsound]:
+def unsound_of(context: Context) -> list[NeedsMethod]:
     """The partitions that COMPARE has found unsound."""
     return of_json(context.result(StepName.COMPARE).get("unsound", ()))
 
 
-def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartition, Method]:
+def methods_of(context: Context, found: Iterable[NeedsMethod]) -> dict[TopicPartition, Method]:
     """How the log of each partition of the scope is brought in step; one that continues is left out."""
     wrong = {u.at for u in found}
     methods = {}
@@ -183,7 +183,7 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
     return methods
 
 
-def allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[str, Gone]]:
+def allowed(context: Context, found: Sequence[NeedsMethod]) -> tuple[Methods, dict[str, Gone]]:
     """The method of each partition, and what the old primary has lost by topic; refuses unsound choices."""
     topics = context.scope.topics
     begin = begin_command(context, choices_among(context.request, topics))
@@ -199,7 +199,7 @@ def allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[s
 
 
 def undecided(
-    context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
+    context: Context, found: Iterable[NeedsMethod], methods: Mapping[TopicPartition, Method]
 ) -> Undecided | None:
     """The decisions that are missing before anything is destroyed; None: none."""
     tails: dict[str, int] = {}
@@ -253,7 +253,7 @@ def decided(context: Context) -> dict[str, TopicDecision]:
 
 
 def _chosen(
-    context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method],
+    context: Context, found: Iterable[NeedsMethod], methods: Mapping[TopicPartition, Method],
     lost: Mapping[str, Gone],
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     exported = {t for t, g in lost.items() if g.exported}

@@ -25,7 +25,7 @@ from drkit.failover.journal.journal import RunLocked
 from drkit.failover.loss.tails import copied_back, terms_of
 from drkit.failover.old_primary.altered import of_new, way_out
 from drkit.failover.old_primary.lost_tail import note_saved
-from drkit.failover.returning.compare import Unsound, of_json
+from drkit.failover.returning.compare import NeedsMethod, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
 from drkit.next_command import PLACE
@@ -89,7 +89,7 @@ class ExportStep(Step):
         )
         return StepResult({"pending": note}, (note,))
 
-    def _ranges(self, context: Context, found: Sequence[Unsound]) -> list[TailRange]:
+    def _ranges(self, context: Context, found: Sequence[NeedsMethod]) -> list[TailRange]:
         source = context.source()
         topics: dict[str, Any] = context.run(all_topics, source) if source is not None else {}
         return [
@@ -98,7 +98,7 @@ class ExportStep(Step):
             if u.at.topic in topics
         ]
 
-    def _note(self, context: Context, found: Sequence[Unsound], done: Exported) -> None:
+    def _note(self, context: Context, found: Sequence[NeedsMethod], done: Exported) -> None:
         for topic in sorted({u.at.topic for u in found}):
             mine = [u for u in found if u.at.topic == topic]
             record = TailRecord(
@@ -113,12 +113,12 @@ class ExportStep(Step):
         note_saved(context, done.manifest, done.path)
 
 
-def tails_of(context: Context) -> list[Unsound]:
+def tails_of(context: Context) -> list[NeedsMethod]:
     """The partitions with records that only the old primary has, as COMPARE has found them."""
     return [u for u in of_json(context.result(StepName.COMPARE).get("unsound", ())) if u.has_tail]
 
 
-def _place(context: Context, found: Sequence[Unsound]) -> str:
+def _place(context: Context, found: Sequence[NeedsMethod]) -> str:
     if context.request.export_to:
         return context.request.export_to
     records = sum(u.tail.records for u in found)
@@ -144,7 +144,7 @@ def _elsewhere() -> Iterator[None]:
         raise
 
 
-def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
+def refuse_lacking(found: Sequence[NeedsMethod], done: Exported) -> None:
     """Refuse an export with fewer records than the comparison has counted."""
     there = {(p.topic, p.partition): p.records for p in done.manifest.partitions}
     lacking = [

@@ -24,7 +24,7 @@ from drkit.failover.loss.positions import positions_of
 from drkit.failover.loss.reverse_side import emptied_before
 from drkit.failover.old_primary.altered import of_own, way_out
 from drkit.failover.old_primary.readers import refuse_other_flows
-from drkit.failover.returning.compare import Unsound, cuts_of
+from drkit.failover.returning.compare import NeedsMethod, cuts_of
 from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import pairs
 from drkit.flow_state.records import IncompleteRecord
@@ -41,7 +41,7 @@ from drkit.topology.topic_configs import is_compacted
 Methods = Mapping[TopicPartition, Method]
 
 
-def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], methods: Methods) -> None:
+def refuse_keep(context: Context, found: Mapping[TopicPartition, NeedsMethod], methods: Methods) -> None:
     """Refuse the method keep where a tail cannot become part of both logs. Raises Refused or DrkitError."""
     kept = sorted(at for at, m in methods.items() if m is Method.KEEP)
     topics = sorted({at.topic for at in kept})
@@ -63,7 +63,7 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, Unsound], metho
 
 
 def _refuse_unclear(
-    context: Context, found: Mapping[TopicPartition, Unsound], methods: Methods, topics: Collection[str]
+    context: Context, found: Mapping[TopicPartition, NeedsMethod], methods: Methods, topics: Collection[str]
 ) -> None:
     """Refuse topics with a partition that has anything but a tail after a proven beginning."""
     wrong = []
@@ -156,7 +156,7 @@ _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREA
 """Classes of partitions whose records, if any, are not those that were copied."""
 
 
-def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
+def refuse_methods(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> None:
     """Refuse methods that cannot be used now. Raises Refused; DrkitError: the new primary is silent."""
     unsound = {u.at: u for u in found}
     old, new = context.flow.source, context.flow.target
@@ -291,7 +291,7 @@ async def positions_at(context: Context, target: RawCluster, names: Mapping[str,
     return found
 
 
-def refuse_lost_history(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
+def refuse_lost_history(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> None:
     """Refuse to rebuild from a log that begins later than the old primary's, unless given up by name."""
     never = {u.at for u in found if u.tail.found in _NOTHING_COPIED}
     rebuilt = {at for at, m in methods.items() if m is Method.REBUILD and at not in never}

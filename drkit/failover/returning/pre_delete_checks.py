@@ -20,7 +20,7 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.old_primary.altered import of_own, way_out
 from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.readers import refuse_readers
-from drkit.failover.returning.compare import Unsound, forgotten_deletions, refuse_other_topics
+from drkit.failover.returning.compare import NeedsMethod, forgotten_deletions, refuse_other_topics
 from drkit.failover.returning.contact import ends_now, refuse_open, refuse_unselected
 from drkit.failover.returning.exporting import tails_of
 from drkit.failover.returning.gates import refuse_lagging_replicas, refuse_lost_history
@@ -35,7 +35,7 @@ from drkit.status.lag.source import Ends
 _ABORT: Final = f"begin again: {RETURN.abort}"
 
 
-class LastLook:
+class PreDeleteChecks:
     """The checks before the first change of a topic on the old primary. One for each run of BEGIN."""
 
     def __init__(self, context: Context) -> None:
@@ -197,7 +197,7 @@ def not_whole(firsts: Mapping[TopicPartition, int | None], starts: Mapping[Topic
     ]
 
 
-def not_covered(tails: Collection[Unsound], manifest: Manifest) -> list[str]:
+def not_covered(tails: Collection[NeedsMethod], manifest: Manifest) -> list[str]:
     """Tails of which an export does not have every offset. Pure."""
     ranges = {(p.topic, p.partition): (p.first, p.end) for p in manifest.partitions}
     found = ((u, ranges.get((u.at.topic, u.at.partition))) for u in tails)

@@ -17,7 +17,7 @@ from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.altered import of_earlier, of_own, way_out
 from drkit.failover.old_primary.emptied import effect_of
 from drkit.failover.old_primary.lost_tail import Gone, Saved, decided_earlier, given_up_of
-from drkit.failover.returning.compare import Unsound
+from drkit.failover.returning.compare import NeedsMethod
 from drkit.failover.returning.exporting import EXPORT, tails_of
 from drkit.failover.returning.gates import refuse_copied_back, with_rebuild
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
@@ -101,7 +101,7 @@ def tell_replay(context: Context, step: StepName, progress: ReplayProgress) -> N
     context.journal.renew()
 
 
-def refuse_dispositions(context: Context, found: Sequence[Unsound], lost: Mapping[str, Gone]) -> None:
+def refuse_dispositions(context: Context, found: Sequence[NeedsMethod], lost: Mapping[str, Gone]) -> None:
     """Refuse to append what cannot be appended, or was given up. `lost`: what is gone, by topic.
 
     Records of a topic that was recreated under the name of one that was copied may be anybody's, and no copy

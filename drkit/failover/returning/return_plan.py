@@ -22,7 +22,7 @@ from drkit.failover.new_primary.costs import (
     rate_of,
 )
 from drkit.failover.old_primary.lost_tail import Gone, gone_of, is_given_up
-from drkit.failover.returning.compare import CompareStep, Unsound, cuts_of
+from drkit.failover.returning.compare import CompareStep, NeedsMethod, cuts_of
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import allowed, methods_of, undecided, unsound_of
 from drkit.failover.returning.gates import early_groups, late_groups, refuse_lagging_replicas
@@ -144,7 +144,7 @@ def outlook(context: Context) -> Outlook:
 
 
 def _asked(
-    context: Context, wrong: Sequence[Unsound], lost: Mapping[str, Gone]
+    context: Context, wrong: Sequence[NeedsMethod], lost: Mapping[str, Gone]
 ) -> tuple[Missing, tuple[str, ...], bool]:
     """What is missing of what the return needs, why it would be refused besides, and whether it saves."""
     refused: list[str] = []
@@ -210,7 +210,7 @@ def _bounds(context: Context) -> dict[str, DeltaBound]:
     }
 
 
-def _looked_at(context: Context) -> tuple[list[Unsound] | None, str]:
+def _looked_at(context: Context) -> tuple[list[NeedsMethod] | None, str]:
     if context.source() is None:
         return None, f"{context.flow.source} does not answer: {context.source_error}"
     try:
@@ -223,8 +223,8 @@ def _looked_at(context: Context) -> tuple[list[Unsound] | None, str]:
 
 
 def _of(
-    context: Context, name: str, ends: Mapping[TopicPartition, Ends], wrong: list[Unsound] | None, why: str,
-    lost: Gone | None,
+    context: Context, name: str, ends: Mapping[TopicPartition, Ends], wrong: list[NeedsMethod] | None,
+    why: str, lost: Gone | None,
 ) -> TopicOutlook:  # fmt: skip
     role, cuts = context.state.all(RoleRecord)[name], cuts_of(context)
     target = context.scope.topics[name]
@@ -266,7 +266,7 @@ def _of(
     )
 
 
-def _given_up(tails: Iterable[Unsound], lost: Gone | None, trimmed: Iterable[TopicPartition]) -> str:
+def _given_up(tails: Iterable[NeedsMethod], lost: Gone | None, trimmed: Iterable[TopicPartition]) -> str:
     said = []
     if sum(u.tail.records for u in tails):
         said.append("the records that only it has, unless they are replayed; they are exported first")

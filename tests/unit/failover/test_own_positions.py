@@ -12,7 +12,7 @@ from drkit.config import FlowSettings
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.errors import Refused
-from drkit.failover.checks.out_of_scope import Outside
+from drkit.failover.checks.out_of_scope import OutOfScope
 from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Context, Scope
@@ -36,7 +36,7 @@ def refused(scope: Scope, request: RunRequest, **seen: Any) -> dict[str, Refused
         "source_error": "", "partitions": (), "positions": {}, "positions_from": "source",
         "positions_age_seconds": 0.0,
         "target_groups": {}, "facts": FailoverFacts(Risk(0.0, 0, exact=True, basis=""), 30.0),
-        "replicator": None, "promoted": (), "outside": Outside(), "reach": (), **seen,
+        "replicator": None, "promoted": (), "outside": OutOfScope(), "reach": (), **seen,
     }  # fmt: skip
     return dict(refusals(PreconditionInput(Survey(**fields), scope, request, "a->b")))
 

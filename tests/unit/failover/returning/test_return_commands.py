@@ -32,7 +32,7 @@ from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.failover.old_primary import fence as late_fence
 from drkit.failover.old_primary.fence import nothing_keeps_off
 from drkit.failover.returning import contact, deciding, gates, replays, scope
-from drkit.failover.returning.compare import Unsound, to_json
+from drkit.failover.returning.compare import NeedsMethod, to_json
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.exporting import ExportStep
 from drkit.kafka.access.acls import NoAuthorizer
@@ -47,7 +47,7 @@ from tests.support.errors import coded
 
 FLOW = FlowSettings(source="p", target="s", topics=(".*",))
 AT = TopicPartition("t", 0)
-TAIL = Unsound(PartitionDivergence("t", 0, DivergenceState.DIVERGED, 5, 9, records=4), "diverged")
+TAIL = NeedsMethod(PartitionDivergence("t", 0, DivergenceState.DIVERGED, 5, 9, records=4), "diverged")
 BEGIN = "drkit reprotect --flow 'p->s'"
 CUT, PLACE = "the listener's port is closed", "/saved here"
 CLIENTS_CUT, EXPORT_TO = shlex.join(["--clients-cut", CUT]), shlex.join(["--export-to", PLACE])
