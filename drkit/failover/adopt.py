@@ -240,13 +240,7 @@ def write(
         if producer.flush(_SECONDS):
             told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
         if is_whole and not told.failed:
-            # Between the read and the commit only notes may have been written.
-            if topic.kind is not TopicKind.NOTES:
-                refuse_change(topic, topic.ends | told.first)
-            producer.commit_transaction(_SECONDS)
-    except Refused:
-        producer.abort_transaction(_SECONDS)
-        raise
+            _commit(topic, told, producer)
     except KafkaException as error:
         told.failed.append(error.args[0])
     if told.failed:
@@ -261,6 +255,16 @@ def _patiently(producer: Producer, produce: Callable[[], None]) -> None:
             producer.poll(0.1)
         else:
             return
+
+
+def _commit(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
+    try:
+        if topic.kind is not TopicKind.NOTES:  # others may write notes after the read
+            refuse_change(topic, topic.ends | told.first)
+    except Refused:
+        producer.abort_transaction(_SECONDS)
+        raise
+    producer.commit_transaction(_SECONDS)
 
 
 _SHOWN: Final = 20

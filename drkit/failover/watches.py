@@ -67,7 +67,7 @@ class _Watch:
         while not stop.wait(pause):
             pause = self.again_seconds
             try:
-                self._look()
+                self.look()
                 pause = self.pause_seconds
             except RunLocked:
                 pause = self.pause_seconds  # a failover is under way, or another process's failback
@@ -78,7 +78,8 @@ class _Watch:
             except RawError:
                 continue  # the flow's own copy reports that a cluster does not answer
 
-    def _look(self) -> object:
+    def look(self) -> object:
+        """Do what is pending. Raises DrkitError: a cluster does not answer, or refuses."""
         raise NotImplementedError
 
     def _report(self, error: DrkitError) -> None:
@@ -91,7 +92,7 @@ class ReturnWatch(_Watch):
     pause_seconds = 2.0
     again_seconds = 5.0  # members of groups leave, brokers come back
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Begin a failback where one is pending, or continue one that its process has left."""
         due = switched(self._settings, self._there, self._back)
         if not due:
@@ -128,8 +129,6 @@ class HoldWatch(_Watch):
             if pair is not None:
                 found += put_back_protected(self._settings, flow, pair.topics)
         return found
-
-    _look = look
 
     def _report(self, error: DrkitError) -> None:
         observe.error(error, flow=self._back.name)

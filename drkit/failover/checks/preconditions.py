@@ -59,11 +59,8 @@ def overruled(row: ReasonRow, request: RunRequest) -> bool:
 
 
 def _refusal(q: PreconditionInput, row: ReasonRow) -> Refused:
-    seen, source, target = (
-        first_of(row.evidence(q.survey.facts)),
-        q.survey.source.alias,
-        q.survey.target.alias,
-    )
+    source, target = q.survey.source.alias, q.survey.target.alias
+    seen = first_of(row.evidence(q.survey.facts))
     match row.reason:
         case Reason.REPLICATION_MOVES | Reason.OBSERVERS_DISAGREE:
             here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"

@@ -61,8 +61,9 @@ def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
 
 def keep_earlier(context: Context) -> None:
     """Take over into the flow's state what earlier runs' fences replaced. Raises DrkitError: planned only."""
-    topic, wanted, planned = _topic(context), set(context.scope.topics), context.request.planned
+    wanted, planned = set(context.scope.topics), context.request.planned
     with suppress(*() if planned else (DrkitError,)):
+        topic = _topic(context)
         earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
         for found in earlier:
             _keep(context, found.without(tuple(found.topics - wanted)))

@@ -68,5 +68,5 @@ def test_only_switched_topics_return_by_themselves(
     monkeypatch.setattr(return_watch, "switched", lambda *_: due)
     monkeypatch.setattr(return_watch, "FailoverService", desk)
     there, back = PAIR.flows
-    ReturnWatch(PAIR, there, back)._look()
+    ReturnWatch(PAIR, there, back).look()
     assert desk.said == said
