@@ -88,8 +88,7 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
             hint=f"without --to the old primary becomes the standby: {home}",
         )
     settings.cluster(to)
-    promoted = _promoted(settings, there)
-    if not promoted:
+    if not (promoted := _promoted(settings, there)):
         raise Refused(
             "third_not_promoted",
             where=f"flow {there.name}",
