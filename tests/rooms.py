@@ -49,7 +49,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("replay",),
     ("failover.core",),
     ("failover.journal",),
-    ("failover.loss", "failover.adopt"),
+    ("failover.loss",),
     ("failover.groups", "failover.fencing", "failover.emptying"),
     ("failover.checks",),
     ("failover.steps",),

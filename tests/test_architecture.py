@@ -6,14 +6,14 @@ Those of the rooms, such as who may import whom, are in `test_rooms.py`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 import re
 import sys
 
 import pytest
 
-from tests.support.laws import PACKAGE, ROOT, broken, imports, modules, sources
+from tests.support.laws import PACKAGE, ROOT, Source, broken, imports, modules, sources, tree
 
 PURE = ("offsets", "wire", "topology")
 PURE_MAY_USE = {"model", "errors", "counted"}
@@ -141,6 +141,39 @@ def test_every_package_says_what_it_is():
         if not init.is_file() or not ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))):
             found.append(str(init.relative_to(ROOT)))
     broken("packages without a docstring", found)
+
+
+def undocumented(tree: Iterable[Source]) -> list[str]:
+    """Public methods without a docstring that override none that has one."""
+    classes = {n.name: n for s in tree for n in s.nodes if isinstance(n, ast.ClassDef)}
+
+    def documented(name: str) -> set[str]:
+        node = classes.get(name.rpartition(".")[2])
+        if node is None:
+            return set()
+        inherited = {m for base in node.bases for m in documented(ast.unparse(base).partition("[")[0])}
+        return inherited | {m.name for m in methods_of(node) if ast.get_docstring(m)}
+
+    return [
+        f"{name}.{method.name}"
+        for name, node in classes.items()
+        for method in methods_of(node)
+        if not (name.startswith("_") or method.name.startswith("_") or method.name in documented(name))
+    ]
+
+
+def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [m for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def test_only_an_override_has_no_docstring():
+    broken("public methods without a docstring", undocumented(sources()))
+
+
+def test_a_method_without_a_docstring_is_found():
+    base = 'class Step:\n    def run(self):\n        """Run."""\n'
+    assert not undocumented(tree(("steps/one.py", base + "class One(Step):\n    def run(self): ...")))
+    assert undocumented(tree(("steps/one.py", base + "class One(Step):\n    def walk(self): ...")))
 
 
 def test_names_say_what_is_inside():

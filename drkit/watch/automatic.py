@@ -13,8 +13,8 @@ from drkit.detect.verdict import VerdictKind
 from drkit.errors import DrkitError
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.request import RunRequest
+from drkit.failover.interpreter import UNEXPECTED, unexpected
 from drkit.failover.service import FailoverService
-from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError
 from drkit.watch.claim import claim, tell_outcome
 from drkit.watch.observer import Moment

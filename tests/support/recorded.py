@@ -19,7 +19,6 @@ from drkit.detect.seen import Address, Sight
 from drkit.detect.votes import Vote
 from drkit.drill.entry import DrillEntry, MadeItem
 from drkit.endpoint import Endpoint, parse_endpoint
-from drkit.export.record import HoleKind
 from drkit.export.manifest import (
     ExportedFile,
     ExportFormat,
@@ -28,6 +27,7 @@ from drkit.export.manifest import (
     TailRange,
     partition_export,
 )
+from drkit.export.record import HoleKind
 from drkit.failover.core.context import Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
@@ -68,8 +68,7 @@ from drkit.offsets.crossing import Crossing
 from drkit.replay.compare import Same
 from drkit.replay.progress import QuarantineRecord, ReplayProgress, packed
 from drkit.topology.acls import ANY_HOST, Acl, AclOperation, PatternKind, Permission, ResourceKind
-from drkit.verify.compare import Segment
-from drkit.verify.compare import Counts, Difference, DifferenceKind
+from drkit.verify.compare import Counts, Difference, DifferenceKind, Segment
 from drkit.verify.ranges import Range
 from drkit.verify.task import RangeResult
 

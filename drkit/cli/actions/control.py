@@ -15,8 +15,8 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.config.tables.control import read_key
 from drkit.errors import ConfigError, Refused
-from drkit.failover.adopt import sign as adopting
-from drkit.failover.adopt.refusals import refuse_loss, refuse_running
+from drkit.failover import adopt as adopting
+from drkit.failover.adopt import refuse_loss, refuse_running
 from drkit.visible import visible
 
 _BYTES = 32

@@ -12,9 +12,8 @@ from drkit.cli.session import session, to_type
 from drkit.cli.waiting_flow import flow_that_owes, owing_flow
 from drkit.counted import first_of
 from drkit.failover import pending_fences
-from drkit.failover.due_fences import DueFences
-from drkit.failover.fences import TAKEN_AWAY, Fences
-from drkit.failover.old_primary.late_fence import BY_COMMAND
+from drkit.failover.old_primary.fence import BY_COMMAND
+from drkit.failover.pending_fences import TAKEN_AWAY, DueFences, Fences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
 

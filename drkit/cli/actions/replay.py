@@ -17,7 +17,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, ExportAltered, Failed, Refused, Usage
 from drkit.export.check import altered
-from drkit.failover.checks.decision import person
+from drkit.failover.checks.run_opening import person
 from drkit.failover.core.reverse import state_of
 from drkit.failover.old_primary.altered import only_copy
 from drkit.flow_state.names import state_topic

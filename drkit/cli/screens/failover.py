@@ -12,8 +12,7 @@ from drkit.cli.talk import say
 from drkit.counted import counted, first_of
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RETURN
-from drkit.failover.proposal import Proposal, Rehearsal
-from drkit.failover.rehearsal import Planned
+from drkit.failover.proposal import Planned, Proposal, Rehearsal
 from drkit.status.lag.source import held_text
 from drkit.visible import visible
 

@@ -10,12 +10,11 @@ from drkit.cli.screens.held_return import commands_of, lines_of, under_way
 from drkit.cli.session import session, to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text, utc
-from drkit.failover.core.choices import Method
 from drkit.failover.core.commands import NOTHING, UNTIL_EXPORT, open_choices, return_command
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Method, RunRequest
 from drkit.failover.journal.entries import RunLog
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
-from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
+from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
 from drkit.next_command import HOW, PLACE, WHY
 from drkit.status.pair.model import DeltaBound
 

@@ -12,9 +12,9 @@ from drkit.drill.readiness import refuse_unprotected
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
+from drkit.failover.failback import FlowPair, situation, uncut, ways_of
 from drkit.failover.proposal import Rehearsal
 from drkit.failover.service import FailoverService
-from drkit.failover.way_home import Ways, situation, uncut, ways_of
 from drkit.flow_state.lease.watch import replicator_of
 
 
@@ -45,7 +45,7 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
             raise refusal
         topics = rehearsal.chosen.scope.topics
         if not plan.clients_cut and (by_size := service.switch_by_size(topics)):
-            raise uncut(Ways(ways.back, there), by_size, "switchover")
+            raise uncut(FlowPair(ways.back, there), by_size, "switchover")
     refuse_unprotected(settings, there)
     _refuse_no_way_home(settings, ways, topics.values())
     if not plan.clients_cut:
@@ -55,7 +55,7 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
     return rehearsal
 
 
-def _refuse_no_way_home(settings: Settings, ways: Ways, topics: Iterable[str]) -> None:
+def _refuse_no_way_home(settings: Settings, ways: FlowPair, topics: Iterable[str]) -> None:
     """Refuse to move production where nothing would copy it back. Raises Refused."""
     back = ways.back
     if left := [topic for topic in sorted(topics) if not back.copies(topic)]:

@@ -23,9 +23,15 @@ from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.context import Scope
 from drkit.failover.core.machine import RunState
 from drkit.failover.core.request import RunRequest
-from drkit.failover.failback import Failback, FailbackOperator, FailbackOptions
+from drkit.failover.failback import (
+    Failback,
+    FailbackOperator,
+    FailbackOptions,
+    FailbackStage,
+    situation,
+    ways_of,
+)
 from drkit.failover.service import FailoverService
-from drkit.failover.way_home import HomeStage, situation, ways_of
 from drkit.next_command import typed
 from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
@@ -135,7 +141,7 @@ class SwitchoverRun:
 
     def protect(self) -> str:
         """Make the source the standby of the target."""
-        self._fail_back(until=HomeStage.SWITCH)
+        self._fail_back(until=FailbackStage.SWITCH)
         return f"{self._ways.back.name} protects production"
 
     def hold(self) -> str:
@@ -155,7 +161,7 @@ class SwitchoverRun:
 
     # -- how ----------------------------------------------------------------------------------------
 
-    def _fail_back(self, until: HomeStage | None = None) -> None:
+    def _fail_back(self, until: FailbackStage | None = None) -> None:
         """Run the remaining stages before one; a refused return is repeated until the time limit."""
         deadline = monotonic() + self._plan.limits.seconds
         is_done = False
@@ -165,13 +171,13 @@ class SwitchoverRun:
                 is_done = True
             except Refused:
                 now = situation(self._settings, self._ways)
-                is_return = now is not None and now.stage is not HomeStage.SWITCH
+                is_return = now is not None and now.stage is not FailbackStage.SWITCH
                 if not is_return or monotonic() >= deadline:
                     raise
                 threading.Event().wait(_RETRY_SECONDS)
             finally:
                 for stage in self._failback.reports:
-                    if stage.stage is HomeStage.SWITCH and stage.report["state"] == "done":
+                    if stage.stage is FailbackStage.SWITCH and stage.report["state"] == "done":
                         self._found(home=PlannedMove.of(stage.report))
 
     def _look_at(self, flow: FlowSettings, seconds: float, stop: threading.Event, *, to_end: bool) -> str:

@@ -131,11 +131,7 @@ class TransactionResolver:
             self._wait_seconds = 0.0
 
     def run(self) -> Resolved:
-        """Wait, then abort, until no transaction is open; return the outcome.
-
-        :raises Refused: some are open, and the settings say to hold then
-        :raises RawError: the cluster stopped answering
-        """
+        """Wait, then abort, until no transaction is open. Raises Refused: one is, and is held; RawError."""
         wait = self._wait_seconds
         for _ in range(_ROUNDS):
             found = self._gone(wait)
@@ -203,7 +199,6 @@ class TransactionResolver:
             self._restore()
 
     def _end(self, found: Found) -> None:
-        """Abort every undecided transaction, and wait for the markers of all."""
         if self._aborts:
             self._abort(found)
         wanted = {e for e in _each(found) if not self._stays(e[1])}
@@ -215,7 +210,6 @@ class TransactionResolver:
             self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS / 10)
 
     def _stays(self, producer: int) -> bool:
-        """Whether a producer's transaction could not be aborted."""
         return str(self.resolved.seen[producer]["ended"]).startswith(_NOT_ABORTED)
 
     def _abort(self, found: Found) -> None:

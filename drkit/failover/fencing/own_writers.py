@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from drkit.clock import monotonic, wall_ms
+from drkit.clock import monotonic
 from drkit.errors import NotAuthorized
+from drkit.failover.fencing.proof import canary_batch
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED, error_name
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produced
 from drkit.kafka.transactions.markers import Marker, write_markers
 from drkit.model import TopicPartition
-from drkit.wire import Record, encode, stamp
+from drkit.wire import stamp
 
 _PAUSE_SECONDS: Final = 0.1
 _TIMEOUT_MS: Final = 10_000
 _GAP: Final = 1_000_003
 """A sequence that follows no other: a leader that accepts the epoch still refuses the batch."""
-_UNCOMPRESSED: Final = 0
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,7 @@ async def fence(
     clock: Callable[[], float] = monotonic,
     on_round: Callable[[FenceProgress], None] = lambda _: None,
 ) -> FenceProgress:
-    """Fence until every partition proves it, or the deadline; return the progress. Waits for leaders.
-
-    :param effects: False: only prove
-    :raises NotAuthorized: drkit may not write markers
-    """
+    """Fence, or only prove, until every partition proves it or the deadline. Raises NotAuthorized."""
     progress = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
     while True:
         await _round(cluster, writers, progress, effects=effects)
@@ -85,7 +81,6 @@ async def fence(
 
 
 async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress, *, effects: bool) -> None:
-    """Ask every leader once about its unproven partitions."""
     missing = progress.waiting
     try:
         topics = await metadata(cluster, sorted({at.topic for at in missing}))
@@ -111,12 +106,7 @@ async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress,
 
 
 async def _node(
-    cluster: RawCluster,
-    topics: Topics,
-    node: int,
-    writers: Writers,
-    *,
-    effects: bool,
+    cluster: RawCluster, topics: Topics, node: int, writers: Writers, *, effects: bool
 ) -> dict[TopicPartition, str]:
     """Fence and prove the partitions of one leader; return why each is not proven, empty if it is."""
     try:
@@ -172,7 +162,7 @@ async def _sing(
         if not sung:
             continue
         appends = [
-            Append(at.topic, topics[at.topic].topic_id, at.partition, _old(w)) for at, w in sung.items()
+            Append(at.topic, topics[at.topic].topic_id, at.partition, _older(w)) for at, w in sung.items()
         ]
         codes = await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS)
         for at, writer in sung.items():
@@ -184,7 +174,5 @@ async def _sing(
     return found
 
 
-def _old(writer: Writer) -> bytearray:
-    """A batch of the epoch before the fence's."""
-    batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
-    return stamp(batch, writer.producer_id, writer.epoch - 1, _GAP, transactional=False)
+def _older(writer: Writer) -> bytearray:
+    return stamp(canary_batch(), writer.producer_id, writer.epoch - 1, _GAP, transactional=False)

@@ -29,10 +29,7 @@ def has_stop(settings: FenceSettings) -> bool:
 
 
 def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
-    """Call the site's hook to stop the primary; return which one.
-
-    :raises DrkitError: the hook failed
-    """
+    """Call the site's hook to stop the primary; return which one. Raises DrkitError: the hook failed."""
     body = json.dumps(document, indent=2) + "\n"
     if settings.stop_command:
         variables = {"DRKIT_CLUSTER": str(document["cluster"]), "DRKIT_RUN": str(document["run_id"])}
@@ -51,10 +48,7 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
     url, stamp = settings.stop_webhook or "", str(wall_ms() // 1000)
     headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
     if settings.stop_secret:
-        headers |= {
-            "Drkit-Timestamp": stamp,
-            "Drkit-Signature": signature(settings.stop_secret, stamp, body),
-        }
+        headers |= {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(settings.stop_secret, stamp, body)}
     caller = HttpCaller(tls_context(Tls(ca_file=settings.stop_ca_file), _WHERE), settings.stop_seconds)
     try:
         answer = caller.call("POST", url, headers, body)
@@ -71,10 +65,7 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
 def still_there(
     settings: ClusterSettings, loop: EventLoop, seconds: float, clock: Seconds = monotonic
 ) -> list[ProbeFinding]:
-    """Return the servers that still take connections after `seconds`, suspended ones among them.
-
-    :raises ConfigError: certificate files cannot be loaded
-    """
+    """Return servers that accept connections after `seconds`. Raises ConfigError: certificates unreadable."""
     security, deadline = read_security(settings), clock() + seconds
     while True:
         found = [

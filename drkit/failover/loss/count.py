@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from drkit.counted import counted
 from drkit.detect.risk import Risk
 from drkit.failover.core.context import Context
-from drkit.failover.core.evidence import LossEvidence
+from drkit.failover.core.step import LossEvidence
 from drkit.failover.loss.positions import ScopePositions
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka import codes

@@ -13,8 +13,8 @@ import pytest
 from drkit.checkpoints.shard import ShardReport
 from drkit.checkpoints.work import CheckpointWork
 from drkit.failover.checks.survey import positions_of
-from drkit.failover.core.checkpoint_log import CheckpointLog
 from drkit.failover.core.context import Context
+from drkit.failover.core.read_cache import CheckpointLog
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.state import FlowState

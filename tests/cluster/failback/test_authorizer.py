@@ -20,7 +20,7 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.errors import Failed, Refused
 from drkit.failover.core.request import RunRequest
-from drkit.failover.old_primary import guard
+from drkit.failover.old_primary import fence as guard
 from drkit.failover.returning.begin import BeginStep
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.flow_state.topic import StateTopic

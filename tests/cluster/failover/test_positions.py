@@ -9,8 +9,8 @@ from uuid import UUID
 from confluent_kafka import Producer
 import pytest
 
-from drkit.failover.core.checkpoint_log import CheckpointLog
-from drkit.failover.groups.look import Positions, committed_on_source, marked
+from drkit.failover.core.read_cache import CheckpointLog
+from drkit.failover.groups.offsets import Positions, committed_on_source, marked
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.admin import Cluster

@@ -17,7 +17,7 @@ from drkit.drill.report.check import check_report
 from drkit.drill.report.model import DrillReport
 from drkit.drill.report.steps import DrillProgress
 from drkit.drill.runs.run_drill import DrillOptions, run_drill
-from drkit.failover.return_watch import watch_returns
+from drkit.failover.watches import watch_returns
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

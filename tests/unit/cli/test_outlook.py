@@ -11,7 +11,7 @@ from drkit.cli.screens.outlook import asked_of, next_of, notes_of, row_of, when_
 from drkit.config import FlowSettings
 from drkit.failover.core.request import RunRequest
 from drkit.failover.new_primary.costs import CopyRate
-from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
+from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
 from tests.support.errors import sentence
 
 FLOW = FlowSettings(source="primary", target="standby", topics=[".*"])

@@ -16,7 +16,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.new_primary.costs import CopyRate
-from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
+from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
 
 FLOW = FlowSettings(source="p", target="s", topics=[".*"])
 COMMAND = "drkit reprotect --flow 'p->s'"

@@ -22,10 +22,9 @@ from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
 from drkit.detect.verdict import VerdictKind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
-from drkit.failover.checks import signs
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.outside import Outside
-from drkit.failover.checks.preconditions import GATES, refusals
+from drkit.failover.checks import silent_source_facts as signs
+from drkit.failover.checks.out_of_scope import OutOfScope
+from drkit.failover.checks.preconditions import GATES, PreconditionInput, refusals
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.read_cache import ReadCache
@@ -49,7 +48,7 @@ def refused(facts: FailoverFacts, **given_flags: str) -> set[str]:
     """The gates of `drkit failover` that refuse a primary of which these facts are known."""
     clusters = ClusterIdentity("a", None, "1"), ClusterIdentity("b", "2", "2")
     seen = Survey(
-        1, *clusters, "nothing listens", (), {}, "checkpoints", 0.0, {}, facts, None, (), Outside(), ()
+        1, *clusters, "nothing listens", (), {}, "checkpoints", 0.0, {}, facts, None, (), OutOfScope(), ()
     )
     scope = Scope({"orders": "orders"}, (), whole_flow=True)
     request = RunRequest(**given_flags)  # type: ignore[arg-type]

@@ -13,9 +13,17 @@ import pytest
 from drkit.config import FlowSettings
 from drkit.control_key import ControlKeys, Signatures
 from drkit.errors import Refused
-from drkit.failover.adopt.records import ReadRecord, Sign, TopicKind, TopicRecords, journal_entries
-from drkit.failover.adopt.refusals import refuse_change, refuse_loss
-from drkit.failover.adopt.sign import FlowRecords, _to_write
+from drkit.failover.adopt import (
+    FlowRecords,
+    ReadRecord,
+    Sign,
+    TopicKind,
+    TopicRecords,
+    _to_write,
+    journal_entries,
+    refuse_change,
+    refuse_loss,
+)
 from drkit.failover.journal.topic import BEGUN, DONE, JournalTopic
 from drkit.flow_state.names import ADOPTED
 from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs

@@ -12,8 +12,7 @@ import pytest
 from drkit.cli.screens.status_view import loss_text, view
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.preconditions import GATES
+from drkit.failover.checks.preconditions import GATES, PreconditionInput
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.count import Lost, held_of, is_drained
 from drkit.flow_state.records import SourceSeenRecord

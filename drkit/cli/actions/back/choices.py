@@ -11,8 +11,7 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 from drkit.cli.questions import answered
 from drkit.counted import counted
 from drkit.errors import Usage
-from drkit.failover.core.choices import Disposition, Method
-from drkit.failover.core.request import RunRequest, option_of
+from drkit.failover.core.request import Disposition, Method, RunRequest, option_of
 from drkit.failover.returning.deciding import Undecided
 
 

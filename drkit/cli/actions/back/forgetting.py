@@ -11,7 +11,7 @@ from drkit.cli.session import session
 from drkit.cli.talk import say
 from drkit.config import FlowSettings
 from drkit.counted import counted
-from drkit.failover.checks.decision import person
+from drkit.failover.checks.run_opening import person
 from drkit.failover.core.machine import RETURN
 from drkit.failover.forgetting import OverTopic, forget, forgettable
 from drkit.failover.loss.findings import CopyFate

@@ -10,7 +10,7 @@ from drkit.cli.screens.holding import show_held, show_put_back
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
 from drkit.errors import Usage
-from drkit.failover.checks.decision import person
+from drkit.failover.checks.run_opening import person
 from drkit.failover.core.machine import RETURN
 from drkit.failover.new_primary.hold import held_now, hold, put_back
 from drkit.failover.service import FailoverService

@@ -31,7 +31,7 @@ from drkit.failover.new_primary.costs import CopyRate
 from drkit.failover.new_primary.hold import held_now
 from drkit.failover.proposal import ConfirmReturn, ReturnProposal
 from drkit.failover.returning.deciding import Undecided
-from drkit.failover.returning.outlook import Outlook
+from drkit.failover.returning.return_plan import Outlook
 from drkit.failover.service import FailoverService
 
 _PLACE: Final = RETURN.command

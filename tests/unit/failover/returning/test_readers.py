@@ -11,7 +11,7 @@ import pytest
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
 from drkit.failover.old_primary import readers as module
 from drkit.failover.old_primary.readers import Readers, planned_eviction, refuse_readers
-from drkit.failover.returning.last_look import LastLook
+from drkit.failover.returning.pre_delete_checks import PreDeleteChecks
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.asking import NO_ANSWER, Answered
 from drkit.kafka.groups.member import Member, Reads
@@ -133,5 +133,5 @@ def test_an_old_primary_that_is_away_has_not_been_looked_at() -> None:
         source_error="gone",
     )
     with pytest.raises(ClusterUnreachable) as caught:
-        LastLook(context).unread({"orders"})
+        PreDeleteChecks(context).unread({"orders"})
     assert "drkit reprotect --resume" in caught.value.hint

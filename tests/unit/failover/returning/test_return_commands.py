@@ -16,7 +16,6 @@ from drkit.cli.commands.back.reprotect import reprotect
 from drkit.cli.commands.failover import failover
 from drkit.config import FlowSettings
 from drkit.errors import Refused
-from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.commands import (
     NOTHING,
     UNTIL_EXPORT,
@@ -27,15 +26,15 @@ from drkit.failover.core.commands import (
     return_command,
 )
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
-from drkit.failover.core.request import RunRequest, option_of
+from drkit.failover.core.request import Disposition, Method, RunRequest, option_of
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary import late_fence
-from drkit.failover.old_primary.late_fence import nothing_keeps_off
+from drkit.failover.old_primary import fence as late_fence
+from drkit.failover.old_primary.fence import nothing_keeps_off
 from drkit.failover.returning import contact, deciding, gates, replays, scope
+from drkit.failover.returning.compare import NeedsMethod, to_json
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.exporting import ExportStep
-from drkit.failover.returning.tails import Unsound, to_json
 from drkit.kafka.access.acls import NoAuthorizer
 from drkit.model import TopicPartition
 from drkit.next_command import WHY, Placeholder
@@ -47,7 +46,7 @@ from tests.support.errors import coded
 
 FLOW = FlowSettings(source="p", target="s", topics=(".*",))
 AT = TopicPartition("t", 0)
-TAIL = Unsound(PartitionDivergence("t", 0, DivergenceState.DIVERGED, 5, 9, records=4), "diverged")
+TAIL = NeedsMethod(PartitionDivergence("t", 0, DivergenceState.DIVERGED, 5, 9, records=4), "diverged")
 BEGIN = "drkit reprotect --flow 'p->s'"
 CUT, PLACE = "the listener's port is closed", "/saved here"
 CLIENTS_CUT, EXPORT_TO = shlex.join(["--clients-cut", CUT]), shlex.join(["--export-to", PLACE])
