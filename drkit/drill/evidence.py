@@ -2,13 +2,327 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple, Self
 
-from drkit.drill.bubble_evidence import BubbleEvidence
-from drkit.drill.packed_positions import Positions
-from drkit.drill.position_rows import Judged, judge_position
-from drkit.drill.switchover_evidence import SwitchoverEvidence
+from drkit.chaos.facts import CheckResult, Facts
+from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, ScenarioHistory
+from drkit.drill.inventory import InventoryComparison
+from drkit.drill.position_rows import Judged, Positions, judge_position
+from drkit.status.pair.model import PairState
+
+
+class ClientOutage(NamedTuple):
+    """The outage of one client, by the monotonic clock of the machine."""
+
+    client: str
+    operation: str
+    """produce or consume"""
+    began_seconds: float
+    """Its last good operation on the source, since the first one of any client."""
+    seconds: float
+    """From there to its first good operation on the target."""
+
+
+class MeasuredLoss(NamedTuple):
+    """Acknowledged records that are missing on the target, by the clients' own history."""
+
+    records: int
+    seconds: float
+    """From the first lost acknowledgement to the last acknowledgement of the source."""
+
+
+class ProductionLoss(NamedTuple):
+    """What production would have lost if its source had died during the drill, by looks each two seconds."""
+
+    looks: int
+    unknown: int
+    """Looks without an answer."""
+    most_records: int
+    most_seconds: float | None
+    """Age of the oldest record; None: unknown."""
+    median_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BubbleEvidence:
+    """All that a bubble has recorded."""
+
+    error: str = ""
+    """Of the step that failed; empty: none did."""
+    steps: Mapping[str, float] | None = None
+    """Seconds of each step of its failover; None: that is not done."""
+    outages: tuple[ClientOutage, ...] = ()
+    loss: MeasuredLoss | None = None
+    checks: tuple[CheckResult, ...] = ()
+    missing: tuple[str, ...] = ("the history was not checked",)
+    """What the checks could not examine."""
+    controls: Mapping[str, bool] | None = None
+    """Defect that was put into the history → whether its check found it."""
+    inventory: Mapping[str, InventoryComparison] | None = None
+    """By the side of the drill."""
+    cleanup_problems: tuple[str, ...] = ()
+    scope: Mapping[str, str] | None = None
+    """See :func:`drkit.drill.inventory.scope_of`; None: it was not read."""
+    production: ProductionLoss | None = None
+    """None: no look answered."""
+    is_application: bool = False
+    """Whether its clients had properties of an application instead of drkit's."""
+
+
+def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
+    """Return the outage of each client that worked on both sides."""
+    good: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for e in history.events:
+        if isinstance(e, Acked | Consumed):
+            operation = "produce" if isinstance(e, Acked) else "consume"
+            client = e.by.partition(" ")[0]  # one that was started again has a number
+            sides = good.setdefault((client, operation), {PRIMARY: [], STANDBY: []})
+            sides[e.cluster].append(e.seconds)
+    first = min((min(sides[PRIMARY]) for sides in good.values() if sides[PRIMARY]), default=0.0)
+    return tuple(
+        ClientOutage(
+            client,
+            operation,
+            round(max(sides[PRIMARY]) - first, 3),
+            round(min(sides[STANDBY]) - max(sides[PRIMARY]), 3),
+        )
+        for (client, operation), sides in sorted(good.items())
+        if sides[PRIMARY] and sides[STANDBY]
+    )
+
+
+def measure_loss(history: ScenarioHistory) -> MeasuredLoss | None:
+    """Return what the target lacks of the source's acknowledged records; None: its logs were not read."""
+    facts = Facts(history.events)
+    of_source = [(record, e) for record, (_, e) in facts.acked.items() if e.cluster == PRIMARY]
+    if any((STANDBY, e.tp) not in facts.log_ends for _, e in of_source):
+        return None
+    lost = [e.seconds for record, e in of_source if record not in facts.offsets[STANDBY]]
+    last = max((e.seconds for _, e in of_source), default=0.0)
+    return MeasuredLoss(len(lost), round(last - min(lost), 3) if lost else 0.0)
+
+
+def bubble_failures(
+    bubble: BubbleEvidence, rto_seconds: float | None, rpo_seconds: float | None
+) -> Iterator[tuple[bool, str]]:
+    """Return what is wrong with a bubble: whether that is a failure, and what it is.
+
+    What is no failure was not exercised, or not read.
+
+    :param rto_seconds: longest outage of a client; None: any
+    :param rpo_seconds: longest loss; None: any
+    """
+    if bubble.error:
+        yield True, bubble.error
+        return
+    yield from ((True, f"{c.name}: {offence}") for c in bubble.checks for offence in c.offences)
+    yield from ((False, each) for each in bubble.missing)
+    if bubble.steps is None:
+        yield False, "the failover of the drill is not done"
+    if not any(each.examined for each in bubble.checks):
+        yield False, "no check examined anything"
+    yield from _of_outages(bubble, rto_seconds)
+    if bubble.loss is None:
+        yield False, "the loss is unknown: a log of the target was not read"
+    elif rpo_seconds is not None and bubble.loss.seconds > rpo_seconds:
+        yield True, f"{bubble.loss.seconds:g} s of records are lost, rpo_seconds = {rpo_seconds:g}"
+    yield from ((True, f"not cleaned up: {problem}") for problem in bubble.cleanup_problems)
+    if (bubble.inventory or {}).keys() != {"source", "target"}:
+        yield False, "the inventories were not compared"
+    for side, compared in (bubble.inventory or {}).items():
+        yield from ((True, f"left on the {side}: {item}") for item in compared.ours_left)
+        yield from ((False, f"unknown on the {side}: {part}") for part in compared.unknown)
+    if not bubble.controls:
+        yield False, "no control was run"
+
+
+def too_long(outages: Iterable[ClientOutage], rto_seconds: float | None) -> Iterator[tuple[bool, str]]:
+    """Return the outages that are longer than a limit, as failures."""
+    for outage in outages:
+        if rto_seconds is not None and outage.seconds > rto_seconds:
+            what = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
+            yield True, f"{what}, rto_seconds = {rto_seconds:g}"
+
+
+def _of_outages(bubble: BubbleEvidence, rto_seconds: float | None) -> Iterator[tuple[bool, str]]:
+    for outage in bubble.outages:
+        if not outage.seconds >= 0:  # NaN, too
+            yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
+    yield from too_long(bubble.outages, rto_seconds)
+    operations = {outage.operation for outage in bubble.outages}
+    yield from (
+        (False, f"no client resumed to {each}") for each in ("consume", "produce") if each not in operations
+    )
+
+
+class GroupCommit(NamedTuple):
+    """A new offset that a group itself has committed."""
+
+    seconds: float
+    """When it was read, by the monotonic clock of the machine."""
+    cluster: str
+    """Alias."""
+    group: str
+
+
+class Move(NamedTuple):
+    """A planned failover, as the commits of groups show it."""
+
+    source: str
+    target: str
+    """Aliases."""
+    began_seconds: float
+
+
+class PlannedMove(NamedTuple):
+    """A planned failover that is done."""
+
+    flow: str
+    seconds: float
+    """From its begin until clients were repointed."""
+    steps: Mapping[str, float]
+    """Seconds of each step."""
+    lost_records: int | None
+    """None: unknown."""
+    groups: int
+    """Groups of its scope."""
+    not_moved: Mapping[str, str] = {}
+    """Group that has no exact position on the target, or remains on the source → why."""
+    repeats: Mapping[str, int] = {}
+    """Group → records that it reads again: it read on after its position was taken."""
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any]) -> Self:
+        """Return the evidence in the report of a run."""
+        groups, loss = report["groups"], report["loss"] or {}
+        unavailable = {group: min(at.values()) for group, at in groups["unavailable"].items()}
+        return cls(
+            flow=report["flow"],
+            seconds=report["seconds"].get("until_repointed", 0.0),
+            steps={step["step"]: step["seconds"] or 0.0 for step in report["steps"]},
+            lost_records=loss.get("records") if loss.get("exact") else None,
+            groups=len(groups["asked"]),
+            not_moved=report["outside"].get("groups", {}) | unavailable,
+            repeats=groups["repeats"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchoverEvidence:
+    """All that a switchover drill has recorded."""
+
+    error: str = ""
+    """Of the step that failed after production began to move; empty: none did."""
+    next_command: str = ""
+    """The command that continues from there."""
+    there: PlannedMove | None = None
+    home: PlannedMove | None = None
+    stays: bool = False
+    """Clients were to stay on the target."""
+    outages: tuple[ClientOutage, ...] = ()
+    """Of groups, from the last commit on one cluster to the first on the other."""
+    silent: tuple[tuple[str, str], ...] = ()
+    """Group that was at work, and the cluster to which it did not follow."""
+    pair_state: str = PairState.UNKNOWN
+    """At the end, as ``drkit status`` names it."""
+    pair_reason: str = "it was not read"
+    protected_after_seconds: float | None = None
+    """From the end of the first failover until the pair was first seen PROTECTED again; None: it was not."""
+
+    @property
+    def moves(self) -> tuple[PlannedMove, ...]:
+        """The planned failovers that are done."""
+        return tuple(move for move in (self.there, self.home) if move is not None)
+
+    @property
+    def steps(self) -> frozenset[str]:
+        """The steps of failovers that production went through."""
+        return frozenset(step for move in self.moves for step in move.steps)
+
+    @property
+    def loss(self) -> MeasuredLoss | None:
+        """No loss, if both failovers say so; None: unknown, or records are lost."""
+        return (
+            MeasuredLoss(0, 0.0) if self.moves and not any(m.lost_records != 0 for m in self.moves) else None
+        )
+
+    @property
+    def checks(self) -> tuple[CheckResult, ...]:
+        """The positions of groups, by failover, and whether groups at work followed."""
+        positions = (
+            CheckResult(
+                f"positions of groups, {move.flow}",
+                move.groups,
+                [f"{group}: {reason}" for group, reason in sorted(move.not_moved.items())],
+            )
+            for move in self.moves
+        )
+        silent = [f"{group} did not commit on {cluster}" for group, cluster in self.silent]
+        return *positions, CheckResult("groups at work followed", len(self.outages) + len(silent), silent)
+
+
+def measure_group_outages(
+    commits: Sequence[GroupCommit], moves: Sequence[Move]
+) -> tuple[tuple[ClientOutage, ...], tuple[tuple[str, str], ...]]:
+    """Return the outage of each group that was at work before a move, and the groups that did not follow.
+
+    An outage includes the time between two commits of the group. A group without a commit before the move is
+    idle, and not measured.
+    """
+    first = min((commit.seconds for commit in commits), default=0.0)
+    times: dict[tuple[str, str], list[float]] = {}
+    for commit in commits:
+        times.setdefault((commit.group, commit.cluster), []).append(commit.seconds)
+    outages: list[ClientOutage] = []
+    silent: list[tuple[str, str]] = []
+    for source, target, began in moves:
+        for group in sorted(g for (g, cluster), at in times.items() if cluster == source and min(at) < began):
+            resumed = min((s for s in times.get((group, target), ()) if s > began), default=None)
+            if resumed is None:
+                silent.append((group, target))
+                continue
+            last = max(s for s in times[group, source] if s < resumed)
+            what = f"commit on {target}"
+            outages.append(ClientOutage(group, what, round(last - first, 3), round(resumed - last, 3)))
+    return tuple(outages), tuple(silent)
+
+
+def switchover_failures(
+    evidence: SwitchoverEvidence, rto_seconds: float | None
+) -> Iterator[tuple[bool, str]]:
+    """Return what is wrong with a switchover: whether that is a failure, and what it is.
+
+    What is no failure was not exercised, or not read.
+
+    :param rto_seconds: longest outage of a group; None: any
+    """
+    if evidence.error:
+        command = f"; continue: {evidence.next_command}" if evidence.next_command else ""
+        yield True, evidence.error + command
+    elif evidence.there is None or (evidence.home is None and not evidence.stays):
+        yield True, "production was not moved" + (" home" if evidence.there is not None else "")
+    yield from (
+        (move.lost_records is not None, f"records lost by {move.flow}: {_number(move.lost_records)}")
+        for move in evidence.moves
+        if move.lost_records != 0
+    )
+    yield from ((True, f"{c.name}: {offence}") for c in evidence.checks for offence in c.offences)
+    yield from too_long(evidence.outages, rto_seconds)
+    if evidence.error:
+        return
+    if evidence.pair_state != PairState.PROTECTED:
+        is_known = evidence.pair_state != PairState.UNKNOWN
+        yield is_known, f"the pair is {evidence.pair_state}: {evidence.pair_reason}"
+    if not evidence.outages and not evidence.silent:
+        yield False, "no group committed before the switchover: no outage was measured"
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
 
 READINESS, TRANSLATION, BUBBLE, SWITCHOVER = "readiness", "translation", "bubble", "switchover"
 """Kinds of drills; the first two write nothing but their entry in the history."""

@@ -11,16 +11,22 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
-from drkit.drill.bubble_evidence import BubbleEvidence, ClientOutage, MeasuredLoss, bubble_failures
 from drkit.drill.evidence import (
     BUBBLE,
     READINESS,
     SWITCHOVER,
     TRANSLATION,
+    BubbleEvidence,
+    ClientOutage,
     DrillEvidence,
+    MeasuredLoss,
+    PlannedMove,
     ReadinessFacts,
     SeenRefusal,
+    SwitchoverEvidence,
     VerdictLimits,
+    bubble_failures,
+    switchover_failures,
 )
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.position_rows import (
@@ -30,7 +36,6 @@ from drkit.drill.position_rows import (
     RecordWindow,
     judge_position,
 )
-from drkit.drill.switchover_evidence import PlannedMove, SwitchoverEvidence, switchover_failures
 from drkit.status.pair.model import PairState
 
 ABORTED, REFUSED, SKIPPED = "aborted", "refused", "skipped"

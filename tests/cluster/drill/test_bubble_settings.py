@@ -13,8 +13,7 @@ import pytest
 
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.plan import DrillPlan, new_drill_id
-from drkit.drill.settings import bubble_settings, endpoint_file
+from drkit.drill.plan import DrillPlan, bubble_settings, endpoint_file, new_drill_id
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import drill_group, drill_topic, journal_topic, state_topic

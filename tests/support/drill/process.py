@@ -17,10 +17,10 @@ _PROGRAM = """
 import json, sys
 from pydantic import TypeAdapter
 from drkit.config import Settings
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
+from drkit.drill.report import DrillProgress
+from drkit.drill.run_drill import DrillOptions, run_drill
 given = json.load(sys.stdin)
 settings = Settings.model_validate(given["settings"])
 history = DrillHistory.of(settings)

@@ -20,16 +20,13 @@ from drkit.cli.talk import say
 from drkit.config import Settings
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.drills import DrillKind
-from drkit.drill.entries.cleanup import clean_up
-from drkit.drill.entries.history import DrillHistory
 from drkit.drill.evidence import SWITCHOVER
+from drkit.drill.history import DrillHistory, clean_up
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
-from drkit.drill.report.check import check_report
-from drkit.drill.report.model import DrillReport, read_report, report_schema
-from drkit.drill.report.page import render_page
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
-from drkit.drill.switchover.gate import rehearse_switchover
+from drkit.drill.report import DrillProgress, DrillReport, check_report, read_report, report_schema
+from drkit.drill.report_page import render_page
+from drkit.drill.run_drill import DrillOptions, run_drill
+from drkit.drill.switchover import rehearse_switchover
 from drkit.errors import Failed, Refused, Usage
 from drkit.failover.proposal import Proposal
 

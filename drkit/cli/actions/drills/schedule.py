@@ -16,13 +16,11 @@ from drkit.cli.signals import until_signalled
 from drkit.cli.talk import say
 from drkit.config import Loaded, Settings
 from drkit.config.tables.drills import DrillSettings
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.entry import DrillEntry
-from drkit.drill.notice import ended_notice, not_run_notice
+from drkit.drill.entry import DrillEntry, ended_notice, not_run_notice
+from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
-from drkit.drill.runs.scheduler import DrillScheduler
-from drkit.drill.schedule import kubernetes_cronjob, next_times, systemd_units
+from drkit.drill.run_drill import DrillOptions, run_drill
+from drkit.drill.schedule import DrillScheduler, kubernetes_cronjob, next_times, systemd_units
 from drkit.errors import ConfigError, DrkitError
 from drkit.watch.tell import Teller
 

@@ -6,6 +6,7 @@ the bubble, which then owes its cleanup.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 import threading
 from typing import Any, Final, NamedTuple
@@ -14,34 +15,111 @@ from drkit.chaos.evidence import collect
 from drkit.chaos.verdict import INCONCLUSIVE, judge, negative_controls
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
-from drkit.drill.bubble.gate import DrillSkipped, pass_gate, refuse_existing, refuse_no_room
-from drkit.drill.bubble.live_controls import live_controls
-from drkit.drill.bubble.production_loss import ProductionLossSampler
-from drkit.drill.bubble.production_watch import ProductionWatch
-from drkit.drill.bubble.stage import BubbleStage
-from drkit.drill.bubble_evidence import BubbleEvidence, measure_loss, measure_outages
-from drkit.drill.entries.cleanup import delete_made, topic_ids
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.entry import SOURCE, TARGET, DrillEntry
+from drkit.drill.entry import SOURCE, TARGET, DrillEntry, MadeItem
+from drkit.drill.evidence import BubbleEvidence, measure_loss, measure_outages
+from drkit.drill.history import DrillHistory, clean_up, delete_made, topic_ids
 from drkit.drill.inventory import (
     ClusterInventory,
     InventoryItem,
     InventoryPart,
     compare_inventories,
     read_inventory,
+    scope_of,
 )
 from drkit.drill.judge import ABORTED, REFUSED, SKIPPED, DrillVerdict
-from drkit.drill.plan import DrillPlan
-from drkit.drill.report.model import StepReport
-from drkit.drill.report.steps import SILENT, DrillProgress, DrillSteps, Step
-from drkit.drill.scope import scope_of
-from drkit.drill.settings import bubble_settings, drill_folder
+from drkit.drill.plan import DrillPlan, bubble_settings, drill_folder
+from drkit.drill.readiness import refuse_unprotected
+from drkit.drill.report import SILENT, DrillProgress, DrillSteps, Step, StepReport
+from drkit.drill.stage import BubbleStage, live_controls
+from drkit.drill.watches import ProductionLossSampler, ProductionWatch
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.core.request import RunRequest
+from drkit.failover.service import FailoverService
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic, is_transactional_id_of
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import broker_config
+from drkit.status.readiness_look import read_disks
 
 _REASON: Final = "drill"
+_PAUSED: Final = "failover-paused"
+_DELETABLE: Final = "delete.topic.enable"
+
+
+class DrillSkipped(Refused):
+    """Failovers are paused, so that no drill is to run either."""
+
+
+def pass_gate(settings: Settings, flow: FlowSettings, history: DrillHistory) -> list[str]:
+    """Clean up after earlier drills, check that production could fail over; return the drills cleaned up.
+
+    :param settings: of production
+    :param flow: of production
+    :raises DrillSkipped: failovers are paused
+    :raises Refused: a cleanup failed, or production could not fail over
+    :raises DrkitError: a cluster does not answer
+    """
+    cleaned = clean_up(settings, flow, history)
+    for problem in (problem for problems in cleaned.values() for problem in problems):
+        raise Refused("drill_cleanup_owed", where=flow.name, evidence=problem)
+    with FailoverService(settings, flow) as service:
+        rehearsal = service.rehearse([], RunRequest(planned=True, clients_cut=_REASON))
+    for gate, refusal in rehearsal.refusals:
+        if gate == _PAUSED:
+            hint = "resume them, then run the drill: drkit watch resume"
+            raise DrillSkipped("failovers_paused", where=flow.name, evidence=refusal.in_short, hint=hint)
+        raise refusal
+    refuse_unprotected(settings, flow)
+    for alias in (flow.source, flow.target):
+        deletable = broker_config(Cluster.connect(settings.cluster(alias))).get(_DELETABLE)
+        if deletable is not None and deletable.value == "false":
+            raise Refused("drill_topics_not_deleted", where=alias, evidence=f"{_DELETABLE} = false")
+    return sorted(cleaned)
+
+
+def refuse_no_room(settings: Settings, flow: FlowSettings, plan: DrillPlan) -> str:
+    """Check that each broker of the standby has room for all that a bubble may write; return the least.
+
+    A broker has at most one replica of a partition, so no broker gets more than the limits of the plan allow.
+
+    :raises Refused: a broker has less
+    :raises DrkitError: the standby does not answer
+    """
+    most = round(plan.limits.bytes_per_second * plan.limits.seconds)
+    room: dict[int, int] = {}
+    for disk in read_disks(settings.cluster(flow.target)) or ():
+        room[disk.broker] = max(room.get(disk.broker, 0), disk.free)
+    for broker, free in room.items():
+        if free < most:
+            where, evidence = (
+                f"broker {broker} of {flow.target}",
+                f"{free:,} bytes are free, it may write {most:,}",
+            )
+            raise Refused("drill_no_room", where=where, evidence=evidence)
+    return (
+        f"{min(room.values()) / 1e9:,.1f} GB free on the standby" if room else "room on the standby unknown"
+    )
+
+
+def refuse_existing(inventory: ClusterInventory, made: Iterable[MadeItem]) -> None:
+    """Refuse if a cluster has what a drill is about to make, or does not say.
+
+    :param made: on this cluster
+    :raises Refused: it has, or does not
+    """
+    for item in made:
+        existing = inventory.items.get(InventoryPart(item.kind))
+        if existing is None:
+            raise Refused(
+                "drill_list_refused",
+                where=item.side,
+                evidence=f"no answer about {item.kind}s",
+                side=item.side,
+            )
+        if item.name in existing:
+            raise Refused("drill_leftover", where=item.side, evidence=item.name, kind=item.kind)
+
+
 _REQUESTS: Final = {
     "planned": RunRequest(planned=True, clients_cut=_REASON),
     "lost": RunRequest(accept_data_loss=_REASON, without_quorum=_REASON, despite_signs_of_life=_REASON),

@@ -1,24 +1,37 @@
-"""The stage of a bubble on production's clusters: topics, replicator and clients with reserved names."""
+"""Negative controls of a bubble on the target itself: writes that must be refused, or be named."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 import json
 import signal
 import time
 from typing import Any, ClassVar, Final, Self
 
+from drkit.chaos.checks import IN_ORDER
 from drkit.chaos.client_stage import ClientStage
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntered
+from drkit.chaos.history import (
+    PRIMARY,
+    STANDBY,
+    Acked,
+    Consumed,
+    JournalEntered,
+    Read,
+    Recorder,
+    ScenarioHistory,
+)
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
+from drkit.chaos.verdict import judge
+from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.drill.bubble.seed import PARTITIONS, create_seeded
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state.names import (
     drill_group,
     drill_topic,
@@ -30,12 +43,73 @@ from drkit.flow_state.names import (
 )
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, Message, Producer
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import describe_producers, metadata
+from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.model import TopicPartition
 from drkit.repoint.endpoints import endpoint_of
 from drkit.repoint.file import EndpointFile
+from drkit.verify.reading import RangeReader
+
+PARTITIONS: Final = 2
+_DAY_MS: Final = "86400000"
+_THREE_YEARS_MS: Final = 3 * 365 * 86_400_000
+_LARGE: Final = 900_000
+"""Bytes of the largest record; Kafka's default limit is a megabyte."""
+_CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
+_SEND_SECONDS: Final = 30.0
+
+
+def create_seeded(
+    source: Cluster, topics: Sequence[str], properties: Mapping[str, Any], recorder: Recorder
+) -> None:
+    """Create topics, the last one compacted, and write the first records to the first and the last.
+
+    :param properties: of the producer
+    :raises DrkitError: a topic or a record is refused
+    """
+    *plain, ledger = topics
+    plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": _DAY_MS}) for topic in plain]
+    # Retention by time would delete the old records at once.
+    plans.append(TopicPlan(ledger, PARTITIONS, configs={"cleanup.policy": "compact"}))
+    for failure in create_topics(source, plans).values():
+        raise failure
+    for number, codec in enumerate(_CODECS):
+        producer = Producer({**properties, "log_level": 0, "compression.type": codec})
+        filler = "x" * _LARGE if number == 0 else ""
+        errors = _seed(producer, (plain[0], ledger), f"seed {codec}", filler, recorder)
+        refused = next((error for error in errors if error is not None), None)
+        if refused is not None or not errors:
+            evidence = str(refused) if refused is not None else "no answer"
+            raise Failed("drill_records_refused", where=source.settings.alias, evidence=evidence)
+
+
+def _seed(
+    producer: Producer, topics: tuple[str, str], name: str, filler: str, recorder: Recorder
+) -> list[KafkaError | None]:
+    """Write records of one codec, and return the answers."""
+    answers: list[KafkaError | None] = []
+
+    def delivered(error: KafkaError | None, message: Message | None) -> None:
+        answers.append(error)
+        if error is None and message is not None:
+            place = message.topic() or "", message.partition() or 0, message.offset() or 0
+            recorder.record(Acked(PRIMARY, *place, (message.value() or b"").decode()))
+
+    first, ledger = topics
+    old = wall_ms() - _THREE_YEARS_MS
+    for each in range(5):
+        value, partition = f"{name} {each}", each % PARTITIONS
+        producer.produce(
+            ledger, value, value, partition=partition, timestamp=old + each, on_delivery=delivered
+        )
+    producer.produce(first, f"{name} {filler}", partition=0, on_delivery=delivered)
+    producer.flush(_SEND_SECONDS)
+    return answers
+
 
 _FIRST_RECORDS: Final = 20
 _STEADY_SECONDS: Final = 90.0
@@ -289,3 +363,73 @@ class BubbleStage(ClientStage):
 
 async def _knows_kip848(raw: RawCluster) -> bool:
     return await Groups(raw).knows_consumer_groups()
+
+
+_VALUE: Final = "put in by a control"
+_SECONDS: Final = 15.0
+
+
+def live_controls(stage: ClientStage) -> dict[str, bool]:
+    """Try each defect after the history was checked; return by its name whether it is refused or found.
+
+    :raises DrkitError: the target does not answer
+    """
+    return {
+        "an append in an older epoch": are_older_epochs_refused(stage),
+        "a foreign record in the copy": is_foreign_record_named(stage),
+    }
+
+
+def are_older_epochs_refused(stage: ClientStage) -> bool:
+    """Append in the epoch before that of each fenced producer; return whether all are refused.
+
+    False also when no producer has an older epoch: then nothing was tried.
+
+    :raises DrkitError: the target does not answer
+    """
+
+    async def ask(raw: RawCluster) -> bool:
+        leaders: dict[int, list[TopicPartition]] = {}
+        for topic, found in (await metadata(raw, stage.topics)).items():
+            for number, leader in found.leaders.items():
+                leaders.setdefault(leader.node, []).append(TopicPartition(topic, number))
+        writers: dict[TopicPartition, tuple[Writer, ...]] = {}
+        for node, partitions in leaders.items():
+            for tp, (_, producers) in (await describe_producers(raw, node, partitions)).items():
+                fenced = tuple(Writer(i, state.epoch) for i, state in producers.items() if state.epoch)
+                writers |= {tp: fenced} if fenced else {}
+        progress = await fence(raw, writers, monotonic() + _SECONDS, effects=False)
+        return bool(progress.proven) and not progress.waiting
+
+    return ask_once(stage.cluster(STANDBY), stage.WHERE, ask, what="append in an older epoch")
+
+
+def is_foreign_record_named(stage: ClientStage) -> bool:
+    """Write a record that no client of the drill wrote; return whether the check of the copy names it.
+
+    :raises DrkitError: the target refuses the record, or does not answer
+    """
+    tp = TopicPartition(stage.topics[0], 0)
+    offset = _write(stage, tp)
+    with closing(RangeReader(stage.cluster(STANDBY))) as reader:
+        reads = [
+            Read(STANDBY, *tp, record.offset, (record.value or b"").decode(errors="replace"))
+            for record in reader.read(tp, offset, offset + 1)
+        ]
+    history = ScenarioHistory((*stage.history().events, *reads))
+    checks = [each for each in judge(history, []).checked if each.name == IN_ORDER]
+    return any(_VALUE in offence for each in checks for offence in each.offences)
+
+
+def _write(stage: ClientStage, tp: TopicPartition) -> int:
+    """Write the record and return its offset."""
+    answers: list[tuple[KafkaError | None, Message]] = []
+    producer = Producer({**stage.application(STANDBY), "log_level": 0})
+    producer.produce(
+        tp.topic, _VALUE, _VALUE, partition=tp.partition, on_delivery=lambda *a: answers.append(a)
+    )
+    producer.flush(_SECONDS)
+    error, message = answers[0] if answers else ("no answer", None)
+    if error is not None or message is None:
+        raise Failed("drill_control_refused", where=str(tp), evidence=str(error))
+    return message.offset() or 0

@@ -1,31 +1,153 @@
-"""The history of drills: entries on the target of each flow and on this machine, and reports on this machine.
-
-An entry that the target could not take is written there when the next drill begins.
-"""
+"""Delete what drills made: by topic id, and only what their own entries name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 import shutil
 from typing import Final, TypeVar
+from uuid import UUID
 
 from pydantic import ValidationError
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.atomic_file import replace_file
 from drkit.chaos.verdict import PASS
 from drkit.clock import monotonic, wall_ms
-from drkit.config import Settings
+from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.closest import suggestion
 from drkit.config.tables.drills import DrillSettings
-from drkit.drill.entries.topic import DrillTopic
-from drkit.drill.entry import DrillEntry
-from drkit.drill.report.model import DrillReport, read_report
-from drkit.drill.settings import drill_folder
+from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, DrillEntry, MadeItem
+from drkit.drill.judge import ABORTED
+from drkit.drill.plan import drill_folder
+from drkit.drill.report import DrillReport, read_report
 from drkit.errors import DrkitError, Failed, Refused, Usage, error_text
+from drkit.flow_state.creation import ensure_compacted
+from drkit.flow_state.names import drill_transactional_id, drills_topic
+from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
+from drkit.kafka.admin import Cluster
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaException, Producer
+from drkit.kafka.codes import error_name
+from drkit.kafka.delete_topics import delete_topics_by_id
+from drkit.kafka.groups.requests import Groups
+from drkit.kafka.one_shot import ask_once
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.topics import describe_topics
 from drkit.local.file_lock import locked_alone
+from drkit.topology.acls import ResourceKind
+from drkit.wire import Record
+
+_WRITE_SECONDS: Final = 30.0
+
+
+class DrillTopic:
+    """The entries of a flow's drills on its target.
+
+    :param source: alias of production's source
+    """
+
+    def __init__(self, target: ClusterSettings, source: str) -> None:
+        self.name = drills_topic(source, target.alias)
+        self._source, self._target = source, target
+        self._exists = False
+        self._entries: dict[bytes, DrillEntry] = {}
+        self._log = SignedLog(target, self.name, self._take)
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster.connect(self._target)
+
+    def load(self) -> list[DrillEntry]:
+        """Return the entries; a record that is not one of a drill is left out.
+
+        :raises DrkitError: the topic cannot be read
+        """
+        if not self._exists and self.name not in describe_topics(self._cluster, [self.name]):
+            return []
+        self._entries.clear()
+        self._log.restart()
+        try:
+            self._log.load()
+        finally:
+            self._log.close()
+        return list(self._entries.values())
+
+    def _take(self, record: Record, why: str) -> None:
+        if record.key is None or why:
+            return
+        entry = _entry_of_record(record.key, record.value) if record.value is not None else None
+        self._entries.pop(record.key, None)
+        if entry is not None:
+            self._entries[record.key] = entry
+
+    def put(self, *entries: DrillEntry) -> None:
+        """Write entries, durably; the topic is created when it is missing.
+
+        :raises DrkitError: one was not accepted
+        """
+        self._ensure()
+        self._log.append(*map(_record, entries))
+
+    def begin(self, entry: DrillEntry) -> None:
+        """Write the entry of a drill that begins, if no other drill of the flow is under way.
+
+        The transactional id fences another machine that begins one at the same time.
+
+        :raises Refused: another drill is under way, or its due time has an entry
+        :raises DrkitError: the topic cannot be read or written
+        """
+        self._ensure()
+        own = {"transactional.id": drill_transactional_id(self._source, self._target.alias)}
+        producer = Producer({**confluent_config(self._target), **own, "log_level": 0}, logger=QUIET)
+        try:
+            producer.init_transactions(_WRITE_SECONDS)
+            _refuse_beside(self.load(), entry)
+            producer.begin_transaction()
+            key, value = _record(entry)
+            headers = self._log.signatures.text_headers(key, value)
+            producer.produce(self.name, value, key, partition=0, headers=headers)
+            producer.commit_transaction(_WRITE_SECONDS)
+        except KafkaException as error:
+            raise Failed(
+                "own_topic_unwritable", where=self._log.where, evidence=str(error.args[0])
+            ) from error
+
+    def _ensure(self) -> None:
+        if not self._exists:
+            ensure_compacted(self._cluster, self.name)
+            self._exists = True
+
+
+def _record(entry: DrillEntry) -> tuple[bytes, bytes]:
+    return entry.key.encode(), entry.model_dump_json().encode()
+
+
+def _entry_of_record(key: bytes, value: bytes) -> DrillEntry | None:
+    """Return the entry in a record; None: it is not one of a drill, or has another key."""
+    try:
+        entry = DrillEntry.model_validate_json(value)
+    except ValidationError:
+        return None
+    return entry if entry.key.encode() == key else None
+
+
+def _refuse_beside(entries: Iterable[DrillEntry], entry: DrillEntry) -> None:
+    for other in entries:
+        if other.id and other.id != entry.id and other.is_running(wall_ms()):
+            raise Refused(
+                "drill_under_way", where=entry.flow, evidence=f"drill {other.id} by {other.runs_as}"
+            )
+        if entry.due_ms is not None and (other.name, other.due_ms) == (entry.name, entry.due_ms):
+            raise Refused(
+                "drill_due_time_taken", where=entry.name, evidence=f"drill {other.key}: {other.verdict}"
+            )
+
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
@@ -282,3 +404,97 @@ def _on_disk(entry: DrillEntry) -> Iterator[None]:
         code = "drill_cleanup_unrecorded" if entry.cleanup_owed else "drill_history_unwritable"
         where = str(error.filename or entry.key)
         raise Failed(code, where=where, evidence=error_text(error), flow=entry.flow) from error
+
+
+_MEMBERS_SECONDS: Final = 60.0
+"""Members of a killed client keep a group from being deleted until their session ends."""
+_LOOK_SECONDS: Final = 0.5
+
+
+def clean_up(settings: Settings, flow: FlowSettings, history: DrillHistory) -> dict[str, list[str]]:
+    """Delete what is left of drills that owe their cleanup, from their entries alone.
+
+    :param settings: of production
+    :param flow: of production
+    :returns: drill id → what could not be deleted, with the reason; empty lists: nothing is left
+    :raises Refused: a drill is running
+    :raises DrkitError: the entries cannot be read or written
+    """
+    owing = history.owing(flow.name)
+    for entry in owing:
+        if entry.is_running(wall_ms()):
+            raise Refused("drill_running", where=f"drill {entry.id}", evidence=entry.runs_as)
+    cleaned = {}
+    for entry in owing:
+        cleaned[entry.id] = delete_made(settings, flow, entry.made)
+        if not cleaned[entry.id]:
+            is_dead = entry.verdict == UNFINISHED
+            end = {"verdict": ABORTED, "reason": "its process was killed"} if is_dead else {}
+            history.put(entry.model_copy(update={"cleanup_owed": False} | end), everywhere=True)
+    return cleaned
+
+
+def delete_made(settings: Settings, flow: FlowSettings, made: Iterable[MadeItem]) -> list[str]:
+    """Delete what a drill made, and return what could not be deleted, with the reasons."""
+    problems: list[str] = []
+    for side, cluster in zip((SOURCE, TARGET), settings.sides(flow), strict=True):
+        items = [item for item in made if item.side == side]
+        topics = [item for item in items if item.kind == "topic"]
+        try:
+            problems += _delete_groups(cluster, [item.name for item in items if item.kind == "group"])
+            problems += _delete_acls(cluster, topics)
+            problems += _delete_topics(cluster, topics)
+        except DrkitError as error:
+            problems.append(f"{cluster.alias}: {error.in_short}")
+    return problems
+
+
+def topic_ids(settings: ClusterSettings, names: Iterable[str]) -> dict[str, str]:
+    """Return the ids of the topics that exist."""
+    found = describe_topics(Cluster.connect(settings), names)
+    return {name: str(topic.topic_id) for name, topic in found.items()}
+
+
+def _delete_topics(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
+    """Delete topics of an entry.
+
+    A topic that was never seen had not existed when the entry named it. Names of drills are reserved, so
+    the one that has the name now is the drill's.
+    """
+    present = topic_ids(cluster, [item.name for item in items])
+    ours = {
+        UUID(present[item.name]): item.name
+        for item in items
+        if item.name in present and item.topic_id in {"", present[item.name]}
+    }
+
+    async def delete(raw: RawCluster) -> dict[UUID, int]:
+        return await delete_topics_by_id(raw, ours)
+
+    answers = ask_once(cluster, "drill", delete, what="delete the topics of a drill") if ours else {}
+    return [f"topic {ours[i]} on {cluster.alias}: {error_name(code)}" for i, code in answers.items() if code]
+
+
+def _delete_groups(cluster: ClusterSettings, names: list[str]) -> list[str]:
+    def delete() -> dict[str, int]:
+        answers = ask_once(cluster, "drill", lambda raw: Groups(raw).delete(names), what="delete groups")
+        return {name: code for name, code in answers.items() if code}
+
+    patient = Retrying(
+        retry=retry_if_result(bool),
+        stop=stop_after_delay(_MEMBERS_SECONDS),
+        wait=wait_fixed(_LOOK_SECONDS),
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome else {},
+    )
+    return [f"group {name} on {cluster.alias}: {error_name(code)}" for name, code in patient(delete).items()]
+
+
+def _delete_acls(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
+    """Delete the ACLs of a fence: those on exactly a topic of the entry."""
+    names = {item.name for item in items}
+    try:
+        acls = [a for a in list_acls(cluster).acls if a.resource is ResourceKind.TOPIC and a.name in names]
+    except NoAuthorizer:
+        return []
+    refused = delete_acls(cluster, acls) if acls else {}
+    return [f"ACL {acl} on {cluster.alias}: {error.in_short}" for acl, error in refused.items()]

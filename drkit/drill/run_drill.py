@@ -11,15 +11,18 @@ from typing import Final, NamedTuple
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
-from drkit.drill.bubble.run_bubble import run_bubble
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill.bubble import run_bubble
 from drkit.drill.entry import SOURCE, DrillEntry
 from drkit.drill.evidence import BUBBLE, READINESS, SWITCHOVER, TRANSLATION, DrillEvidence, VerdictLimits
+from drkit.drill.history import DrillHistory
+from drkit.drill.inventory import drift
 from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.positions import WAIT_SECONDS, collect_positions
 from drkit.drill.readiness import collect_readiness
-from drkit.drill.report.model import (
+from drkit.drill.report import (
+    SILENT,
+    DrillProgress,
     DrillReport,
     PlanReport,
     ScopeReport,
@@ -27,9 +30,7 @@ from drkit.drill.report.model import (
     TimelineEntry,
     build_report,
 )
-from drkit.drill.report.steps import SILENT, DrillProgress
-from drkit.drill.scope import drift
-from drkit.drill.switchover.run_switchover import SwitchoverRun
+from drkit.drill.switchover import SwitchoverRun
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import known_of, promoted_of
 from drkit.flow_state.processes import this_process

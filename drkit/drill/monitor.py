@@ -9,11 +9,9 @@ from typing import Final, Protocol
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.drill.drill_state import DrillState, drill_states
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.entries.topic import DrillTopic
-from drkit.drill.entry import DrillEntry
-from drkit.drill.settings import drill_folder
+from drkit.drill.entry import DrillEntry, DrillState, drill_states
+from drkit.drill.history import DrillHistory, DrillTopic
+from drkit.drill.plan import drill_folder
 from drkit.errors import DrkitError
 from drkit.monitoring.metrics_drills import OVERDUE, OWED, PASSED, VERDICT
 from drkit.monitoring.metrics_pair import Sample

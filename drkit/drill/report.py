@@ -1,24 +1,77 @@
-"""Define the report of a drill, build it, and check it: recompute its hash, and judge its evidence again."""
+"""Check a report: recompute its hash, and judge its evidence again. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import gc
 from hashlib import sha256
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
-from drkit.drill.bubble_evidence import BubbleEvidence
-from drkit.drill.evidence import BUBBLE, READINESS, SWITCHOVER, TRANSLATION, DrillEvidence, VerdictLimits
-from drkit.drill.judge import DrillVerdict, judge, judged_rows
+from drkit.clock import monotonic
+from drkit.drill.evidence import (
+    BUBBLE,
+    READINESS,
+    SWITCHOVER,
+    TRANSLATION,
+    BubbleEvidence,
+    DrillEvidence,
+    SwitchoverEvidence,
+    VerdictLimits,
+)
+from drkit.drill.judge import ABORTED, JUDGES, REFUSED, SKIPPED, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
-from drkit.drill.switchover_evidence import SwitchoverEvidence
-from drkit.errors import Failed
+from drkit.errors import DrkitError, Failed, error_text
 from drkit.failover.core.machine import FAILOVER, StepName
+
+Step = Callable[[], str]
+"""Does its work, and returns the outcome in words; its name is that of the step."""
+
+
+class DrillProgress(NamedTuple):
+    """Receives the progress of a drill."""
+
+    begun: Callable[[str], None] = lambda _: None
+    """Called with the name of each step at its begin."""
+    ended: Callable[[StepReport], None] = lambda _: None
+
+
+SILENT: Final = DrillProgress()
+
+
+class DrillSteps:
+    """The steps of a drill."""
+
+    def __init__(self, progress: DrillProgress) -> None:
+        self._progress = progress
+        self.ended: list[StepReport] = []
+        """The steps that ended, also by an error."""
+
+    def run(self, step: Step) -> None:
+        """Run a step.
+
+        :raises DrkitError: that of the step
+        :raises Failed: the operating system refused something, as a full disk does
+        """
+        name, began, outcome = step.__name__.upper(), monotonic(), "interrupted"
+        self._progress.begun(name)
+        try:
+            outcome = step()
+        except DrkitError as error:
+            outcome = error.in_short
+            raise
+        except OSError as error:
+            outcome = error_text(error)
+            where = str(error.filename or name)
+            raise Failed("drill_step_refused", where=where, evidence=outcome) from error
+        finally:
+            self.ended.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
+            self._progress.ended(self.ended[-1])
+
 
 _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
     READINESS: dict.fromkeys(FAILOVER.order, "dry run"),
@@ -283,3 +336,78 @@ def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> It
         failed, undecided = words[form, FAIL], words[form, INCONCLUSIVE]
         examined = words[form, PASS] + failed + undecided
         yield CheckReport(name=f"{form} positions", examined=examined, failed=failed, undecided=undecided)
+
+
+_BESIDE: Final = 0.2
+
+
+class OutageRow(NamedTuple):
+    """The outage of a client; its bar in percent of the strip's width."""
+
+    client: str
+    """Without the prefix that all names of the drill have."""
+    operation: str
+    seconds: float
+    left: float
+    width: float
+    is_over: bool
+    """Longer than the objective allows."""
+
+
+def longest_outage(report: DrillReport) -> float | None:
+    """Return the seconds of the longest outage, None if none was measured."""
+    return max((outage.seconds for outage in report.rto), default=None)
+
+
+def outage_window(report: DrillReport) -> tuple[float, float]:
+    """Return the first and the last second that the strip shows: all outages, and a little beside them."""
+    began = min((outage.began_seconds for outage in report.rto), default=0.0)
+    ended = max((outage.began_seconds + outage.seconds for outage in report.rto), default=0.0)
+    beside = (ended - began) * _BESIDE or 1.0
+    return max(began - beside, 0.0), ended + beside
+
+
+def outage_rows(report: DrillReport) -> list[OutageRow]:
+    """Return the outages with their bars."""
+    limit, (first, last) = report.plan.objectives.rto_seconds, outage_window(report)
+    scale = 100 / (last - first)
+    return [
+        OutageRow(
+            client=outage.client.rpartition(".")[2],
+            operation=outage.operation,
+            seconds=outage.seconds,
+            left=round((outage.began_seconds - first) * scale, 2),
+            width=round(outage.seconds * scale, 2),
+            is_over=limit is not None and outage.seconds > limit,
+        )
+        for outage in report.rto
+    ]
+
+
+_VERDICTS: Final = {PASS, FAIL, INCONCLUSIVE, ABORTED, REFUSED, SKIPPED}
+
+
+def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
+    """Return what is wrong with a report; empty: its hash and its conclusions hold.
+
+    :param previous: the report before it
+    """
+    problems = []
+    if report.self_hash != report.hash():
+        problems.append("the hash does not match: the report was altered")
+    if previous is not None and report.previous != previous.hash():
+        problems.append("the hash of the previous report does not match")
+    if report.kind not in JUDGES:
+        return [*problems, f"the kind is unknown: {report.kind}"]
+    judged = judge(report.kind, report.evidence, report.plan.objectives)
+    if report.verdict not in _VERDICTS:
+        problems.append(f"the verdict is unknown: {report.verdict}")
+    if report.verdict in {PASS, FAIL, INCONCLUSIVE}:
+        if report.verdict != judged.word:
+            problems.append(f"the verdict is {report.verdict}, judged again it is {judged.word}")
+        if report.reasons != judged.reasons:
+            problems.append("the reasons do not follow from the evidence")
+    for name, value in concluded(report.kind, report.evidence, report.plan.objectives, judged).items():
+        if getattr(report, name) != value:
+            problems.append(f"{name} does not follow from the evidence")
+    return problems
