@@ -215,7 +215,7 @@ _READERS: Final[Mapping[InventoryPart, Callable[[ClusterSettings], Items]]] = {
 }
 
 
-_OWN: Final = "drkit-"
+_OWN: Final = ("drkit-", "mm2-drkit-")
 """How drkit's own topics begin: drills create and delete some."""
 _COMPARED: Final = (InventoryPart.TOPIC, InventoryPart.GROUP, InventoryPart.ACL, InventoryPart.BROKER)
 _DIGITS: Final = 12

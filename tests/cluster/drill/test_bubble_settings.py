@@ -63,7 +63,7 @@ def test_a_bubble_beside_production(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
 ) -> None:
     tag = uuid.uuid4().hex[:8]
-    patterns = [f"{tag}-.*", r"drkit-drill\..*"]
+    patterns = [f"{tag}-.*", r"(mm2-)?drkit-drill\..*"]
     world = world_factory(source, target, tag=tag, topics=patterns, groups=patterns, **EVERYTHING)
     production = world.settings
     limits, objectives = DrillLimits(), DrillObjectives(rpo_seconds=30)
