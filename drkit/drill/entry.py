@@ -1,4 +1,8 @@
-"""The notice of a drill that did not pass, for the receivers of ``[watch]``. Pure."""
+"""The entry of a drill in the history, and what follows from entries: states of drills, notices. Pure.
+
+An entry says what the drill makes, before that is made: a drill that was killed owes its cleanup, and its
+entry alone is enough to pay it.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,12 @@ TARGET: Final = "target"
 SCHEDULED, MISSED, UNFINISHED = "scheduled", "missed", "unfinished"
 """Verdicts without a report. ``scheduled``: its scheduler first knew the drill then. ``unfinished``: it is
 running, or its process was killed."""
+_NOT_ENDED: Final = frozenset({SCHEDULED, MISSED, UNFINISHED})
+DAY_MS: Final = 86_400_000
+_REASONS: Final = 10
+"""Reasons that a notice names."""
+DrillKey = tuple[str, str, str]
+"""Name, kind and flow."""
 
 
 class MadeItem(NamedTuple):
@@ -114,19 +124,11 @@ class DrillEntry(BaseModel):
 
         :param ids: name → topic id
         """
-        known = tuple(
-            item._replace(topic_id=ids[item.name])
-            if (item.side, item.kind, item.topic_id) == (side, "topic", "") and item.name in ids
-            else item
-            for item in self.made
-        )
-        return self.model_copy(update={"made": known})
-
-
-DAY_MS: Final = 86_400_000
-_NOT_ENDED: Final = frozenset({SCHEDULED, MISSED, UNFINISHED})
-DrillKey = tuple[str, str, str]
-"""Name, kind and flow."""
+        new = {
+            item: ids[item.name] for item in self.on(side, "topic") if item.name in ids and not item.topic_id
+        }
+        known = (item._replace(topic_id=new.get(item, item.topic_id)) for item in self.made)
+        return self.model_copy(update={"made": tuple(known)})
 
 
 class DrillState(NamedTuple):
@@ -186,9 +188,6 @@ def _state(
     )
 
 
-_REASONS: Final = 10
-
-
 def ended_notice(
     plan: DrillPlan, verdict: str, reasons: Sequence[str], options: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -196,8 +195,7 @@ def ended_notice(
 
     :param options: of the running command, such as its configuration file
     """
-    command = typed("drkit", "drill", "report", plan.id, *options)
-    return _notice((plan.name, plan.kind, plan.flow), plan.id, verdict, reasons, command)
+    return _notice(plan, verdict, reasons, typed("drkit", "drill", "report", plan.id, *options))
 
 
 def not_run_notice(entry: DrillEntry, options: Sequence[str] = ()) -> dict[str, Any] | None:
@@ -208,26 +206,16 @@ def not_run_notice(entry: DrillEntry, options: Sequence[str] = ()) -> dict[str, 
     if entry.verdict == SCHEDULED:
         return None
     reason = f"missed since {utc(entry.began_ms)}: no scheduler ran, or it was busy"
-    command = typed("drkit", "drill", "run", entry.name, *options)
-    return _notice((entry.name, entry.kind, entry.flow), "", entry.verdict, [reason], command)
+    return _notice(entry, entry.verdict, [reason], typed("drkit", "drill", "run", entry.name, *options))
 
 
 def _notice(
-    drill: tuple[str, str, str], drill_id: str, verdict: str, reasons: Sequence[str], command: str
+    drill: DrillPlan | DrillEntry, verdict: str, reasons: Sequence[str], command: str
 ) -> dict[str, Any]:
-    name, kind, flow = drill
-    shown = [
-        *reasons[:_REASONS],
-        *([f"and {len(reasons) - _REASONS} more"] if len(reasons) > _REASONS else []),
-    ]
-    lines = [f"drill {name}, {kind} of {flow}: {verdict}", *(f"- {reason}" for reason in shown)]
-    return {
-        "flow": flow,
-        "drill": name,
-        "kind": kind,
-        "id": drill_id,
-        "verdict": verdict,
-        "reasons": shown,
-        "command": command,
-        "text": "\n".join([*lines, f"next: {command}"]),
-    }
+    shown = [*reasons[:_REASONS]]
+    if len(reasons) > _REASONS:
+        shown.append(f"and {len(reasons) - _REASONS} more")
+    first = f"drill {drill.name}, {drill.kind} of {drill.flow}: {verdict}"
+    text = "\n".join([first, *(f"- {reason}" for reason in shown), f"next: {command}"])
+    facts = {"flow": drill.flow, "drill": drill.name, "kind": drill.kind, "id": drill.id, "verdict": verdict}
+    return {**facts, "reasons": shown, "command": command, "text": text}

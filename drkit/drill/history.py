@@ -1,9 +1,13 @@
-"""Delete what drills made: by topic id, and only what their own entries name."""
+"""The history of drills: entries on the target of each flow and on this machine, reports on this machine.
+
+An entry that the target could not take is written there when the next drill begins. The cleanup of a drill
+deletes what its entry names and nothing else, topics by their ids.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -43,18 +47,26 @@ from drkit.local.file_lock import locked_alone
 from drkit.topology.acls import ResourceKind
 from drkit.wire import Record
 
+REPORT: Final = "report.json"
+_ENTRIES: Final = "entries"
 _WRITE_SECONDS: Final = 30.0
+_ASK_AGAIN_SECONDS: Final = 60.0
+_MEMBERS_SECONDS: Final = 60.0
+"""Members of a killed client keep a group from being deleted until their session ends."""
+_LOOK_SECONDS: Final = 0.5
+T = TypeVar("T")
 
 
 class DrillTopic:
-    """The entries of a flow's drills on its target.
+    """The compacted topic with the entries of a flow's drills on its target, so that any machine knows them.
 
     :param source: alias of production's source
     """
 
     def __init__(self, target: ClusterSettings, source: str) -> None:
         self.name = drills_topic(source, target.alias)
-        self._source, self._target = source, target
+        self._transactional_id = drill_transactional_id(source, target.alias)
+        self._target = target
         self._exists = False
         self._entries: dict[bytes, DrillEntry] = {}
         self._log = SignedLog(target, self.name, self._take)
@@ -81,10 +93,11 @@ class DrillTopic:
     def _take(self, record: Record, why: str) -> None:
         if record.key is None or why:
             return
-        entry = _entry_of_record(record.key, record.value) if record.value is not None else None
-        self._entries.pop(record.key, None)
-        if entry is not None:
+        entry = _entry(record.value or b"")
+        if entry is not None and entry.key.encode() == record.key:
             self._entries[record.key] = entry
+        else:
+            self._entries.pop(record.key, None)
 
     def put(self, *entries: DrillEntry) -> None:
         """Write entries, durably; the topic is created when it is missing.
@@ -103,7 +116,7 @@ class DrillTopic:
         :raises DrkitError: the topic cannot be read or written
         """
         self._ensure()
-        own = {"transactional.id": drill_transactional_id(self._source, self._target.alias)}
+        own = {"transactional.id": self._transactional_id}
         producer = Producer({**confluent_config(self._target), **own, "log_level": 0}, logger=QUIET)
         try:
             producer.init_transactions(_WRITE_SECONDS)
@@ -114,9 +127,8 @@ class DrillTopic:
             producer.produce(self.name, value, key, partition=0, headers=headers)
             producer.commit_transaction(_WRITE_SECONDS)
         except KafkaException as error:
-            raise Failed(
-                "own_topic_unwritable", where=self._log.where, evidence=str(error.args[0])
-            ) from error
+            seen = str(error.args[0])
+            raise Failed("own_topic_unwritable", where=self._log.where, evidence=seen) from error
 
     def _ensure(self) -> None:
         if not self._exists:
@@ -128,31 +140,14 @@ def _record(entry: DrillEntry) -> tuple[bytes, bytes]:
     return entry.key.encode(), entry.model_dump_json().encode()
 
 
-def _entry_of_record(key: bytes, value: bytes) -> DrillEntry | None:
-    """Return the entry in a record; None: it is not one of a drill, or has another key."""
-    try:
-        entry = DrillEntry.model_validate_json(value)
-    except ValidationError:
-        return None
-    return entry if entry.key.encode() == key else None
-
-
 def _refuse_beside(entries: Iterable[DrillEntry], entry: DrillEntry) -> None:
     for other in entries:
         if other.id and other.id != entry.id and other.is_running(wall_ms()):
-            raise Refused(
-                "drill_under_way", where=entry.flow, evidence=f"drill {other.id} by {other.runs_as}"
-            )
+            seen = f"drill {other.id} by {other.runs_as}"
+            raise Refused("drill_under_way", where=entry.flow, evidence=seen)
         if entry.due_ms is not None and (other.name, other.due_ms) == (entry.name, entry.due_ms):
-            raise Refused(
-                "drill_due_time_taken", where=entry.name, evidence=f"drill {other.key}: {other.verdict}"
-            )
-
-
-REPORT: Final = "report.json"
-_ENTRIES: Final = "entries"
-_ASK_AGAIN_SECONDS: Final = 60.0
-T = TypeVar("T")
+            seen = f"drill {other.key}: {other.verdict}"
+            raise Refused("drill_due_time_taken", where=entry.name, evidence=seen)
 
 
 class DrillHistory:
@@ -191,8 +186,14 @@ class DrillHistory:
 
         :param name: of the only drill to return; None: all
         """
-        newest = _newest([*self._local(), *self._on_targets()]).values()
-        found = (entry for entry in newest if name in {None, entry.name})
+        entries = self._local()
+        self.unread.clear()
+        for flow in self._topics:
+            try:
+                entries += self._ask(flow, DrillTopic.load)
+            except DrkitError as error:
+                self.unread[flow] = error.in_short
+        found = (entry for entry in newest_entries(entries).values() if name in {None, entry.name})
         return sorted(found, key=lambda entry: (entry.began_ms, entry.key))
 
     def owing(self, flow: str) -> list[DrillEntry]:
@@ -256,17 +257,15 @@ class DrillHistory:
         path = self.report_path(entry.id)
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
-            raise Failed(
-                "drill_report_elsewhere", where=entry.id, evidence=f"its verdict is {entry.verdict}{host}"
-            )
+            seen = f"its verdict is {entry.verdict}{host}"
+            raise Failed("drill_report_elsewhere", where=entry.id, evidence=seen)
         return read_report(path.read_bytes())
 
     def report_before(self, report: DrillReport, entries: Iterable[DrillEntry]) -> DrillReport | None:
         """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
-        for entry in entries:
-            if entry.hash and entry.hash == report.previous and self.report_path(entry.id).exists():
-                return self.report_of(entry)
-        return None
+        of_hash = (e for e in entries if e.hash and e.hash == report.previous)
+        found = next((e for e in of_hash if self.report_path(e.id).exists()), None)
+        return None if found is None else self.report_of(found)
 
     # -- write --------------------------------------------------------------------------------------
 
@@ -278,21 +277,19 @@ class DrillHistory:
         begun = _stamped(entry)
         try:
             self._ask(entry.flow, lambda topic: topic.begin(begun))
-        except Refused:
-            raise
-        except DrkitError:
-            pass  # it may be the target that is lost
+        except DrkitError as error:
+            if isinstance(error, Refused):
+                raise
+            # It may be the target that is lost.
         with _on_disk(begun):
             (self.folder / entry.id).mkdir(mode=0o700)
         self._write_here(begun)
         mine = [local for local in self._local() if local.flow == entry.flow]
-        try:
-            there = _newest(self._ask(entry.flow, DrillTopic.load))
+        with suppress(DrkitError):  # the next drill tries again
+            there = newest_entries(self._ask(entry.flow, DrillTopic.load))
             lacking = [e for e in mine if e.key not in there or there[e.key].written_ms < e.written_ms]
             if lacking:
                 self._ask(entry.flow, lambda topic: topic.put(*lacking))
-        except DrkitError:
-            return  # the next drill tries again
 
     def put(self, entry: DrillEntry, *, everywhere: bool = False) -> None:
         """Write an entry.
@@ -303,11 +300,8 @@ class DrillHistory:
         """
         written = _stamped(entry)
         self._write_here(written)
-        try:
+        with suppress(*() if everywhere else (DrkitError,)):
             self._ask(written.flow, lambda topic: topic.put(written))
-        except DrkitError:
-            if everywhere:
-                raise
 
     def _write_here(self, entry: DrillEntry) -> None:
         folder = self.folder / _ENTRIES
@@ -317,7 +311,7 @@ class DrillHistory:
 
     def end(self, report: DrillReport, seconds: float) -> None:
         """Write the report of a drill, then the end of its entry; of one that passed nothing else is kept."""
-        entry = _newest(self._local())[report.id]
+        entry = newest_entries(self._local())[report.id]
         with _on_disk(entry):
             replace_file(self.report_path(report.id), report.to_json().encode())
         end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
@@ -333,9 +327,9 @@ class DrillHistory:
 
         :param due: the first and the last of them
         """
-        first_ms, last_ms = (round(time.timestamp() * 1000) for time in due)
+        first, last = (round(time.timestamp() * 1000) for time in due)
         entry = DrillEntry(
-            name=drill.name, kind=drill.kind, flow=flow, verdict=verdict, began_ms=first_ms, due_ms=last_ms
+            name=drill.name, kind=drill.kind, flow=flow, verdict=verdict, began_ms=first, due_ms=last
         )
         self.put(entry)
         return entry
@@ -349,16 +343,6 @@ class DrillHistory:
             return []
         return [entry for entry in map(_entry, texts) if entry is not None]
 
-    def _on_targets(self) -> list[DrillEntry]:
-        self.unread.clear()
-        entries: list[DrillEntry] = []
-        for flow in self._topics:
-            try:
-                entries += self._ask(flow, DrillTopic.load)
-            except DrkitError as error:
-                self.unread[flow] = error.in_short
-        return entries
-
     def _ask(self, flow: str, question: Callable[[DrillTopic], T]) -> T:
         """Ask the topic of a flow; one that did not answer is asked again after a while only.
 
@@ -371,14 +355,13 @@ class DrillHistory:
             raise error
         try:
             return question(self._topics[flow])
-        except Refused:
-            raise
         except DrkitError as silence:
-            self._silent[flow] = monotonic(), silence
+            if not isinstance(silence, Refused):
+                self._silent[flow] = monotonic(), silence
             raise
 
 
-def _newest(entries: Iterable[DrillEntry]) -> dict[str, DrillEntry]:
+def newest_entries(entries: Iterable[DrillEntry]) -> dict[str, DrillEntry]:
     """Return the newest version of each entry by its key."""
     return {entry.key: entry for entry in sorted(entries, key=lambda entry: entry.written_ms)}
 
@@ -388,27 +371,20 @@ def _stamped(entry: DrillEntry) -> DrillEntry:
 
 
 def _entry(text: bytes) -> DrillEntry | None:
-    """Return the entry in a text, None if it is none: another program may have written the file."""
     try:
         return DrillEntry.model_validate_json(text)
     except ValidationError:
-        return None
+        return None  # another program may have written it
 
 
 @contextmanager
 def _on_disk(entry: DrillEntry) -> Iterator[None]:
-    """Raise errors of the disk as one that says whether the cleanup is owed. Raises Failed."""
     try:
         yield
     except OSError as error:
         code = "drill_cleanup_unrecorded" if entry.cleanup_owed else "drill_history_unwritable"
         where = str(error.filename or entry.key)
         raise Failed(code, where=where, evidence=error_text(error), flow=entry.flow) from error
-
-
-_MEMBERS_SECONDS: Final = 60.0
-"""Members of a killed client keep a group from being deleted until their session ends."""
-_LOOK_SECONDS: Final = 0.5
 
 
 def clean_up(settings: Settings, flow: FlowSettings, history: DrillHistory) -> dict[str, list[str]]:
@@ -456,11 +432,8 @@ def topic_ids(settings: ClusterSettings, names: Iterable[str]) -> dict[str, str]
 
 
 def _delete_topics(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
-    """Delete topics of an entry.
-
-    A topic that was never seen had not existed when the entry named it. Names of drills are reserved, so
-    the one that has the name now is the drill's.
-    """
+    # A topic that was never seen had not existed when the entry named it. Names of drills are reserved, so
+    # the one that has the name now is the drill's.
     present = topic_ids(cluster, [item.name for item in items])
     ours = {
         UUID(present[item.name]): item.name
@@ -490,7 +463,7 @@ def _delete_groups(cluster: ClusterSettings, names: list[str]) -> list[str]:
 
 
 def _delete_acls(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
-    """Delete the ACLs of a fence: those on exactly a topic of the entry."""
+    # A fence has made them: those on exactly a topic of the entry.
     names = {item.name for item in items}
     try:
         acls = [a for a in list_acls(cluster).acls if a.resource is ResourceKind.TOPIC and a.name in names]

@@ -1,9 +1,13 @@
-"""The plan of one drill: what is rehearsed, within which limits, and what it must achieve. Pure."""
+"""The plan of one drill, and the settings of a bubble: a whitelist of production's. Pure.
+
+A bubble is a failover of another flow between the same clusters. What is not taken over here cannot act in
+it: production's endpoint, its hooks, its observers. A new setting reaches no drill unnoticed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -58,33 +62,18 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
 
     :raises ConfigError: its flow is not in the file, or not named where there are several
     """
-    return DrillPlan(
-        id=drill_id,
-        name=drill.name,
-        kind=drill.kind,
-        flow=settings.one_flow(drill.flow).name,
-        objectives=_objectives(settings, drill.kind, drill.objectives),
-        limits=drill.limits,
-        cut=drill.cut,
-        hold_minutes=drill.hold_minutes,
-        stay=drill.stay,
-        clients_cut=drill.clients_cut,
-        client=drill.client,
-    )
+    names = [each.name for each in fields(DrillPlan) if each.name in DrillSettings.model_fields]
+    taken = {name: getattr(drill, name) for name in names}
+    if drill.kind != "translation" and drill.objectives.rpo_seconds is None:
+        rpo_seconds = settings.failover.rpo_seconds
+        taken["objectives"] = drill.objectives.model_copy(update={"rpo_seconds": rpo_seconds})
+    return DrillPlan(**(taken | {"id": drill_id, "flow": settings.one_flow(drill.flow).name}))
 
 
 def plan_kind(settings: Settings, kind: DrillKind, flow: FlowSettings, drill_id: str) -> DrillPlan:
     """Return the plan of a drill without a ``[[drills]]`` table, at the defaults of its kind."""
-    objectives = _objectives(settings, kind, DrillObjectives())
-    return DrillPlan(
-        id=drill_id, name=kind, kind=kind, flow=flow.name, objectives=objectives, limits=DrillLimits()
-    )
-
-
-def _objectives(settings: Settings, kind: DrillKind, objectives: DrillObjectives) -> DrillObjectives:
-    if kind == "translation" or objectives.rpo_seconds is not None:
-        return objectives
-    return objectives.model_copy(update={"rpo_seconds": settings.failover.rpo_seconds})
+    drill = DrillSettings.model_construct(name=kind, kind=kind, flow=flow.name)
+    return plan_drill(settings, drill, drill_id)
 
 
 _ANY: Final = "*"

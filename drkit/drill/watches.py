@@ -1,4 +1,4 @@
-"""Watch what consumer groups commit on both clusters, beside a switchover."""
+"""Watch production in threads beside a drill: its journal, what it would lose now, what its groups commit."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ from drkit.offsets.group_guard import OffsetMark
 from drkit.status.look import StatusCollector
 
 _JOIN_SECONDS: Final = 5.0
+_JOURNAL_SECONDS, _LOSS_SECONDS, _COMMIT_SECONDS = 1.0, 2.0, 0.5
+"""How often each watch looks."""
+_SILENT_SECONDS: Final = 10.0
+_BEHIND_LOOKS: Final = 3
+"""One look falls into the middle of a turn of the copy."""
+_Offsets = dict[tuple[str, TopicPartition], Committed]
 
 
 class WatchThreads:
-    """Work in threads, each until `stop` is set; use it in a ``with``.
+    """Work in threads, each until `stop` is set; use it in a ``with``. Watches only read.
 
     Nothing waits longer than a few seconds for them: a call to a dead cluster takes its time.
     """
@@ -45,15 +51,10 @@ class WatchThreads:
             thread.join(_JOIN_SECONDS)
 
 
-_JOURNAL_LOOK_SECONDS: Final = 1.0
-_SILENT_SECONDS: Final = 10.0
-
-
 class ProductionWatch(WatchThreads):
-    """Reads production's journal each second in a thread; use it in a ``with``. It only reads.
+    """Reads production's journal each second: a run that begins there ends the drill.
 
-    :param settings: of production
-    :param flow: of production
+    :param settings: of production, as is `flow`
     :param seconds: longest duration of the drill
     :param abort: called once with the reason when the drill must end
     :param ended: an event that ends the drill when it is set
@@ -67,8 +68,9 @@ class ProductionWatch(WatchThreads):
         abort: Callable[[str], None],
         ended: threading.Event,
     ) -> None:
-        self._settings, self._flow, self._seconds, self._abort = settings, flow, seconds, abort
         super().__init__(self._watch)
+        self._target = settings.cluster(flow.target).with_client(flow.target_admin)
+        self._flow, self._seconds, self._abort = flow, seconds, abort
         self._ended, self._wake, self._looked = ended, threading.Event(), threading.Condition()
         self._looks = 0
         """Number of times that the journal was read."""
@@ -97,46 +99,43 @@ class ProductionWatch(WatchThreads):
 
     def _watch(self) -> None:
         try:
-            self._watch_journal()
+            with connections("drill", self._target) as (raw,):
+                self._watch_journal(raw, JournalTopic(raw, self._flow.source, self._flow.target))
         finally:
             with self._looked:
                 self._is_over = True
                 self._looked.notify_all()
 
-    def _watch_journal(self) -> None:
-        target = self._settings.cluster(self._flow.target).with_client(self._flow.target_admin)
+    def _watch_journal(self, raw: RawCluster, journal: JournalTopic) -> None:
         began = answered = monotonic()
-        with connections("drill", target) as (raw,):
-            journal = JournalTopic(raw, self._flow.source, self._flow.target)
-            known: set[str] | None = None
-            while not self.stop.is_set():
-                now = monotonic()
-                try:
-                    raw.loop.run(_read, raw, journal)
-                    answered = now
-                except (DrkitError, RawError) as error:
-                    last = str(error)
-                    if now - answered > _SILENT_SECONDS:
-                        self._abort(f"production's journal cannot be read: {last}")
-                        return
-                if answered == now:
-                    runs = set(journal.history.runs)
-                    known = runs if known is None else known
-                    if new := sorted(runs - known):
-                        self.has_run = True
-                        self._abort(f"production failover {new[0]} began")
-                        return
-                if self._ended.is_set():
-                    self._abort("the process was asked to end")
-                    return
-                if now - began > self._seconds:
-                    self._abort(f"the drill exceeds its limit of {self._seconds:g} s")
-                    return
-                with self._looked:
-                    self._looks += answered == now
-                    self._looked.notify_all()
-                self._wake.wait(_JOURNAL_LOOK_SECONDS)
-                self._wake.clear()
+        known: set[str] | None = None
+        new: list[str] = []
+        error: Exception | None = None
+        while not self.stop.is_set():
+            now = monotonic()
+            try:
+                raw.loop.run(_read, raw, journal)
+            except (DrkitError, RawError) as silence:
+                error = silence
+            else:
+                answered, runs = now, set(journal.history.runs)
+                known = runs if known is None else known
+                new = sorted(runs - known)
+                self.has_run = bool(new)
+            reasons = (
+                (self.has_run, f"production failover {''.join(new[:1])} began"),
+                (now - answered > _SILENT_SECONDS, f"production's journal cannot be read: {error}"),
+                (self._ended.is_set(), "the process was asked to end"),
+                (now - began > self._seconds, f"the drill exceeds its limit of {self._seconds:g} s"),
+            )
+            if reason := next((text for is_so, text in reasons if is_so), ""):
+                self._abort(reason)
+                return
+            with self._looked:
+                self._looks += answered == now
+                self._looked.notify_all()
+            self._wake.wait(_JOURNAL_SECONDS)
+            self._wake.clear()
 
 
 async def _read(raw: RawCluster, journal: JournalTopic) -> None:
@@ -145,13 +144,8 @@ async def _read(raw: RawCluster, journal: JournalTopic) -> None:
         await journal.read()
 
 
-_LOSS_LOOK_SECONDS: Final = 2.0
-_BEHIND_LOOKS: Final = 3
-"""One look falls into the middle of a turn of the copy."""
-
-
 class ProductionLossSampler(WatchThreads):
-    """Looks at production in a thread; use it in a ``with``. It only reads.
+    """Samples what production would lose now, and ends the drill when its copies fall behind.
 
     :param settings: of production, as is `flow`
     :param limit: records by which the loss may grow
@@ -161,8 +155,8 @@ class ProductionLossSampler(WatchThreads):
     def __init__(
         self, settings: Settings, flow: FlowSettings, limit: int, abort: Callable[[str], None]
     ) -> None:
-        self._settings, self._flow, self._limit, self._abort = settings, flow, limit, abort
         super().__init__(self._sample)
+        self._settings, self._flow, self._limit, self._abort = settings, flow, limit, abort
         self._records: list[int] = []
         self._seconds: list[float] = []
         self._unknown = 0
@@ -177,7 +171,7 @@ class ProductionLossSampler(WatchThreads):
     def _sample(self) -> None:
         behind = 0
         with closing(StatusCollector(self._settings, self._flow, groups=False)) as collector:
-            while not self.stop.wait(_LOSS_LOOK_SECONDS):
+            while behind < _BEHIND_LOOKS and not self.stop.wait(_LOSS_SECONDS):
                 loss = collector.look().loss
                 if loss.records is None:
                     self._unknown += 1
@@ -187,19 +181,13 @@ class ProductionLossSampler(WatchThreads):
                     self._seconds.append(loss.seconds)
                 is_behind = loss.records > self._records[0] + self._limit
                 behind = behind + 1 if is_behind else 0
-                if behind == _BEHIND_LOOKS:
-                    grown = f"from {self._records[0]:,} to {loss.records:,} records"
-                    limit = f"limits.production_lag = {self._limit:,}"
-                    self._abort(f"production would lose more, {grown}; {limit}")
-                    return
-
-
-_COMMIT_LOOK_SECONDS: Final = 0.5
-_Offsets = dict[tuple[str, TopicPartition], Committed]
+        if behind == _BEHIND_LOOKS:
+            grown = f"from {self._records[0]:,} to {self._records[-1]:,} records"
+            self._abort(f"production would lose more, {grown}; limits.production_lag = {self._limit:,}")
 
 
 class CommitWatch(WatchThreads):
-    """Reads the committed offsets of some groups in a thread for each cluster; use it in a ``with``.
+    """Reads the committed offsets of some groups, in a thread for each cluster.
 
     Offsets that drkit itself writes are not commits of the group.
 
@@ -232,7 +220,7 @@ class CommitWatch(WatchThreads):
                     now = monotonic()
                     self._commits += [GroupCommit(now, cluster.alias, group) for group in sorted(own)]
                     known = offsets
-                self.stop.wait(_COMMIT_LOOK_SECONDS)
+                self.stop.wait(_COMMIT_SECONDS)
 
     async def _read(self, raw: RawCluster) -> _Offsets:
         await raw.connected()
