@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -12,6 +12,9 @@ from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, ScenarioHisto
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.position_rows import Judged, Positions, judge_position
 from drkit.status.pair.model import PairState
+
+READINESS, TRANSLATION, BUBBLE, SWITCHOVER = "readiness", "translation", "bubble", "switchover"
+"""Kinds of drills; the first two write nothing but their entry in the history."""
 
 
 class ClientOutage(NamedTuple):
@@ -82,15 +85,11 @@ def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
             sides = good.setdefault((client, operation), {PRIMARY: [], STANDBY: []})
             sides[e.cluster].append(e.seconds)
     first = min((min(sides[PRIMARY]) for sides in good.values() if sides[PRIMARY]), default=0.0)
+    spans = (
+        (who, max(at[PRIMARY]), min(at[STANDBY])) for who, at in sorted(good.items()) if all(at.values())
+    )
     return tuple(
-        ClientOutage(
-            client,
-            operation,
-            round(max(sides[PRIMARY]) - first, 3),
-            round(min(sides[STANDBY]) - max(sides[PRIMARY]), 3),
-        )
-        for (client, operation), sides in sorted(good.items())
-        if sides[PRIMARY] and sides[STANDBY]
+        ClientOutage(*who, round(last - first, 3), round(back - last, 3)) for who, last, back in spans
     )
 
 
@@ -103,59 +102,6 @@ def measure_loss(history: ScenarioHistory) -> MeasuredLoss | None:
     lost = [e.seconds for record, e in of_source if record not in facts.offsets[STANDBY]]
     last = max((e.seconds for _, e in of_source), default=0.0)
     return MeasuredLoss(len(lost), round(last - min(lost), 3) if lost else 0.0)
-
-
-def bubble_failures(
-    bubble: BubbleEvidence, rto_seconds: float | None, rpo_seconds: float | None
-) -> Iterator[tuple[bool, str]]:
-    """Return what is wrong with a bubble: whether that is a failure, and what it is.
-
-    What is no failure was not exercised, or not read.
-
-    :param rto_seconds: longest outage of a client; None: any
-    :param rpo_seconds: longest loss; None: any
-    """
-    if bubble.error:
-        yield True, bubble.error
-        return
-    yield from ((True, f"{c.name}: {offence}") for c in bubble.checks for offence in c.offences)
-    yield from ((False, each) for each in bubble.missing)
-    if bubble.steps is None:
-        yield False, "the failover of the drill is not done"
-    if not any(each.examined for each in bubble.checks):
-        yield False, "no check examined anything"
-    yield from _of_outages(bubble, rto_seconds)
-    if bubble.loss is None:
-        yield False, "the loss is unknown: a log of the target was not read"
-    elif rpo_seconds is not None and bubble.loss.seconds > rpo_seconds:
-        yield True, f"{bubble.loss.seconds:g} s of records are lost, rpo_seconds = {rpo_seconds:g}"
-    yield from ((True, f"not cleaned up: {problem}") for problem in bubble.cleanup_problems)
-    if (bubble.inventory or {}).keys() != {"source", "target"}:
-        yield False, "the inventories were not compared"
-    for side, compared in (bubble.inventory or {}).items():
-        yield from ((True, f"left on the {side}: {item}") for item in compared.ours_left)
-        yield from ((False, f"unknown on the {side}: {part}") for part in compared.unknown)
-    if not bubble.controls:
-        yield False, "no control was run"
-
-
-def too_long(outages: Iterable[ClientOutage], rto_seconds: float | None) -> Iterator[tuple[bool, str]]:
-    """Return the outages that are longer than a limit, as failures."""
-    for outage in outages:
-        if rto_seconds is not None and outage.seconds > rto_seconds:
-            what = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
-            yield True, f"{what}, rto_seconds = {rto_seconds:g}"
-
-
-def _of_outages(bubble: BubbleEvidence, rto_seconds: float | None) -> Iterator[tuple[bool, str]]:
-    for outage in bubble.outages:
-        if not outage.seconds >= 0:  # NaN, too
-            yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
-    yield from too_long(bubble.outages, rto_seconds)
-    operations = {outage.operation for outage in bubble.outages}
-    yield from (
-        (False, f"no client resumed to {each}") for each in ("consume", "produce") if each not in operations
-    )
 
 
 class GroupCommit(NamedTuple):
@@ -245,23 +191,18 @@ class SwitchoverEvidence:
     @property
     def loss(self) -> MeasuredLoss | None:
         """No loss, if both failovers say so; None: unknown, or records are lost."""
-        return (
-            MeasuredLoss(0, 0.0) if self.moves and not any(m.lost_records != 0 for m in self.moves) else None
-        )
+        is_none = self.moves and all(move.lost_records == 0 for move in self.moves)
+        return MeasuredLoss(0, 0.0) if is_none else None
 
     @property
     def checks(self) -> tuple[CheckResult, ...]:
         """The positions of groups, by failover, and whether groups at work followed."""
-        positions = (
-            CheckResult(
-                f"positions of groups, {move.flow}",
-                move.groups,
-                [f"{group}: {reason}" for group, reason in sorted(move.not_moved.items())],
-            )
-            for move in self.moves
-        )
+        found = []
+        for move in self.moves:
+            offences = [f"{group}: {reason}" for group, reason in sorted(move.not_moved.items())]
+            found.append(CheckResult(f"positions of groups, {move.flow}", move.groups, offences))
         silent = [f"{group} did not commit on {cluster}" for group, cluster in self.silent]
-        return *positions, CheckResult("groups at work followed", len(self.outages) + len(silent), silent)
+        return *found, CheckResult("groups at work followed", len(self.outages) + len(silent), silent)
 
 
 def measure_group_outages(
@@ -288,44 +229,6 @@ def measure_group_outages(
             what = f"commit on {target}"
             outages.append(ClientOutage(group, what, round(last - first, 3), round(resumed - last, 3)))
     return tuple(outages), tuple(silent)
-
-
-def switchover_failures(
-    evidence: SwitchoverEvidence, rto_seconds: float | None
-) -> Iterator[tuple[bool, str]]:
-    """Return what is wrong with a switchover: whether that is a failure, and what it is.
-
-    What is no failure was not exercised, or not read.
-
-    :param rto_seconds: longest outage of a group; None: any
-    """
-    if evidence.error:
-        command = f"; continue: {evidence.next_command}" if evidence.next_command else ""
-        yield True, evidence.error + command
-    elif evidence.there is None or (evidence.home is None and not evidence.stays):
-        yield True, "production was not moved" + (" home" if evidence.there is not None else "")
-    yield from (
-        (move.lost_records is not None, f"records lost by {move.flow}: {_number(move.lost_records)}")
-        for move in evidence.moves
-        if move.lost_records != 0
-    )
-    yield from ((True, f"{c.name}: {offence}") for c in evidence.checks for offence in c.offences)
-    yield from too_long(evidence.outages, rto_seconds)
-    if evidence.error:
-        return
-    if evidence.pair_state != PairState.PROTECTED:
-        is_known = evidence.pair_state != PairState.UNKNOWN
-        yield is_known, f"the pair is {evidence.pair_state}: {evidence.pair_reason}"
-    if not evidence.outages and not evidence.silent:
-        yield False, "no group committed before the switchover: no outage was measured"
-
-
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
-
-
-READINESS, TRANSLATION, BUBBLE, SWITCHOVER = "readiness", "translation", "bubble", "switchover"
-"""Kinds of drills; the first two write nothing but their entry in the history."""
 
 
 @dataclass(frozen=True, slots=True)
