@@ -1,22 +1,23 @@
-"""Check a report: recompute its hash, and judge its evidence again. Pure."""
+"""The report of a drill: its steps, its model with hashes, and its check. Nothing here reads a cluster.
+
+The verdict of a report follows from the evidence in it, so anyone can check one: recompute the hash, and
+judge again.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 import gc
 from hashlib import sha256
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
-from drkit.clock import monotonic
 from drkit.drill.evidence import (
     BUBBLE,
     READINESS,
-    SWITCHOVER,
     TRANSLATION,
     BubbleEvidence,
     DrillEvidence,
@@ -25,59 +26,16 @@ from drkit.drill.evidence import (
 )
 from drkit.drill.judge import ABORTED, JUDGES, REFUSED, SKIPPED, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
-from drkit.errors import DrkitError, Failed, error_text
+from drkit.errors import Failed
 from drkit.failover.core.machine import FAILOVER, StepName
-
-Step = Callable[[], str]
-"""Does its work, and returns the outcome in words; its name is that of the step."""
-
-
-class DrillProgress(NamedTuple):
-    """Receives the progress of a drill."""
-
-    begun: Callable[[str], None] = lambda _: None
-    """Called with the name of each step at its begin."""
-    ended: Callable[[StepReport], None] = lambda _: None
-
-
-SILENT: Final = DrillProgress()
-
-
-class DrillSteps:
-    """The steps of a drill."""
-
-    def __init__(self, progress: DrillProgress) -> None:
-        self._progress = progress
-        self.ended: list[StepReport] = []
-        """The steps that ended, also by an error."""
-
-    def run(self, step: Step) -> None:
-        """Run a step.
-
-        :raises DrkitError: that of the step
-        :raises Failed: the operating system refused something, as a full disk does
-        """
-        name, began, outcome = step.__name__.upper(), monotonic(), "interrupted"
-        self._progress.begun(name)
-        try:
-            outcome = step()
-        except DrkitError as error:
-            outcome = error.in_short
-            raise
-        except OSError as error:
-            outcome = error_text(error)
-            where = str(error.filename or name)
-            raise Failed("drill_step_refused", where=where, evidence=outcome) from error
-        finally:
-            self.ended.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
-            self._progress.ended(self.ended[-1])
-
 
 _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
     READINESS: dict.fromkeys(FAILOVER.order, "dry run"),
     TRANSLATION: {StepName.TRANSLATE: "production"},
 }
 _PRODUCTION: Final = "production"
+_BESIDE: Final = 0.2
+"""Of the outages: the margin of their strip."""
 _RIGHTS: Final = "rights of applications"
 _PROVEN_BY: Final = dict.fromkeys(map(str, FAILOVER.order), "switchover") | {
     "detection": "drkit chaos",
@@ -269,41 +227,31 @@ def concluded(
     if moved.steps or (bubble.steps and bubble.is_application):
         by_run[_RIGHTS] = _PRODUCTION if moved.steps else BUBBLE
     exercised = _EXERCISED.get(kind) or by_run
-    unproven = tuple(
-        UnprovenStep(step=step, exercised=exercised.get(step, "not exercised"), proven_by=proven_by)
-        for step, proven_by in _PROVEN_BY.items()
-        if exercised.get(step) != _PRODUCTION
-    )
-    found: dict[str, Any] = {
-        "rto": (),
-        "rpo": None,
-        "cleanup": None,
-        "groups": tuple(_groups(evidence, objectives)),
-        "checks": tuple(_checks(kind, evidence, objectives)),
-        "controls": dict(judged.controls),
-        "not_proven": unproven,
-    }
-    if kind in {BUBBLE, SWITCHOVER}:
-        return found | _measured(bubble, moved)
-    if (facts := evidence.readiness) is None:
-        return found
-    loss = LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
-    return found | {"rpo": loss}
-
-
-def _measured(bubble: BubbleEvidence, moved: SwitchoverEvidence) -> dict[str, Any]:
-    """Return what a bubble measured on its own records, or a switchover on production."""
+    ways = ((step, exercised.get(step, "not exercised"), proven_by) for step, proven_by in _PROVEN_BY.items())
+    unproven = (UnprovenStep(step=s, exercised=e, proven_by=p) for s, e, p in ways if e != _PRODUCTION)
     sides = (bubble.inventory or {}).items()
     left, others, unknown = (
         tuple(f"{side}: {item}" for side, compared in sides for item in getattr(compared, name))
         for name in ("ours_left", "changed_by_others", "unknown")
     )
-    loss, basis = bubble.loss or moved.loss, f"records of {'the drill' if bubble.loss else 'production'}"
     return {
         "rto": tuple(OutageReport(**o._asdict()) for o in (*bubble.outages, *moved.outages)),
-        "rpo": loss and LossReport(records=loss.records, seconds=loss.seconds, basis=basis),
+        "rpo": _loss(evidence),
         "cleanup": bubble.inventory and CleanupReport(left=left, changed_by_others=others, unknown=unknown),
+        "groups": tuple(_groups(evidence, objectives)),
+        "checks": tuple(_checks(kind, evidence, objectives)),
+        "controls": dict(judged.controls),
+        "not_proven": tuple(unproven),
     }
+
+
+def _loss(evidence: DrillEvidence) -> LossReport | None:
+    """Return what a failover would lose, or a drill lost of its own records or of production's."""
+    if (facts := evidence.readiness) is not None:
+        return LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
+    of_drill, of_production = (part and part.loss for part in (evidence.bubble, evidence.switchover))
+    loss, basis = of_drill or of_production, f"records of {'the drill' if of_drill else 'production'}"
+    return loss and LossReport(records=loss.records, seconds=loss.seconds, basis=basis)
 
 
 def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[GroupReport]:
@@ -317,16 +265,14 @@ def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[Grou
             repeats[row.group] += (row.committed or 0) - (row.upstream or 0)
         if word != PASS:
             reasons.setdefault(row.group, f"{row.topic}-{row.partition}, {row.form}: {answer}: {reason}")
-    for group, counts in sorted(answers.items()):
-        yield GroupReport(
-            group=group, answers=dict(counts), repeats=repeats[group], reason=reasons.get(group, "")
-        )
+    for g, counts in sorted(answers.items()):
+        yield GroupReport(group=g, answers=dict(counts), repeats=repeats[g], reason=reasons.get(g, ""))
 
 
 def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[CheckReport]:
-    checks = [part.checks for part in (evidence.bubble, evidence.switchover) if part is not None]
-    for each in chain.from_iterable(checks):
-        yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
+    for part in filter(None, (evidence.bubble, evidence.switchover)):
+        for each in part.checks:
+            yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
     facts = evidence.readiness
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))
@@ -336,9 +282,6 @@ def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> It
         failed, undecided = words[form, FAIL], words[form, INCONCLUSIVE]
         examined = words[form, PASS] + failed + undecided
         yield CheckReport(name=f"{form} positions", examined=examined, failed=failed, undecided=undecided)
-
-
-_BESIDE: Final = 0.2
 
 
 class OutageRow(NamedTuple):
@@ -384,9 +327,6 @@ def outage_rows(report: DrillReport) -> list[OutageRow]:
     ]
 
 
-_VERDICTS: Final = {PASS, FAIL, INCONCLUSIVE, ABORTED, REFUSED, SKIPPED}
-
-
 def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
     """Return what is wrong with a report; empty: its hash and its conclusions hold.
 
@@ -400,13 +340,13 @@ def check_report(report: DrillReport, previous: DrillReport | None = None) -> li
     if report.kind not in JUDGES:
         return [*problems, f"the kind is unknown: {report.kind}"]
     judged = judge(report.kind, report.evidence, report.plan.objectives)
-    if report.verdict not in _VERDICTS:
-        problems.append(f"the verdict is unknown: {report.verdict}")
     if report.verdict in {PASS, FAIL, INCONCLUSIVE}:
         if report.verdict != judged.word:
             problems.append(f"the verdict is {report.verdict}, judged again it is {judged.word}")
         if report.reasons != judged.reasons:
             problems.append("the reasons do not follow from the evidence")
+    elif report.verdict not in {ABORTED, REFUSED, SKIPPED}:
+        problems.append(f"the verdict is unknown: {report.verdict}")
     for name, value in concluded(report.kind, report.evidence, report.plan.objectives, judged).items():
         if getattr(report, name) != value:
             problems.append(f"{name} does not follow from the evidence")

@@ -1,81 +1,51 @@
-"""Run a drill: collect its evidence, judge it, and keep its report."""
+"""Run a drill: collect its evidence, judge it, and keep its report.
+
+What is collected for `readiness` and `translation` is asked for only: a dry run of the failover, the state
+of the pair, positions and records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-import threading
-from typing import Final, NamedTuple
+from contextlib import closing
+from dataclasses import replace
+from typing import Final
 
-from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
 from drkit.drill.bubble import run_bubble
-from drkit.drill.entry import SOURCE, DrillEntry
-from drkit.drill.evidence import BUBBLE, READINESS, SWITCHOVER, TRANSLATION, DrillEvidence, VerdictLimits
+from drkit.drill.entry import DrillEntry
+from drkit.drill.evidence import (
+    BUBBLE,
+    READINESS,
+    SWITCHOVER,
+    TRANSLATION,
+    DrillEvidence,
+    ReadinessFacts,
+    SeenRefusal,
+    VerdictLimits,
+)
 from drkit.drill.history import DrillHistory
 from drkit.drill.inventory import drift
 from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.positions import WAIT_SECONDS, collect_positions
-from drkit.drill.readiness import collect_readiness
-from drkit.drill.report import (
-    SILENT,
-    DrillProgress,
-    DrillReport,
-    PlanReport,
-    ScopeReport,
-    StepReport,
-    TimelineEntry,
-    build_report,
-)
-from drkit.drill.switchover import SwitchoverRun
+from drkit.drill.report import DrillReport, PlanReport, ScopeReport, StepReport, TimelineEntry, build_report
+from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillRun
+from drkit.drill.switchover import run_switchover
 from drkit.errors import DrkitError, Refused
+from drkit.failover.core.request import RunRequest
+from drkit.failover.service import FailoverService
 from drkit.flow_state.copied_topics import known_of, promoted_of
 from drkit.flow_state.processes import this_process
 from drkit.flow_state.topic import StateTopic
+from drkit.status.groups import GroupsSeen, group_faults
+from drkit.status.model import FlowStatus
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
 from drkit.time_limit import begun
 
 _POLL_SECONDS: Final = 0.1
-
-
-class CollectedEvidence(NamedTuple):
-    """The evidence of a drill, and how much of the flow it covers."""
-
-    evidence: DrillEvidence = DrillEvidence()
-    topics: int = 0
-    partitions: int = 0
-    groups: int = 0
-    outcome: str = ""
-    steps: tuple[StepReport, ...] = ()
-    """Empty: it had one step."""
-    ended: DrillVerdict | None = None
-    """Its verdict if it did not run to its end; None: the evidence is judged."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrillOptions:
-    """The surroundings of a drill."""
-
-    due: datetime | None = None
-    """The due time of its schedule; None: a person started it."""
-    progress: DrillProgress = SILENT
-    stop: threading.Event = field(default_factory=threading.Event)
-    """Ends the drill early when it is set."""
-    clock: Seconds = monotonic
-    wall: Millis = wall_ms
-
-
-class DrillRun(NamedTuple):
-    """What a collector of evidence works with."""
-
-    settings: Settings
-    flow: FlowSettings
-    plan: DrillPlan
-    history: DrillHistory
-    entry: DrillEntry
-    options: DrillOptions
 
 
 def run_drill(
@@ -90,24 +60,30 @@ def run_drill(
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
     history.begin(entry)
 
-    def finish(collected: CollectedEvidence) -> DrillReport:
-        seconds, ended = options.clock() - began, collected.ended
-        steps = collected.steps
+    def finish(found: CollectedEvidence) -> DrillReport:
+        seconds, steps = options.clock() - began, found.steps
         if not steps:
-            outcome = collected.outcome if ended is None else ended.word
+            outcome = found.outcome if found.ended is None else found.ended.word
             steps = (StepReport(name="collect", seconds=round(seconds, 3), outcome=outcome),)
             options.progress.ended(steps[0])
         times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
         report = build_report(
             plan.kind,
             _planned(plan),
-            collected.evidence,
-            ended,
+            found.evidence,
+            found.ended,
             id=plan.id,
-            scope=_scope(flow, collected),
+            scope=ScopeReport(
+                flow=flow.name,
+                source=flow.source,
+                target=flow.target,
+                topics=found.topics,
+                partitions=found.partitions,
+                groups=found.groups,
+            ),
             timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
             steps=steps,
-            drift=_drift(collected.evidence, history.last_pass(plan.name)),
+            drift=_drift(found.evidence, history.last_pass(plan.name)),
             previous=previous,
         )
         judged = options.clock() - began
@@ -115,15 +91,17 @@ def run_drill(
         history.end(report, judged)
         return report
 
-    run = DrillRun(settings, flow, plan, history, entry, options)
+    def failed(word: str, reason: str) -> DrillReport:
+        return finish(CollectedEvidence(ended=DrillVerdict(word, (reason,))))
+
     try:
-        collected = _COLLECTORS[plan.kind](run)
+        collected = _COLLECTORS[plan.kind](
+            DrillRun(settings=settings, flow=flow, plan=plan, history=history, entry=entry, options=options)
+        )
     except DrkitError as error:
-        word = REFUSED if isinstance(error, Refused) else ABORTED
-        return finish(CollectedEvidence(ended=DrillVerdict(word, (error.in_full,))))
+        return failed(REFUSED if isinstance(error, Refused) else ABORTED, error.in_full)
     except BaseException as error:
-        reason = f"interrupted: {type(error).__name__}"
-        finish(CollectedEvidence(ended=DrillVerdict(ABORTED, (reason,))))
+        failed(ABORTED, f"interrupted: {type(error).__name__}")
         raise
     return finish(collected)
 
@@ -133,17 +111,6 @@ def _drift(evidence: DrillEvidence, last: DrillReport | None) -> tuple[str, ...]
     now = evidence.bubble and evidence.bubble.scope
     before = last and last.evidence.bubble and last.evidence.bubble.scope
     return tuple(drift(before, now)) if before and now else ()
-
-
-def _scope(flow: FlowSettings, collected: CollectedEvidence) -> ScopeReport:
-    return ScopeReport(
-        flow=flow.name,
-        source=flow.source,
-        target=flow.target,
-        topics=collected.topics,
-        partitions=collected.partitions,
-        groups=collected.groups,
-    )
 
 
 def _planned(plan: DrillPlan) -> PlanReport:
@@ -156,21 +123,19 @@ def _planned(plan: DrillPlan) -> PlanReport:
 
 def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[DrillRun], CollectedEvidence]:
     """Return a collector that ends with an error when it takes too long, or is to stop."""
-    return lambda run: _collect_in_time(run, collect)
 
+    def collect_in_time(run: DrillRun) -> CollectedEvidence:
+        name, seconds, options = run.plan.name, run.plan.limits.seconds, run.options
+        work = begun(lambda: collect(run))
+        deadline = options.clock() + seconds
+        while not work.done():
+            if options.stop.wait(_POLL_SECONDS):
+                raise DrkitError("process_stopped", where=name)
+            if options.clock() >= deadline:
+                raise DrkitError("drill_time_limit", where=name, evidence=f"limits.seconds = {seconds:g}")
+        return work.result()
 
-def _collect_in_time(run: DrillRun, collect: Callable[[DrillRun], CollectedEvidence]) -> CollectedEvidence:
-    plan, options = run.plan, run.options
-    work = begun(lambda: collect(run))
-    deadline = options.clock() + plan.limits.seconds
-    while not work.done():
-        if options.stop.wait(_POLL_SECONDS):
-            raise DrkitError("process_stopped", where=plan.name)
-        if options.clock() >= deadline:
-            raise DrkitError(
-                "drill_time_limit", where=plan.name, evidence=f"limits.seconds = {plan.limits.seconds:g}"
-            )
-    return work.result()
+    return collect_in_time
 
 
 def _collect_translation(run: DrillRun) -> CollectedEvidence:
@@ -192,49 +157,72 @@ def _collect_translation(run: DrillRun) -> CollectedEvidence:
 
 
 def _collect_readiness(run: DrillRun) -> CollectedEvidence:
-    settings, flow = run.settings, run.flow
-    facts = collect_readiness(settings, flow)
+    facts, topics = collect_readiness(run.settings, run.flow), 0
     # Names of topics are read from the target's state alone; a target that is silent is in the facts.
-    topics = 0
     try:
-        with StateTopic(settings.sides(flow)[1], flow.source) as state:
+        with StateTopic(run.settings.sides(run.flow)[1], run.flow.source) as state:
             state.load()
             topics = len(known_of(state.records).without(promoted_of(state.records)).topics)
     except DrkitError as error:
         facts = replace(facts, unknown=(*facts.unknown, f"the copied topics: {error.in_short}"))
-    return CollectedEvidence(
-        DrillEvidence(readiness=facts),
-        topics=topics,
-        groups=facts.groups,
-        outcome=f"{counted(topics, 'topic')} and {counted(facts.groups, 'group')}",
-    )
-
-
-def _collect_bubble(run: DrillRun) -> CollectedEvidence:
-    given, options = (run.settings, run.flow, run.plan, run.history, run.entry), run.options
-    result = run_bubble(*given, progress=options.progress, ended=options.stop)
-    return CollectedEvidence(
-        DrillEvidence(bubble=result.evidence),
-        topics=sum(run.plan.id in item.name for item in result.entry.on(SOURCE, "topic")),
-        groups=len(result.entry.on(SOURCE, "group")),
-        steps=result.steps,
-        ended=result.ended,
-    )
-
-
-def _collect_switchover(run: DrillRun) -> CollectedEvidence:
-    result = SwitchoverRun(run.settings, run.plan, run.options.progress, run.options.stop).run()
-    return CollectedEvidence(
-        DrillEvidence(switchover=result.evidence),
-        topics=len(result.scope.topics),
-        groups=len(result.scope.groups),
-        steps=result.steps,
-    )
+    outcome = f"{counted(topics, 'topic')} and {counted(facts.groups, 'group')}"
+    return CollectedEvidence(DrillEvidence(readiness=facts), topics, groups=facts.groups, outcome=outcome)
 
 
 _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
     READINESS: _in_time(_collect_readiness),
     TRANSLATION: _in_time(_collect_translation),
-    BUBBLE: _collect_bubble,
-    SWITCHOVER: _collect_switchover,
+    BUBBLE: run_bubble,
+    SWITCHOVER: run_switchover,
 }
+
+
+def collect_readiness(settings: Settings, flow: FlowSettings) -> ReadinessFacts:
+    """Return the facts on which a failover of a whole flow would be decided now.
+
+    A question that gets no answer is part of the facts, never an error.
+    """
+    with closing(PairedCollector(settings, flow)) as collector:
+        facts = _from_status(collector.look())
+    try:
+        with FailoverService(settings, flow) as service:
+            rehearsal = service.rehearse((), RunRequest())
+    except Refused as error:
+        return replace(facts, refusals=(SeenRefusal("", "", error.in_full),))
+    except DrkitError as error:
+        return replace(facts, unknown=(*facts.unknown, error.in_full))
+    risk = rehearsal.survey.risk
+    return replace(
+        facts,
+        refusals=tuple(SeenRefusal(g, f"runbooks/{g}.md", e.in_full) for g, e in rehearsal.refusals),
+        loss_seconds=risk.seconds,
+        loss_records=risk.records,
+        loss_basis=risk.basis,
+    )
+
+
+def _from_status(status: FlowStatus) -> ReadinessFacts:
+    pair, seen = status.pair, status.groups
+    unknown = [] if pair is None else list(pair.unknown)
+    if not (status.source_answers and status.target_answers):
+        silent = status.target if status.source_answers else status.source
+        unknown.append(f"{silent} does not answer")
+    if seen is not None and seen.error:
+        unknown.append(f"the positions of groups are unknown: {seen.error}")
+    reason = "its state was not read" if pair is None else pair.why
+    if pair is not None and pair.parts:  # the first topics are in the worst state
+        reason = f"{pair.parts[0].topics[0].topic}: {pair.parts[0].why}"
+    return ReadinessFacts(
+        PairState.UNKNOWN if pair is None else pair.state,
+        reason,
+        groups=0 if seen is None else len(seen.groups),
+        not_ready=() if seen is None else _not_ready(seen),
+        loss_basis="the failover was not rehearsed",
+        unknown=tuple(unknown),
+    )
+
+
+def _not_ready(seen: GroupsSeen) -> tuple[tuple[str, str], ...]:
+    """Return the groups that do not become ready by themselves; all of them where checkpoints are stale."""
+    stale = [text for code, text in group_faults(seen) if code == "checkpoints_stale"]
+    return tuple((g.group, stale[0] if stale else g.reason) for g in seen.groups if stale or g.faulty)

@@ -6,18 +6,17 @@ Each change is a run of the failover service. A run that is held ends the drill;
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 import threading
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
-from drkit.drill.evidence import Move, PlannedMove, SwitchoverEvidence, measure_group_outages
+from drkit.drill.evidence import DrillEvidence, Move, PlannedMove, SwitchoverEvidence, measure_group_outages
 from drkit.drill.plan import DrillPlan
-from drkit.drill.readiness import refuse_unprotected
-from drkit.drill.report import DrillProgress, DrillSteps, StepReport
+from drkit.drill.steps import CollectedEvidence, DrillRun, DrillSteps, refuse_unprotected
 from drkit.drill.watches import CommitWatch
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.context import Scope
@@ -33,10 +32,11 @@ from drkit.next_command import typed
 from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
 
-
-def switch_request(plan: DrillPlan) -> RunRequest:
-    """Return the request of the failover to the target."""
-    return RunRequest(planned=True, clients_cut=plan.clients_cut)
+OBSERVE_SECONDS: Final = 10.0
+"""How long groups are observed before production moves: consumers commit each 5 s by default."""
+_LOOK_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
+"""After a refusal of a return: consumers leave the old primary."""
 
 
 def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
@@ -49,14 +49,10 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
     there = settings.one_flow(plan.flow)
     ways = ways_of(settings, there)
     if (now := situation(settings, ways)) is not None:
-        raise Refused(
-            "production_not_at_home",
-            where=there.name,
-            evidence=f"clients were moved to {there.target}; the next stage of the failback is {now.stage}",
-            flow=there.name,
-        )
+        seen = f"clients were moved to {there.target}; the next stage of the failback is {now.stage}"
+        raise Refused("production_not_at_home", where=there.name, evidence=seen, flow=there.name)
     with FailoverService(settings, there) as service:
-        rehearsal = service.rehearse((), switch_request(plan))
+        rehearsal = service.rehearse((), RunRequest(planned=True, clients_cut=plan.clients_cut))
         for _, refusal in rehearsal.refusals:
             raise refusal
         topics = rehearsal.chosen.scope.topics
@@ -72,16 +68,10 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
 
 
 def _refuse_no_way_home(settings: Settings, ways: Ways, topics: Iterable[str]) -> None:
-    """Refuse to move production where nothing would copy it back. Raises Refused."""
     back = ways.back
     if left := [topic for topic in sorted(topics) if not back.copies(topic)]:
-        raise Refused(
-            "reverse_flow_leaves_out",
-            where=back.name,
-            evidence=first_of(left),
-            flow_back=back.name,
-            flow=ways.there.name,
-        )
+        names = {"flow_back": back.name, "flow": ways.there.name}
+        raise Refused("reverse_flow_leaves_out", where=back.name, evidence=first_of(left), **names)
     with state_of(settings, back) as state:
         runner = replicator_of(state.records, wall_ms()) if state is not None else None
     if runner is None or not runner.alive:
@@ -89,59 +79,40 @@ def _refuse_no_way_home(settings: Settings, ways: Ways, topics: Iterable[str]) -
         raise Refused("reverse_replicator_missing", where=back.name, evidence=seen, flow=back.name)
 
 
-OBSERVE_SECONDS: Final = 10.0
-"""How long groups are observed before production moves: consumers commit each 5 s by default."""
-_LOOK_SECONDS: Final = 1.0
-_RETRY_SECONDS: Final = 5.0
-"""After a refusal of a return: consumers leave the old primary."""
+def run_switchover(run: DrillRun) -> CollectedEvidence:
+    """Run a switchover drill and return its evidence.
 
+    When its event is set, production does not move any more, or the hold ends at once.
 
-class SwitchoverResult(NamedTuple):
-    """The result of a switchover drill."""
-
-    evidence: SwitchoverEvidence
-    steps: tuple[StepReport, ...]
-    scope: Scope
-
-
-class SwitchoverRun:
-    """One switchover drill.
-
-    :param stop: when it is set, production does not move any more, or the hold ends at once
+    :raises DrkitError: production did not begin to move
     """
+    return _Switchover(run).run_steps()
 
-    def __init__(
-        self, settings: Settings, plan: DrillPlan, progress: DrillProgress, stop: threading.Event
-    ) -> None:
-        self._settings, self._plan, self._stop = settings, plan, stop
-        self._there = settings.one_flow(plan.flow)
-        self._ways = ways_of(settings, self._there)
-        request = RunRequest(clients_cut=plan.clients_cut)
-        options = FailbackOptions(request, plan.limits.seconds, is_planned=True)
+
+class _Switchover:
+    def __init__(self, run: DrillRun) -> None:
+        self._settings, self._plan, self._stop = run.settings, run.plan, run.options.stop
+        self._there, self._ways = run.flow, ways_of(run.settings, run.flow)
+        request = RunRequest(clients_cut=run.plan.clients_cut)
+        options = FailbackOptions(request, run.plan.limits.seconds, is_planned=True)
         # The first signal ends the hold; only the second one ends the failback.
-        self._failback = Failback(settings, self._ways, options, FailbackOperator(), threading.Event())
-        self._evidence = SwitchoverEvidence(stays=plan.stay)
+        self._failback = Failback(run.settings, self._ways, options, FailbackOperator(), threading.Event())
+        self._evidence = SwitchoverEvidence(stays=run.plan.stay)
         self._scope = Scope({}, (), whole_flow=True)
-        self._steps = DrillSteps(progress)
+        self._steps = DrillSteps(run.options.progress)
         self._moves: list[Move] = []
         self._left = 0.0
         """When clients had left the source, by the monotonic clock."""
 
-    def run(self) -> SwitchoverResult:
-        """Run all steps and return the result.
-
-        :raises DrkitError: production did not begin to move
-        """
-        with ExitStack() as stack:
-            self._steps.run(self.gate)
-            sides = self._settings.sides(self._there)
-            watch = CommitWatch(sides, self._scope.groups, self._scope.topics.values())
-            self._watch = stack.enter_context(watch)
+    def run_steps(self) -> CollectedEvidence:
+        """Run all steps and return the evidence."""
+        self._steps.run(self.gate)
+        sides = self._settings.sides(self._there)
+        with CommitWatch(sides, self._scope.groups, self._scope.topics.values()) as self._watch:
             self._steps.run(self.observe)
+            home = () if self._plan.stay else (self.home, self.settle)
             try:
-                for step in (self.switchover, self.protect, self.hold):
-                    self._steps.run(step)
-                for step in () if self._plan.stay else (self.home, self.settle):
+                for step in (self.switchover, self.protect, self.hold, *home):
                     self._steps.run(step)
             except (DrkitError, KeyboardInterrupt) as error:
                 if not self._moves:
@@ -150,7 +121,12 @@ class SwitchoverRun:
                 self._found(error=f"{self._steps.ended[-1].name}: {reason}", next_command=self._command())
             outages, silent = measure_group_outages(self._watch.commits, self._moves)
             self._found(outages=outages, silent=silent)
-        return SwitchoverResult(self._evidence, tuple(self._steps.ended), self._scope)
+        return CollectedEvidence(
+            DrillEvidence(switchover=self._evidence),
+            topics=len(self._scope.topics),
+            groups=len(self._scope.groups),
+            steps=tuple(self._steps.ended),
+        )
 
     def _found(self, **evidence: Any) -> None:
         self._evidence = replace(self._evidence, **evidence)
@@ -181,7 +157,7 @@ class SwitchoverRun:
         began = Move(self._there.source, self._there.target, monotonic())
         with FailoverService(self._settings, self._there) as service:
             try:
-                report = service.begin((), switch_request(self._plan))
+                report = service.begin((), RunRequest(planned=True, clients_cut=self._plan.clients_cut))
             except BaseException:
                 so_far = service.report()
                 if so_far is not None and not RunState(so_far["state"]).is_over:
@@ -217,17 +193,17 @@ class SwitchoverRun:
     def _fail_back(self, until: HomeStage | None = None) -> None:
         """Run the remaining stages before one; a refused return is repeated until the time limit."""
         deadline = monotonic() + self._plan.limits.seconds
-        is_done = False
-        while not is_done:
+        while True:
             try:
                 self._failback.run(until)
-                is_done = True
             except Refused:
                 now = situation(self._settings, self._ways)
                 is_return = now is not None and now.stage is not HomeStage.SWITCH
                 if not is_return or monotonic() >= deadline:
                     raise
                 threading.Event().wait(_RETRY_SECONDS)
+            else:
+                return
             finally:
                 for stage in self._failback.reports:
                     if stage.stage is HomeStage.SWITCH and stage.report["state"] == "done":
@@ -256,7 +232,7 @@ class SwitchoverRun:
                 passed = monotonic() - began
                 is_ready = not silent and (is_protected or not to_end)
                 if passed >= most or (passed >= seconds and is_ready) or stop.wait(_LOOK_SECONDS):
-                    missing = f", {counted(len(silent), 'group')} did not follow" * bool(silent)
+                    missing = f", {counted(len(silent), 'group')} did not follow" if silent else ""
                     return f"{state}{missing}"
 
 

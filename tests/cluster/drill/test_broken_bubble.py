@@ -10,7 +10,7 @@ import pytest
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, endpoint_file
-from drkit.drill.report import DrillProgress
+from drkit.drill.steps import DrillProgress
 from drkit.flow_state.names import drill_group, drill_topic
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

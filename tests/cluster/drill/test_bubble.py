@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drkit.drill.history import DrillHistory
-from drkit.drill.report import DrillProgress
+from drkit.drill.steps import DrillProgress
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import drill_topic

@@ -10,8 +10,9 @@ from drkit.config.tables.drills import DrillLimits, DrillObjectives
 from drkit.drill.history import DrillHistory, clean_up
 from drkit.drill.inventory import ClusterInventory, InventoryPart, read_inventory
 from drkit.drill.plan import DrillPlan, new_drill_id
-from drkit.drill.report import SILENT, DrillProgress, DrillReport, check_report
-from drkit.drill.run_drill import DrillOptions, run_drill
+from drkit.drill.report import DrillReport, check_report
+from drkit.drill.run_drill import run_drill
+from drkit.drill.steps import SILENT, DrillOptions, DrillProgress
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic
 from drkit.model import TopicPartition
 from tests.support.failover.world import World

@@ -13,8 +13,9 @@ from drkit.config import Settings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id
-from drkit.drill.report import DrillProgress, DrillReport, check_report
-from drkit.drill.run_drill import DrillOptions, run_drill
+from drkit.drill.report import DrillReport, check_report
+from drkit.drill.run_drill import run_drill
+from drkit.drill.steps import DrillOptions, DrillProgress
 from drkit.failover.return_watch import watch_returns
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster

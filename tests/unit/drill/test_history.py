@@ -18,9 +18,10 @@ from drkit.drill.entry import MISSED, SCHEDULED, UNFINISHED, DrillEntry
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
-from drkit.drill.report import DrillProgress, check_report
-from drkit.drill.run_drill import CollectedEvidence, DrillOptions, run_drill
+from drkit.drill.report import check_report
+from drkit.drill.run_drill import run_drill
 from drkit.drill.schedule import DrillScheduler
+from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillProgress
 from drkit.errors import ClusterUnreachable, Failed, Refused, Usage
 from drkit.flow_state.processes import this_process
 from tests.support.drill.logs import position

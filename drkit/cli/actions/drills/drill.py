@@ -23,9 +23,10 @@ from drkit.config.tables.drills import DrillKind
 from drkit.drill.evidence import SWITCHOVER
 from drkit.drill.history import DrillHistory, clean_up
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
-from drkit.drill.report import DrillProgress, DrillReport, check_report, read_report, report_schema
+from drkit.drill.report import DrillReport, check_report, read_report, report_schema
 from drkit.drill.report_page import render_page
-from drkit.drill.run_drill import DrillOptions, run_drill
+from drkit.drill.run_drill import run_drill
+from drkit.drill.steps import DrillOptions, DrillProgress
 from drkit.drill.switchover import rehearse_switchover
 from drkit.errors import Failed, Refused, Usage
 from drkit.failover.proposal import Proposal

@@ -19,8 +19,9 @@ from drkit.config.tables.drills import DrillSettings
 from drkit.drill.entry import DrillEntry, ended_notice, not_run_notice
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan
-from drkit.drill.run_drill import DrillOptions, run_drill
+from drkit.drill.run_drill import run_drill
 from drkit.drill.schedule import DrillScheduler, kubernetes_cronjob, next_times, systemd_units
+from drkit.drill.steps import DrillOptions
 from drkit.errors import ConfigError, DrkitError
 from drkit.watch.tell import Teller
 
