@@ -8,12 +8,11 @@ group is joined.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
-from drkit.clock import Millis, Seconds, monotonic, wall_ms
-from drkit.config import FlowSettings, Settings
+from drkit.clock import monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.position_rows import (
     PositionAnswer,
     PositionEvidence,
@@ -37,6 +36,15 @@ from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.topology.topic_configs import is_compacted
+
+BYTES_PER_SECOND: Final = 10_000_000
+WAIT_SECONDS: Final = 30.0
+BEHIND_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.5
+_CONNECT_MS: Final = 5_000
+
+_Rows = dict[tuple[str, TopicPartition, PositionForm], PositionEvidence]
+_Places = Mapping[TopicPartition, PartitionPosition | Unavailable]
 
 
 class PositionLookup(NamedTuple):
@@ -132,28 +140,6 @@ def is_pending(row: PositionEvidence, behind_seconds: float) -> bool:
     return is_unstored or is_old or answer is PositionAnswer.NOT_COPIED
 
 
-def closed_segments(place: PartitionPosition) -> SegmentMap:
-    """Return the offset map of a partition with the end of its last segment."""
-    segments = place.segments.copy()
-    segments.close(place.copied_end)
-    return segments
-
-
-def has_copy(segments: SegmentMap, offset: int) -> bool:
-    """Return whether the map knows the copy of a source record."""
-    return segments.copy_of(offset) is not None
-
-
-BYTES_PER_SECOND: Final = 10_000_000
-WAIT_SECONDS: Final = 30.0
-BEHIND_SECONDS: Final = 60.0
-_PAUSE_SECONDS: Final = 0.5
-_CONNECT_MS: Final = 5_000
-
-_Rows = dict[tuple[str, TopicPartition, PositionForm], PositionEvidence]
-_Places = Mapping[TopicPartition, PartitionPosition | Unavailable]
-
-
 class PositionsCollected(NamedTuple):
     """The evidence of all positions, and what it cost."""
 
@@ -174,8 +160,6 @@ def collect_positions(
     bytes_per_second: float = BYTES_PER_SECOND,
     wait_seconds: float = WAIT_SECONDS,
     behind_seconds: float = BEHIND_SECONDS,
-    clock: Seconds = monotonic,
-    wall: Millis = wall_ms,
 ) -> PositionsCollected:
     """Return the evidence of all positions of a flow's groups.
 
@@ -187,29 +171,25 @@ def collect_positions(
     :raises ClusterUnreachable: a cluster stopped answering
     :raises DrkitError: the groups, the flow's state or its offset map cannot be read
     """
-    began, (source, target) = clock(), settings.sides(flow)
+    began, (source, target) = monotonic(), settings.sides(flow)
     with StateTopic(target, flow.source) as state:
         state.load()
         known = known_of(state.records).without(promoted_of(state.records))
-    compacted = (
-        _compacted(Cluster.connect(source), known.topics),
-        _compacted(Cluster.connect(target), known.upstream),
-    )
-    with connections("drill", source, target) as (s, t):
-        limit = ByteRateLimit(bytes_per_second, clock)
-        survey = _PositionSurvey(flow, known, (s, t), limit, compacted, behind_seconds)
+    compacted = _compacted(source, known.topics), _compacted(target, known.upstream)
+    limit = ByteRateLimit(bytes_per_second)
+    with connections("drill", source, target) as clusters:
+        survey = _PositionSurvey(flow, known, clusters, limit, compacted, behind_seconds)
         try:
-            rows: _Rows = s.loop.run(survey.run, groups, clock() + wait_seconds, clock, wall)
+            rows: _Rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds)
         except RawError as error:
-            raise ClusterUnreachable(
-                "cluster_stopped_answering_drill", where=flow.name, evidence=repr(error)
-            ) from error
+            code, seen = "cluster_stopped_answering_drill", repr(error)
+            raise ClusterUnreachable(code, where=flow.name, evidence=seen) from error
     evidence = tuple(row for _, row in sorted(rows.items(), key=lambda item: item[0]))
-    return PositionsCollected(evidence, survey.groups, survey.requests, survey.limit.bytes, clock() - began)
+    return PositionsCollected(evidence, survey.groups, survey.requests, limit.bytes, monotonic() - began)
 
 
-def _compacted(cluster: Cluster, topics: Iterable[str]) -> frozenset[str]:
-    configs = topic_configs(cluster, sorted(topics))
+def _compacted(cluster: ClusterSettings, topics: Iterable[str]) -> frozenset[str]:
+    configs = topic_configs(Cluster.connect(cluster), sorted(topics))
     return frozenset(name for name, values in configs.items() if is_compacted(values))
 
 
@@ -230,7 +210,7 @@ class _PositionSurvey:
         self,
         flow: FlowSettings,
         known: CopiedTopics,
-        clusters: tuple[RawCluster, RawCluster],
+        clusters: Sequence[RawCluster],
         limit: ByteRateLimit,
         compacted: tuple[frozenset[str], frozenset[str]],
         behind_seconds: float,
@@ -241,7 +221,7 @@ class _PositionSurvey:
         self._behind_seconds = behind_seconds
         self.limit, self.groups, self.requests = limit, 0, 0
 
-    async def run(self, only: Collection[str] | None, deadline: float, clock: Seconds, wall: Millis) -> _Rows:
+    async def run(self, only: Collection[str] | None, deadline: float) -> _Rows:
         """Return the evidence of all positions."""
         await self._source.connect(_CONNECT_MS)
         await self._target.connect(_CONNECT_MS)
@@ -251,10 +231,10 @@ class _PositionSurvey:
         self.groups = len(names)
         questions = await self._questions(names, rows)
         while questions:
-            looked = await self._look(questions, wall())
+            looked = await self._look(questions)
             rows |= {(q.group, q.tp, q.form): row for q, row in looked}
             pending = [q for q, row in looked if is_pending(row, self._behind_seconds)]
-            if not pending or clock() >= deadline:
+            if not pending or monotonic() >= deadline:
                 break
             await self._source.loop.sleep(_PAUSE_SECONDS)
             questions = await self._again(pending, rows)
@@ -272,10 +252,8 @@ class _PositionSurvey:
             theirs, ours = committed[group], stored[group]
             if theirs.value is None or ours.value is None:
                 text = f"its offsets are not returned: Kafka error code {theirs.error or ours.error}"
-                key = (group, TopicPartition("", -1), PositionForm.TRANSLATED)
-                rows[key] = PositionEvidence(
-                    group, *key[1], key[2], known=PositionAnswer.UNKNOWN, reason=text
-                )
+                tp, form, unknown = TopicPartition("", -1), PositionForm.TRANSLATED, PositionAnswer.UNKNOWN
+                rows[group, tp, form] = PositionEvidence(group, *tp, form, known=unknown, reason=text)
                 continue
             for tp, offset in theirs.value.items():
                 if tp.topic in self._known.topics:
@@ -299,13 +277,16 @@ class _PositionSurvey:
 
     # -- the answers --------------------------------------------------------------------------------
 
-    async def _look(
-        self, questions: list[PositionLookup], now_ms: int
-    ) -> list[tuple[PositionLookup, PositionEvidence]]:
+    async def _look(self, questions: list[PositionLookup]) -> list[tuple[PositionLookup, PositionEvidence]]:
         """Return the evidence of some positions, as both clusters are now."""
+        now_ms = wall_ms()
         pairs = {tp: self._known.pair(*tp) for tp in sorted({q.tp for q in questions if q.known is None})}
         places = await self._places.look(pairs.values(), self._known.producers, self._source)
-        segments = {tp: closed_segments(p) for tp, p in places.items() if isinstance(p, PartitionPosition)}
+        segments: dict[TopicPartition, SegmentMap] = {}
+        for tp, place in places.items():
+            if isinstance(place, PartitionPosition):
+                segments[tp] = place.segments.copy()
+                segments[tp].close(place.copied_end)
         logs = await self._logs(pairs, segments)
         found = [(q, self._compare_from(q, places, logs)) for q in questions]
         begins = [(q, begin) for q, begin in found if isinstance(begin, CompareFrom)]
@@ -335,16 +316,13 @@ class _PositionSurvey:
         for tp in theirs.keys() & segments.keys():
             kept = pairs[tp].kept
             left_out = self._known.producers.left_out | (kept.ids if kept is not None else frozenset())
-            theirs[tp] = theirs[tp]._replace(left_out=left_out, is_copied=partial(has_copy, segments[tp]))
+            theirs[tp] = theirs[tp]._replace(left_out=left_out, copy_of=segments[tp].copy_of)
+        missing = ((tp, p.target.topic) for tp, p in pairs.items() if p.target not in ours)
         return _Logs(
             RecordWindowReader(LogSide(self._source, source_topics), theirs, self.limit),
             RecordWindowReader(LogSide(self._target, target_topics), ours, self.limit),
             {tp: ours[pair.target] for tp, pair in pairs.items() if pair.target in ours},
-            {
-                tp
-                for tp, p in pairs.items()
-                if p.target not in ours and not target_topics[p.target.topic].error
-            },
+            {tp for tp, topic in missing if not target_topics[topic].error},
         )
 
     def _compare_from(

@@ -1,4 +1,4 @@
-"""Negative controls of a bubble on the target itself: writes that must be refused, or be named."""
+"""The stage of a bubble on production's clusters: topics, replicator and clients with reserved names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from drkit.chaos.history import (
     Consumed,
     JournalEntered,
     Read,
-    Recorder,
     ScenarioHistory,
 )
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
@@ -61,56 +60,6 @@ _LARGE: Final = 900_000
 """Bytes of the largest record; Kafka's default limit is a megabyte."""
 _CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
 _SEND_SECONDS: Final = 30.0
-
-
-def create_seeded(
-    source: Cluster, topics: Sequence[str], properties: Mapping[str, Any], recorder: Recorder
-) -> None:
-    """Create topics, the last one compacted, and write the first records to the first and the last.
-
-    :param properties: of the producer
-    :raises DrkitError: a topic or a record is refused
-    """
-    *plain, ledger = topics
-    plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": _DAY_MS}) for topic in plain]
-    # Retention by time would delete the old records at once.
-    plans.append(TopicPlan(ledger, PARTITIONS, configs={"cleanup.policy": "compact"}))
-    for failure in create_topics(source, plans).values():
-        raise failure
-    for number, codec in enumerate(_CODECS):
-        producer = Producer({**properties, "log_level": 0, "compression.type": codec})
-        filler = "x" * _LARGE if number == 0 else ""
-        errors = _seed(producer, (plain[0], ledger), f"seed {codec}", filler, recorder)
-        refused = next((error for error in errors if error is not None), None)
-        if refused is not None or not errors:
-            evidence = str(refused) if refused is not None else "no answer"
-            raise Failed("drill_records_refused", where=source.settings.alias, evidence=evidence)
-
-
-def _seed(
-    producer: Producer, topics: tuple[str, str], name: str, filler: str, recorder: Recorder
-) -> list[KafkaError | None]:
-    """Write records of one codec, and return the answers."""
-    answers: list[KafkaError | None] = []
-
-    def delivered(error: KafkaError | None, message: Message | None) -> None:
-        answers.append(error)
-        if error is None and message is not None:
-            place = message.topic() or "", message.partition() or 0, message.offset() or 0
-            recorder.record(Acked(PRIMARY, *place, (message.value() or b"").decode()))
-
-    first, ledger = topics
-    old = wall_ms() - _THREE_YEARS_MS
-    for each in range(5):
-        value, partition = f"{name} {each}", each % PARTITIONS
-        producer.produce(
-            ledger, value, value, partition=partition, timestamp=old + each, on_delivery=delivered
-        )
-    producer.produce(first, f"{name} {filler}", partition=0, on_delivery=delivered)
-    producer.flush(_SEND_SECONDS)
-    return answers
-
-
 _FIRST_RECORDS: Final = 20
 _STEADY_SECONDS: Final = 90.0
 _FOLLOW_SECONDS: Final = 60.0
@@ -120,6 +69,8 @@ _NOWHERE: Final = "127.0.0.1:1"
 _REPOINTED: Final = JournalPosition("result", StepName.REPOINT, "")
 WRITER: Final = "writer"
 FOLLOWER: Final = "follower"
+_CONTROL: Final = "put in by a control"
+_CONTROL_SECONDS: Final = 15.0
 
 
 class DrillAborted(Failed):
@@ -269,7 +220,27 @@ class BubbleStage(ClientStage):
         EndpointFile(self.endpoint_file).tell(
             endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=cluster.cluster_id)
         )
-        create_seeded(cluster, self.topics, self.application(PRIMARY), self.recorder)
+        *plain, ledger = self.topics
+        plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": _DAY_MS}) for topic in plain]
+        # Retention by time would delete the old records at once.
+        plans.append(TopicPlan(ledger, PARTITIONS, configs={"cleanup.policy": "compact"}))
+        for failure in create_topics(cluster, plans).values():
+            raise failure
+        for number, codec in enumerate(_CODECS):
+            self._seed(codec, "x" * _LARGE if number == 0 else "")
+
+    def _seed(self, codec: str, filler: str) -> None:
+        """Write records that are hard on purpose: old, large, without a key, of each codec."""
+        old, orders, ledger = wall_ms() - _THREE_YEARS_MS, self.topics[0], self.topics[-1]
+        records: list[dict[str, Any]] = [
+            {"topic": ledger, "partition": n % PARTITIONS, "timestamp": old + n, "key": name, "value": name}
+            for n, name in enumerate(f"seed {codec} {n}" for n in range(5))
+        ]
+        records.append({"topic": orders, "partition": 0, "value": f"seed {codec} {filler}"})
+        properties = {**self.application(PRIMARY), "compression.type": codec}
+        for message in _write(properties, records, "drill_records_refused", self.cluster(PRIMARY).alias):
+            place = message.topic() or "", message.partition() or 0, message.offset() or 0
+            self.recorder.record(Acked(PRIMARY, *place, (message.value() or b"").decode()))
 
     def start(self) -> None:
         """Start the replicator and the clients, and commit the positions of the groups without members."""
@@ -365,10 +336,6 @@ async def _knows_kip848(raw: RawCluster) -> bool:
     return await Groups(raw).knows_consumer_groups()
 
 
-_VALUE: Final = "put in by a control"
-_SECONDS: Final = 15.0
-
-
 def live_controls(stage: ClientStage) -> dict[str, bool]:
     """Try each defect after the history was checked; return by its name whether it is refused or found.
 
@@ -398,7 +365,7 @@ def are_older_epochs_refused(stage: ClientStage) -> bool:
             for tp, (_, producers) in (await describe_producers(raw, node, partitions)).items():
                 fenced = tuple(Writer(i, state.epoch) for i, state in producers.items() if state.epoch)
                 writers |= {tp: fenced} if fenced else {}
-        progress = await fence(raw, writers, monotonic() + _SECONDS, effects=False)
+        progress = await fence(raw, writers, monotonic() + _CONTROL_SECONDS, effects=False)
         return bool(progress.proven) and not progress.waiting
 
     return ask_once(stage.cluster(STANDBY), stage.WHERE, ask, what="append in an older epoch")
@@ -410,26 +377,29 @@ def is_foreign_record_named(stage: ClientStage) -> bool:
     :raises DrkitError: the target refuses the record, or does not answer
     """
     tp = TopicPartition(stage.topics[0], 0)
-    offset = _write(stage, tp)
+    record = {"topic": tp.topic, "partition": tp.partition, "key": _CONTROL, "value": _CONTROL}
+    [message] = _write(stage.application(STANDBY), [record], "drill_control_refused", str(tp))
+    offset = message.offset() or 0
     with closing(RangeReader(stage.cluster(STANDBY))) as reader:
         reads = [
-            Read(STANDBY, *tp, record.offset, (record.value or b"").decode(errors="replace"))
-            for record in reader.read(tp, offset, offset + 1)
+            Read(STANDBY, *tp, found.offset, (found.value or b"").decode(errors="replace"))
+            for found in reader.read(tp, offset, offset + 1)
         ]
     history = ScenarioHistory((*stage.history().events, *reads))
     checks = [each for each in judge(history, []).checked if each.name == IN_ORDER]
-    return any(_VALUE in offence for each in checks for offence in each.offences)
+    return any(_CONTROL in offence for each in checks for offence in each.offences)
 
 
-def _write(stage: ClientStage, tp: TopicPartition) -> int:
-    """Write the record and return its offset."""
+def _write(
+    properties: Mapping[str, Any], records: Sequence[dict[str, Any]], code: str, where: str
+) -> list[Message]:
+    """Write records and return them as acknowledged; raise the error of the code if one is not."""
     answers: list[tuple[KafkaError | None, Message]] = []
-    producer = Producer({**stage.application(STANDBY), "log_level": 0})
-    producer.produce(
-        tp.topic, _VALUE, _VALUE, partition=tp.partition, on_delivery=lambda *a: answers.append(a)
-    )
-    producer.flush(_SECONDS)
-    error, message = answers[0] if answers else ("no answer", None)
-    if error is not None or message is None:
-        raise Failed("drill_control_refused", where=str(tp), evidence=str(error))
-    return message.offset() or 0
+    producer = Producer({**properties, "log_level": 0})
+    for record in records:
+        producer.produce(**record, on_delivery=lambda *answer: answers.append(answer))
+    producer.flush(_SEND_SECONDS)
+    errors = [error for error, _ in answers if error is not None]
+    if errors or len(answers) < len(records):
+        raise Failed(code, where=where, evidence=str(errors[0] if errors else "no answer"))
+    return [message for _, message in answers]
