@@ -1,4 +1,7 @@
-"""Pack the evidence of positions for JSON: a window that several positions share is written once."""
+"""Judge positions of consumer groups by the records that follow them on both clusters. Pure.
+
+In JSON a window of records that several positions share is written once.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ class PositionEvidence(NamedTuple):
     known: PositionAnswer | None = None
     """An answer that needs no records."""
     reason: str = ""
-    # The windows are the last fields: packed_positions replaces them.
+    # The windows are the last fields: `pack` replaces them.
     source: RecordWindow | None = None
     """None: not read."""
     target: RecordWindow | None = None
@@ -195,16 +198,13 @@ def without_compacted(
     return kept[0], kept[1]
 
 
-PackedRow = tuple[PositionEvidence, int | None, int | None]
-"""A position without its windows, and the places of those of the source and of the target."""
-
-
 @dataclass(frozen=True, slots=True)
 class PackedPositions:
     """Positions and their windows, each window once."""
 
     windows: tuple[RecordWindow, ...]
-    rows: tuple[PackedRow, ...]
+    rows: tuple[tuple[PositionEvidence, int | None, int | None], ...]
+    """Each without its windows, and the places of those of the source and of the target."""
 
 
 def pack(positions: Sequence[PositionEvidence]) -> PackedPositions:
@@ -214,10 +214,8 @@ def pack(positions: Sequence[PositionEvidence]) -> PackedPositions:
     def place_of(window: RecordWindow | None) -> int | None:
         return None if window is None else places.setdefault(window, len(places))
 
-    rows = tuple(
-        (PositionEvidence(*row[:-2]), place_of(row.source), place_of(row.target)) for row in positions
-    )
-    return PackedPositions(tuple(places), rows)
+    rows = [(PositionEvidence(*r[:-2]), place_of(r.source), place_of(r.target)) for r in positions]
+    return PackedPositions(tuple(places), tuple(rows))
 
 
 def unpack(packed: PackedPositions) -> tuple[PositionEvidence, ...]:
