@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 import json
 import signal
 import time
@@ -94,24 +95,19 @@ class BubbleStage(ClientStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        orders, payments, ledger = (self._topic(what) for what in ("orders", "payments", "ledger"))
+        topic, group = partial(drill_topic, self.plan.id), partial(drill_group, self.plan.id)
+        orders, payments, ledger = map(topic, ("orders", "payments", "ledger"))
         self.topics = orders, payments, ledger
-        self.live_group, self.live_topic = self._group("reader"), orders
+        self.live_group, self.live_topic = group("reader"), orders
         self.members: dict[str, dict[str, str]] = {
             self.live_group: {},
-            self._group("static"): {"group_instance_id": "static-1"},
-            self._group("kip848"): _CONSUMER_PROTOCOL,
+            group("static"): {"group_instance_id": "static-1"},
+            group("kip848"): _CONSUMER_PROTOCOL,
         }
         """Groups at work, and the properties of their one member."""
-        self.idle_groups = {self._group("start"): (orders, 0), self._group("middle"): (payments, 5)}
+        self.idle_groups = {group("start"): (orders, 0), group("middle"): (payments, 5)}
         """Groups without members: a topic and the offset of the next record."""
         self.groups = (*self.members, *self.idle_groups)
-
-    def _topic(self, what: str) -> str:
-        return drill_topic(self.plan.id, what)
-
-    def _group(self, what: str) -> str:
-        return drill_group(self.plan.id, what)
 
     def __enter__(self) -> Self:
         self.parent.__enter__()
@@ -144,9 +140,12 @@ class BubbleStage(ClientStage):
 
         :raises DrkitError: a cluster does not answer
         """
+        sides = map(self.cluster, (PRIMARY, STANDBY))
         is_known = all(
-            ask_once(self.cluster(side), self.WHERE, _knows_kip848, what="ask for protocols")
-            for side in (PRIMARY, STANDBY)
+            ask_once(
+                each, self.WHERE, lambda raw: Groups(raw).knows_consumer_groups(), what="ask for protocols"
+            )
+            for each in sides
         )
         # A member of it that was killed keeps its group for 45 s.
         if not is_known or self.plan.cut == "lost":
@@ -330,10 +329,6 @@ class BubbleStage(ClientStage):
             return at_work > self.members.keys()
 
         self.wait_for(have_followed, "the first good operation of each client on the target", _FOLLOW_SECONDS)
-
-
-async def _knows_kip848(raw: RawCluster) -> bool:
-    return await Groups(raw).knows_consumer_groups()
 
 
 def live_controls(stage: ClientStage) -> dict[str, bool]:
