@@ -28,7 +28,7 @@ MOST_RECORDS: Final = 1_000
 """Records of the longest window: it grows while all its records are equal."""
 _KEPT_RECORDS: Final = 10_000
 """Records before the first offset that are kept, at most."""
-_FETCH_TIMEOUT_MS: Final = 10_000
+_TIMEOUT_MS: Final = 10_000
 
 ReadPoint = tuple[TopicPartition, int]
 """A partition and an offset."""
@@ -167,17 +167,17 @@ class RecordWindowReader:
         await self._side.cluster.loop.sleep(self._limit.delay(read))
 
     async def _fetch(self, each: tuple[TopicPartition, _Queue]) -> Any:
-        (tp, queue), side = each, self._side
-        where = f"{tp} on {side.cluster.alias}"
-        if (node := leader_of(side.topics, tp)) < 0:
-            self.failures[tp] = f"{where} has no leader"
+        (tp, queue), raw, topics = each, self._side.cluster, self._side.topics
+        if (node := leader_of(topics, tp)) < 0:
+            self.failures[tp] = f"{tp} on {raw.alias} has no leader"
             return None
-        topic = tp.topic, side.topics[tp.topic].topic_id
-        limits = {"max_bytes": queue.fetch_bytes, "max_wait_ms": 0, "timeout_ms": _FETCH_TIMEOUT_MS}
+        topic, begin, size = (tp.topic, topics[tp.topic].topic_id), queue.next, queue.fetch_bytes
         try:
-            return await fetch_one(side.cluster, node, topic, tp.partition, queue.next, **limits)
+            return await fetch_one(
+                raw, node, topic, tp.partition, begin, max_bytes=size, max_wait_ms=0, timeout_ms=_TIMEOUT_MS
+            )
         except RawError as error:
-            self.failures[tp] = f"{where} does not answer: {type(error).__name__}"
+            self.failures[tp] = f"{tp} on {raw.alias} does not answer: {type(error).__name__}"
             return None
 
     def _take(self, tp: TopicPartition, queue: _Queue, answer: Any) -> None:

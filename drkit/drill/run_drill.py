@@ -66,6 +66,7 @@ def run_drill(
             outcome = found.outcome if found.ended is None else found.ended.word
             steps = (StepReport(name="collect", seconds=round(seconds, 3), outcome=outcome),)
             options.progress.ended(steps[0])
+        covered = {"topics": found.topics, "partitions": found.partitions, "groups": found.groups}
         times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
         report = build_report(
             plan.kind,
@@ -73,14 +74,7 @@ def run_drill(
             found.evidence,
             found.ended,
             id=plan.id,
-            scope=ScopeReport(
-                flow=flow.name,
-                source=flow.source,
-                target=flow.target,
-                topics=found.topics,
-                partitions=found.partitions,
-                groups=found.groups,
-            ),
+            scope=ScopeReport(flow=flow.name, source=flow.source, target=flow.target, **covered),
             timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
             steps=steps,
             drift=_drift(found.evidence, history.last_pass(plan.name)),
@@ -95,9 +89,7 @@ def run_drill(
         return finish(CollectedEvidence(ended=DrillVerdict(word, (reason,))))
 
     try:
-        collected = _COLLECTORS[plan.kind](
-            DrillRun(settings=settings, flow=flow, plan=plan, history=history, entry=entry, options=options)
-        )
+        collected = _COLLECTORS[plan.kind](DrillRun(settings, flow, plan, history, entry, options))
     except DrkitError as error:
         return failed(REFUSED if isinstance(error, Refused) else ABORTED, error.in_full)
     except BaseException as error:

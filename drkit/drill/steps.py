@@ -49,7 +49,7 @@ class DrillOptions:
     wall: Millis = wall_ms
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DrillRun:
     """A drill that runs, and production as its settings have it."""
 
