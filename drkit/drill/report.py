@@ -249,9 +249,9 @@ def _loss(evidence: DrillEvidence) -> LossReport | None:
     """Return what a failover would lose, or a drill lost of its own records or of production's."""
     if (facts := evidence.readiness) is not None:
         return LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
-    of_drill, of_production = (part and part.loss for part in (evidence.bubble, evidence.switchover))
-    loss, basis = of_drill or of_production, f"records of {'the drill' if of_drill else 'production'}"
-    return loss and LossReport(records=loss.records, seconds=loss.seconds, basis=basis)
+    bubble, moved = evidence.bubble or BubbleEvidence(), evidence.switchover or SwitchoverEvidence()
+    loss, basis = bubble.loss or moved.loss, f"records of {'the drill' if bubble.loss else 'production'}"
+    return None if loss is None else LossReport(records=loss.records, seconds=loss.seconds, basis=basis)
 
 
 def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[GroupReport]:
@@ -270,8 +270,8 @@ def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[Grou
 
 
 def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[CheckReport]:
-    for part in filter(None, (evidence.bubble, evidence.switchover)):
-        for each in part.checks:
+    for part in (evidence.bubble, evidence.switchover):
+        for each in () if part is None else part.checks:
             yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
     facts = evidence.readiness
     if kind == READINESS and facts is not None:
