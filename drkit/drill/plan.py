@@ -72,7 +72,7 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
 
 def plan_kind(settings: Settings, kind: DrillKind, flow: FlowSettings, drill_id: str) -> DrillPlan:
     """Return the plan of a drill without a ``[[drills]]`` table, at the defaults of its kind."""
-    drill = DrillSettings.model_construct(name=kind, kind=kind, flow=flow.name)
+    drill = DrillSettings.model_construct(name=kind, kind=kind, flow=flow.name, cron="")
     return plan_drill(settings, drill, drill_id)
 
 
