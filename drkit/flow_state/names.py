@@ -15,11 +15,19 @@ CANARY_TOPIC: Final = "drkit-canary.internal"
 ADOPTED: Final = b"adopted"
 """Key of the two records in a journal that enclose all entries signed by `drkit control adopt`."""
 _STATE: Final = ("drkit-state.", ".internal")
+_NOT_MIRRORED: Final = "mm2-"
+"""MirrorMaker 2 copies no topic ``mm2….internal``, whatever its filters; other names of drkit's it may."""
+
+
+def _own_topic(what: str, source: str, *target: str) -> str:
+    """Return the name of a topic of drkit's, which MirrorMaker 2 never copies if it is a drill's."""
+    prefix = _NOT_MIRRORED if is_drill_alias(source) else ""
+    return f"{prefix}drkit-{what}.{'.'.join((source, *target))}.internal"
 
 
 def state_topic(source: str) -> str:
     """Topic on the target with the state of the flow from this source."""
-    return source.join(_STATE)
+    return _own_topic("state", source)
 
 
 def source_of_state_topic(name: str) -> str | None:
@@ -29,7 +37,7 @@ def source_of_state_topic(name: str) -> str | None:
     """
     head, tail = _STATE
     source = name.removeprefix(head).removesuffix(tail)
-    return source if source and name == state_topic(source) and not is_drill_alias(source) else None
+    return source if source and name == state_topic(source) else None
 
 
 def drill_alias(source: str) -> str:
@@ -42,7 +50,7 @@ def drill_alias(source: str) -> str:
 
 def drill_topic(drill_id: str, what: str) -> str:
     """Return a topic of a drill, the same on both clusters."""
-    return f"drkit-drill.{drill_id}.{what}.internal"
+    return f"{_NOT_MIRRORED}drkit-drill.{drill_id}.{what}.internal"
 
 
 def drill_group(drill_id: str, what: str) -> str:
@@ -53,7 +61,7 @@ def drill_group(drill_id: str, what: str) -> str:
 def is_of_drill(drill_id: str, name: str) -> bool:
     """Return whether a topic or a group is of a drill, or drkit's own for the alias of drills."""
     is_for_alias = ".drkit-drill-" in f".{name}" and name.endswith(".internal")
-    return name.startswith(f"drkit-drill.{drill_id}.") or is_for_alias
+    return name.removeprefix(_NOT_MIRRORED).startswith(f"drkit-drill.{drill_id}.") or is_for_alias
 
 
 def drills_topic(source: str, target: str) -> str:
@@ -63,27 +71,27 @@ def drills_topic(source: str, target: str) -> str:
 
 def offset_map_topic(source: str) -> str:
     """Topic on the target with the offset map of the flow from this source."""
-    return f"drkit-offset-map.{source}.internal"
+    return _own_topic("offset-map", source)
 
 
 def journal_topic(source: str) -> str:
     """Topic on the target with the journal of failovers from this source."""
-    return f"drkit-failover.{source}.internal"
+    return _own_topic("failover", source)
 
 
 def fence_topic(source: str, target: str) -> str:
     """Topic on the source with what the planned runs of a flow have fenced there, and how they ended."""
-    return f"drkit-fence.{source}.{target}.internal"
+    return _own_topic("fence", source, target)
 
 
 def watch_topic(source: str, target: str) -> str:
     """Topic with the notes of the observers and fence agents of a flow."""
-    return f"drkit-watch.{source}.{target}.internal"
+    return _own_topic("watch", source, target)
 
 
 def replay_topic(source: str, target: str) -> str:
     """Topic on the target with what replays of the source's tails have done there."""
-    return f"drkit-replay.{source}.{target}.internal"
+    return _own_topic("replay", source, target)
 
 
 def quarantine_topic(topic: str, term: int) -> str:

@@ -26,7 +26,7 @@ _INTERNAL: Final = re.compile(
 
 
 _DRILL: Final = r"drkit-drill\."
-_DRILL_TOPIC: Final = re.compile(rf"{_DRILL}.*\.internal", re.DOTALL)
+_DRILL_TOPIC: Final = re.compile(rf"(?:mm2-)?{_DRILL}.*\.internal", re.DOTALL)
 _DRILL_ALIAS: Final = "drkit-drill-"
 
 

@@ -108,7 +108,7 @@ def _drills(settings: Settings, flows: Sequence[FlowSettings]) -> DrillSamples:
     """Return the samples of drills; their code is loaded only where drills are configured."""
     if not settings.drills:
         return tuple
-    samples: DrillSamples = work("drkit.drill.entries.monitor").DrillMonitor(settings, flows).samples
+    samples: DrillSamples = work("drkit.drill.monitor").DrillMonitor(settings, flows).samples
     return samples
 
 

@@ -48,7 +48,7 @@ def watch(
     if metrics_port is not None:
         options = options._replace(listen=Listen(metrics_address, metrics_port))
         if settings.drills:
-            monitor = work("drkit.drill.entries.monitor").DrillMonitor(settings, flows)
+            monitor = work("drkit.drill.monitor").DrillMonitor(settings, flows)
             options = options._replace(drills=monitor.samples)
     with screen(once=once) as show:
         last = run_watch(settings, flows, options, until_signalled(), show)

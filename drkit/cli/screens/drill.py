@@ -11,8 +11,7 @@ from typing import Any, Final
 from drkit.config.tables.drills import DrillSettings
 from drkit.counted import counted, first_of, utc
 from drkit.drill.entry import MISSED, DrillEntry
-from drkit.drill.report.model import DrillReport, StepReport
-from drkit.drill.report.outages import longest_outage, outage_rows
+from drkit.drill.report import DrillReport, StepReport, longest_outage, outage_rows
 
 _LABEL: Final = 11
 _WIDTH: Final = 80 - 2 - _LABEL

@@ -10,8 +10,8 @@ from drkit.cli.screens.status import DrillsView
 from drkit.cli.screens.status_groups import ago
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.drill.drill_state import DrillState
-from drkit.drill.entries.monitor import DrillMonitor
+from drkit.drill.entry import DrillState
+from drkit.drill.monitor import DrillMonitor
 from drkit.next_command import typed
 from drkit.status.model import FlowStatus
 

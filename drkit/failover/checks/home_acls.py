@@ -21,7 +21,7 @@ from drkit.topology.acls_only_home import HomeScope, OnlyHome, only_home
 
 REMOVE: Final = "remove"
 KEEP: Final = "keep"
-_INTERNAL: Final = ("__", "drkit-")
+_INTERNAL: Final = ("__", "drkit-", "mm2-drkit-")
 
 
 class HomeAcls(NamedTuple):

@@ -8,10 +8,9 @@ import threading
 import pytest
 
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.plan import DrillPlan
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.settings import endpoint_file
+from drkit.drill.history import DrillHistory
+from drkit.drill.plan import DrillPlan, endpoint_file
+from drkit.drill.steps import DrillProgress
 from drkit.flow_state.names import drill_group, drill_topic
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.report.steps import DrillProgress
+from drkit.drill.history import DrillHistory
+from drkit.drill.steps import DrillProgress
 from drkit.errors import Failed
 from drkit.local.cluster import LocalCluster
 from tests.support.drill.production import Production, plan_of, run

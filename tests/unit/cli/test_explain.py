@@ -23,7 +23,7 @@ PLACEHOLDERS = {"CODE", "NAME", "CLASS"}
 NOT_PRINTED = {
     "drkit/cli/page_index.py": "reads the pages",
     "drkit/detect/reasons.py": "a path in JSON, and in links of generated pages",
-    "drkit/drill/readiness.py": "a path in a report's JSON",
+    "drkit/drill/run_drill.py": "a path in a report's JSON",
     "drkit/catalogue/reference.py": "writes a page",
     "drkit/config/reference.py": "writes pages",
     "drkit/failover/picture.py": "writes a page",

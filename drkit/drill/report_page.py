@@ -10,14 +10,12 @@ from jinja2 import Environment, StrictUndefined
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.counted import counted, utc
-from drkit.drill.bubble_evidence import BubbleEvidence
-from drkit.drill.evidence import BUBBLE
-from drkit.drill.report.model import DrillReport, GroupReport
-from drkit.drill.report.outages import longest_outage, outage_rows, outage_window
+from drkit.drill.evidence import BUBBLE, BubbleEvidence
+from drkit.drill.report import DrillReport, GroupReport, longest_outage, outage_rows, outage_window
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The page's Content-Security-Policy: names of groups are other people's text."""
-_TEMPLATE: Final = Path(__file__).with_name("page.html.jinja")
+_TEMPLATE: Final = Path(__file__).with_name("report_page.html.jinja")
 _FOUND: Final = {True: "found", False: "not found", None: "no place for it"}
 _SHOWN: Final = 500
 """Reasons and groups that the page lists; the JSON report has all."""

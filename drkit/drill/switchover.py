@@ -5,33 +5,37 @@ Each change is a run of the failover service. A run that is held ends the drill;
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 import threading
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from drkit.clock import monotonic
+from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.counted import counted
+from drkit.counted import counted, first_of
+from drkit.drill.evidence import DrillEvidence, Move, PlannedMove, SwitchoverEvidence, measure_group_outages
 from drkit.drill.plan import DrillPlan
-from drkit.drill.report.model import StepReport
-from drkit.drill.report.steps import DrillProgress, DrillSteps
-from drkit.drill.switchover.commit_watch import CommitWatch
-from drkit.drill.switchover.gate import rehearse_switchover, switch_request
-from drkit.drill.switchover_evidence import Move, PlannedMove, SwitchoverEvidence, measure_group_outages
+from drkit.drill.steps import CollectedEvidence, DrillRun, DrillSteps, refuse_unprotected
+from drkit.drill.watches import CommitWatch
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.context import Scope
 from drkit.failover.core.machine import RunState
 from drkit.failover.core.request import RunRequest
+from drkit.failover.core.reverse import state_of
 from drkit.failover.failback import (
     Failback,
     FailbackOperator,
     FailbackOptions,
     FailbackStage,
+    FlowPair,
     situation,
+    uncut,
     ways_of,
 )
+from drkit.failover.proposal import Rehearsal
 from drkit.failover.service import FailoverService
+from drkit.flow_state.lease.watch import replicator_of
 from drkit.next_command import typed
 from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
@@ -43,52 +47,80 @@ _RETRY_SECONDS: Final = 5.0
 """After a refusal of a return: consumers leave the old primary."""
 
 
-class SwitchoverResult(NamedTuple):
-    """The result of a switchover drill."""
+def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
+    """Return the dry run of the failover to the target; check that a failback can follow. Change nothing.
 
-    evidence: SwitchoverEvidence
-    steps: tuple[StepReport, ...]
-    scope: Scope
-
-
-class SwitchoverRun:
-    """One switchover drill.
-
-    :param stop: when it is set, production does not move any more, or the hold ends at once
+    :raises ConfigError: no flow leads back
+    :raises Refused: the failover would be refused, or production could not be brought home
+    :raises DrkitError: a cluster does not answer
     """
+    there = settings.one_flow(plan.flow)
+    ways = ways_of(settings, there)
+    if (now := situation(settings, ways)) is not None:
+        seen = f"clients were moved to {there.target}; the next stage of the failback is {now.stage}"
+        raise Refused("production_not_at_home", where=there.name, evidence=seen, flow=there.name)
+    with FailoverService(settings, there) as service:
+        rehearsal = service.rehearse((), RunRequest(planned=True, clients_cut=plan.clients_cut))
+        for _, refusal in rehearsal.refusals:
+            raise refusal
+        topics = rehearsal.chosen.scope.topics
+        if not plan.clients_cut and (by_size := service.switch_by_size(topics)):
+            raise uncut(FlowPair(ways.back, there), by_size, "switchover")
+    refuse_unprotected(settings, there)
+    _refuse_no_way_home(settings, ways, topics.values())
+    if not plan.clients_cut:
+        with FailoverService(settings, ways.back) as service:
+            if by_size := service.switch_by_size(topics.values()):
+                raise uncut(ways, by_size)
+    return rehearsal
 
-    def __init__(
-        self, settings: Settings, plan: DrillPlan, progress: DrillProgress, stop: threading.Event
-    ) -> None:
-        self._settings, self._plan, self._stop = settings, plan, stop
-        self._there = settings.one_flow(plan.flow)
-        self._ways = ways_of(settings, self._there)
-        request = RunRequest(clients_cut=plan.clients_cut)
-        options = FailbackOptions(request, plan.limits.seconds, is_planned=True)
+
+def _refuse_no_way_home(settings: Settings, ways: FlowPair, topics: Iterable[str]) -> None:
+    back = ways.back
+    if left := [topic for topic in sorted(topics) if not back.copies(topic)]:
+        names = {"flow_back": back.name, "flow": ways.there.name}
+        raise Refused("reverse_flow_leaves_out", where=back.name, evidence=first_of(left), **names)
+    with state_of(settings, back) as state:
+        runner = replicator_of(state.records, wall_ms()) if state is not None else None
+    if runner is None or not runner.alive:
+        seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
+        raise Refused("reverse_replicator_missing", where=back.name, evidence=seen, flow=back.name)
+
+
+def run_switchover(run: DrillRun) -> CollectedEvidence:
+    """Run a switchover drill and return its evidence.
+
+    When its event is set, production does not move any more, or the hold ends at once.
+
+    :raises DrkitError: production did not begin to move
+    """
+    return _Switchover(run).run_steps()
+
+
+class _Switchover:
+    def __init__(self, run: DrillRun) -> None:
+        self._settings, self._plan, self._stop = run.settings, run.plan, run.options.stop
+        self._there, self._ways = run.flow, ways_of(run.settings, run.flow)
+        request = RunRequest(clients_cut=run.plan.clients_cut)
+        options = FailbackOptions(request, run.plan.limits.seconds, is_planned=True)
         # The first signal ends the hold; only the second one ends the failback.
-        self._failback = Failback(settings, self._ways, options, FailbackOperator(), threading.Event())
-        self._evidence = SwitchoverEvidence(stays=plan.stay)
+        self._failback = Failback(run.settings, self._ways, options, FailbackOperator(), threading.Event())
+        self._evidence = SwitchoverEvidence(stays=run.plan.stay)
         self._scope = Scope({}, (), whole_flow=True)
-        self._steps = DrillSteps(progress)
+        self._steps = DrillSteps(run.options.progress)
         self._moves: list[Move] = []
         self._left = 0.0
         """When clients had left the source, by the monotonic clock."""
 
-    def run(self) -> SwitchoverResult:
-        """Run all steps and return the result.
-
-        :raises DrkitError: production did not begin to move
-        """
-        with ExitStack() as stack:
-            self._steps.run(self.gate)
-            sides = self._settings.sides(self._there)
-            watch = CommitWatch(sides, self._scope.groups, self._scope.topics.values())
-            self._watch = stack.enter_context(watch)
+    def run_steps(self) -> CollectedEvidence:
+        """Run all steps and return the evidence."""
+        self._steps.run(self.gate)
+        sides = self._settings.sides(self._there)
+        with CommitWatch(sides, self._scope.groups, self._scope.topics.values()) as self._watch:
             self._steps.run(self.observe)
+            home = () if self._plan.stay else (self.home, self.settle)
             try:
-                for step in (self.switchover, self.protect, self.hold):
-                    self._steps.run(step)
-                for step in () if self._plan.stay else (self.home, self.settle):
+                for step in (self.switchover, self.protect, self.hold, *home):
                     self._steps.run(step)
             except (DrkitError, KeyboardInterrupt) as error:
                 if not self._moves:
@@ -97,7 +129,12 @@ class SwitchoverRun:
                 self._found(error=f"{self._steps.ended[-1].name}: {reason}", next_command=self._command())
             outages, silent = measure_group_outages(self._watch.commits, self._moves)
             self._found(outages=outages, silent=silent)
-        return SwitchoverResult(self._evidence, tuple(self._steps.ended), self._scope)
+        return CollectedEvidence(
+            DrillEvidence(switchover=self._evidence),
+            topics=len(self._scope.topics),
+            groups=len(self._scope.groups),
+            steps=tuple(self._steps.ended),
+        )
 
     def _found(self, **evidence: Any) -> None:
         self._evidence = replace(self._evidence, **evidence)
@@ -128,7 +165,7 @@ class SwitchoverRun:
         began = Move(self._there.source, self._there.target, monotonic())
         with FailoverService(self._settings, self._there) as service:
             try:
-                report = service.begin((), switch_request(self._plan))
+                report = service.begin((), RunRequest(planned=True, clients_cut=self._plan.clients_cut))
             except BaseException:
                 so_far = service.report()
                 if so_far is not None and not RunState(so_far["state"]).is_over:
@@ -164,17 +201,17 @@ class SwitchoverRun:
     def _fail_back(self, until: FailbackStage | None = None) -> None:
         """Run the remaining stages before one; a refused return is repeated until the time limit."""
         deadline = monotonic() + self._plan.limits.seconds
-        is_done = False
-        while not is_done:
+        while True:
             try:
                 self._failback.run(until)
-                is_done = True
             except Refused:
                 now = situation(self._settings, self._ways)
                 is_return = now is not None and now.stage is not FailbackStage.SWITCH
                 if not is_return or monotonic() >= deadline:
                     raise
                 threading.Event().wait(_RETRY_SECONDS)
+            else:
+                return
             finally:
                 for stage in self._failback.reports:
                     if stage.stage is FailbackStage.SWITCH and stage.report["state"] == "done":
@@ -203,7 +240,7 @@ class SwitchoverRun:
                 passed = monotonic() - began
                 is_ready = not silent and (is_protected or not to_end)
                 if passed >= most or (passed >= seconds and is_ready) or stop.wait(_LOOK_SECONDS):
-                    missing = f", {counted(len(silent), 'group')} did not follow" * bool(silent)
+                    missing = f", {counted(len(silent), 'group')} did not follow" if silent else ""
                     return f"{state}{missing}"
 
 

@@ -9,11 +9,9 @@ from typing import Final, Protocol
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.drill.drill_state import DrillState, drill_states
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.entries.topic import DrillTopic
-from drkit.drill.entry import DrillEntry
-from drkit.drill.settings import drill_folder
+from drkit.drill.entry import DrillEntry, DrillState, drill_states
+from drkit.drill.history import DrillHistory, DrillTopic, newest_entries
+from drkit.drill.plan import drill_folder
 from drkit.errors import DrkitError
 from drkit.monitoring.metrics_drills import OVERDUE, OWED, PASSED, VERDICT
 from drkit.monitoring.metrics_pair import Sample
@@ -90,7 +88,7 @@ class DrillMonitor:
 
     def states(self) -> list[DrillState]:
         """Return the states of drills whose history was read."""
-        read, entries = set(self._read), list(self._entries.copy().values())
+        read, entries = set(self._read), [*self._entries.values()]
         states = drill_states(self._settings, self.drills, entries, self._wall())
         return [state for state in states if state.flow in read]
 
@@ -111,7 +109,4 @@ class DrillMonitor:
         yield from ((OWED, drill, is_owed) for drill, is_owed in owed.items())
 
     def _take(self, entries: Iterable[DrillEntry]) -> None:
-        for entry in entries:
-            known = self._entries.get(entry.key)
-            if known is None or known.written_ms <= entry.written_ms:
-                self._entries[entry.key] = entry
+        self._entries = newest_entries([*self._entries.values(), *entries])

@@ -1,4 +1,8 @@
-"""Define the report of a drill, build it, and check it: recompute its hash, and judge its evidence again."""
+"""The report of a drill: its steps, its model with hashes, and its check. Nothing here reads a cluster.
+
+The verdict of a report follows from the evidence in it, so anyone can check one: recompute the hash, and
+judge again.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 import gc
 from hashlib import sha256
-from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
-from drkit.drill.bubble_evidence import BubbleEvidence
-from drkit.drill.evidence import BUBBLE, READINESS, SWITCHOVER, TRANSLATION, DrillEvidence, VerdictLimits
-from drkit.drill.judge import DrillVerdict, judge, judged_rows
+from drkit.drill.evidence import (
+    BUBBLE,
+    READINESS,
+    TRANSLATION,
+    BubbleEvidence,
+    DrillEvidence,
+    SwitchoverEvidence,
+    VerdictLimits,
+)
+from drkit.drill.judge import ABORTED, JUDGES, REFUSED, SKIPPED, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
-from drkit.drill.switchover_evidence import SwitchoverEvidence
 from drkit.errors import Failed
 from drkit.failover.core.machine import FAILOVER, StepName
 
@@ -25,6 +34,8 @@ _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
     TRANSLATION: {StepName.TRANSLATE: "production"},
 }
 _PRODUCTION: Final = "production"
+_BESIDE: Final = 0.2
+"""Of the outages: the margin of their strip."""
 _RIGHTS: Final = "rights of applications"
 _PROVEN_BY: Final = dict.fromkeys(map(str, FAILOVER.order), "switchover") | {
     "detection": "drkit chaos",
@@ -216,41 +227,31 @@ def concluded(
     if moved.steps or (bubble.steps and bubble.is_application):
         by_run[_RIGHTS] = _PRODUCTION if moved.steps else BUBBLE
     exercised = _EXERCISED.get(kind) or by_run
-    unproven = tuple(
-        UnprovenStep(step=step, exercised=exercised.get(step, "not exercised"), proven_by=proven_by)
-        for step, proven_by in _PROVEN_BY.items()
-        if exercised.get(step) != _PRODUCTION
-    )
-    found: dict[str, Any] = {
-        "rto": (),
-        "rpo": None,
-        "cleanup": None,
-        "groups": tuple(_groups(evidence, objectives)),
-        "checks": tuple(_checks(kind, evidence, objectives)),
-        "controls": dict(judged.controls),
-        "not_proven": unproven,
-    }
-    if kind in {BUBBLE, SWITCHOVER}:
-        return found | _measured(bubble, moved)
-    if (facts := evidence.readiness) is None:
-        return found
-    loss = LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
-    return found | {"rpo": loss}
-
-
-def _measured(bubble: BubbleEvidence, moved: SwitchoverEvidence) -> dict[str, Any]:
-    """Return what a bubble measured on its own records, or a switchover on production."""
+    ways = ((step, exercised.get(step, "not exercised"), proven_by) for step, proven_by in _PROVEN_BY.items())
+    unproven = (UnprovenStep(step=s, exercised=e, proven_by=p) for s, e, p in ways if e != _PRODUCTION)
     sides = (bubble.inventory or {}).items()
     left, others, unknown = (
         tuple(f"{side}: {item}" for side, compared in sides for item in getattr(compared, name))
         for name in ("ours_left", "changed_by_others", "unknown")
     )
-    loss, basis = bubble.loss or moved.loss, f"records of {'the drill' if bubble.loss else 'production'}"
     return {
         "rto": tuple(OutageReport(**o._asdict()) for o in (*bubble.outages, *moved.outages)),
-        "rpo": loss and LossReport(records=loss.records, seconds=loss.seconds, basis=basis),
+        "rpo": _loss(evidence),
         "cleanup": bubble.inventory and CleanupReport(left=left, changed_by_others=others, unknown=unknown),
+        "groups": tuple(_groups(evidence, objectives)),
+        "checks": tuple(_checks(kind, evidence, objectives)),
+        "controls": dict(judged.controls),
+        "not_proven": tuple(unproven),
     }
+
+
+def _loss(evidence: DrillEvidence) -> LossReport | None:
+    """Return what a failover would lose, or a drill lost of its own records or of production's."""
+    if (facts := evidence.readiness) is not None:
+        return LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
+    bubble, moved = evidence.bubble or BubbleEvidence(), evidence.switchover or SwitchoverEvidence()
+    loss, basis = bubble.loss or moved.loss, f"records of {'the drill' if bubble.loss else 'production'}"
+    return None if loss is None else LossReport(records=loss.records, seconds=loss.seconds, basis=basis)
 
 
 def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[GroupReport]:
@@ -264,16 +265,14 @@ def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[Grou
             repeats[row.group] += (row.committed or 0) - (row.upstream or 0)
         if word != PASS:
             reasons.setdefault(row.group, f"{row.topic}-{row.partition}, {row.form}: {answer}: {reason}")
-    for group, counts in sorted(answers.items()):
-        yield GroupReport(
-            group=group, answers=dict(counts), repeats=repeats[group], reason=reasons.get(group, "")
-        )
+    for g, counts in sorted(answers.items()):
+        yield GroupReport(group=g, answers=dict(counts), repeats=repeats[g], reason=reasons.get(g, ""))
 
 
 def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[CheckReport]:
-    checks = [part.checks for part in (evidence.bubble, evidence.switchover) if part is not None]
-    for each in chain.from_iterable(checks):
-        yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
+    for part in (evidence.bubble, evidence.switchover):
+        for each in () if part is None else part.checks:
+            yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
     facts = evidence.readiness
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))
@@ -283,3 +282,72 @@ def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> It
         failed, undecided = words[form, FAIL], words[form, INCONCLUSIVE]
         examined = words[form, PASS] + failed + undecided
         yield CheckReport(name=f"{form} positions", examined=examined, failed=failed, undecided=undecided)
+
+
+class OutageRow(NamedTuple):
+    """The outage of a client; its bar in percent of the strip's width."""
+
+    client: str
+    """Without the prefix that all names of the drill have."""
+    operation: str
+    seconds: float
+    left: float
+    width: float
+    is_over: bool
+    """Longer than the objective allows."""
+
+
+def longest_outage(report: DrillReport) -> float | None:
+    """Return the seconds of the longest outage, None if none was measured."""
+    return max((outage.seconds for outage in report.rto), default=None)
+
+
+def outage_window(report: DrillReport) -> tuple[float, float]:
+    """Return the first and the last second that the strip shows: all outages, and a little beside them."""
+    began = min((outage.began_seconds for outage in report.rto), default=0.0)
+    ended = max((outage.began_seconds + outage.seconds for outage in report.rto), default=0.0)
+    beside = (ended - began) * _BESIDE or 1.0
+    return max(began - beside, 0.0), ended + beside
+
+
+def outage_rows(report: DrillReport) -> list[OutageRow]:
+    """Return the outages with their bars."""
+    limit, (first, last) = report.plan.objectives.rto_seconds, outage_window(report)
+    scale = 100 / (last - first)
+    return [
+        OutageRow(
+            client=outage.client.rpartition(".")[2],
+            operation=outage.operation,
+            seconds=outage.seconds,
+            left=round((outage.began_seconds - first) * scale, 2),
+            width=round(outage.seconds * scale, 2),
+            is_over=limit is not None and outage.seconds > limit,
+        )
+        for outage in report.rto
+    ]
+
+
+def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
+    """Return what is wrong with a report; empty: its hash and its conclusions hold.
+
+    :param previous: the report before it
+    """
+    problems = []
+    if report.self_hash != report.hash():
+        problems.append("the hash does not match: the report was altered")
+    if previous is not None and report.previous != previous.hash():
+        problems.append("the hash of the previous report does not match")
+    if report.kind not in JUDGES:
+        return [*problems, f"the kind is unknown: {report.kind}"]
+    judged = judge(report.kind, report.evidence, report.plan.objectives)
+    if report.verdict in {PASS, FAIL, INCONCLUSIVE}:
+        if report.verdict != judged.word:
+            problems.append(f"the verdict is {report.verdict}, judged again it is {judged.word}")
+        if report.reasons != judged.reasons:
+            problems.append("the reasons do not follow from the evidence")
+    elif report.verdict not in {ABORTED, REFUSED, SKIPPED}:
+        problems.append(f"the verdict is unknown: {report.verdict}")
+    for name, value in concluded(report.kind, report.evidence, report.plan.objectives, judged).items():
+        if getattr(report, name) != value:
+            problems.append(f"{name} does not follow from the evidence")
+    return problems

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 import json
 import signal
 import time
 from typing import Any, ClassVar, Final, Self
 
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntered
+from drkit.chaos.checks import IN_ORDER
+from drkit.chaos.history import (
+    PRIMARY,
+    STANDBY,
+    Acked,
+    Consumed,
+    JournalEntered,
+    Read,
+    ScenarioHistory,
+)
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
 from drkit.chaos.stage import ClientStage
+from drkit.chaos.verdict import judge
+from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.drill.bubble.seed import PARTITIONS, create_seeded
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state.names import (
     drill_group,
     drill_topic,
@@ -30,13 +43,24 @@ from drkit.flow_state.names import (
 )
 from drkit.kafka.admin import Cluster
 from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, Message, Producer
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.one_shot import ask_once
 from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import describe_producers, metadata
+from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.model import TopicPartition
 from drkit.repoint.endpoints import endpoint_of
 from drkit.repoint.file import EndpointFile
+from drkit.verify.reading import RangeReader
 
+PARTITIONS: Final = 2
+_DAY_MS: Final = "86400000"
+_THREE_YEARS_MS: Final = 3 * 365 * 86_400_000
+_LARGE: Final = 900_000
+"""Bytes of the largest record; Kafka's default limit is a megabyte."""
+_CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
+_SEND_SECONDS: Final = 30.0
 _FIRST_RECORDS: Final = 20
 _STEADY_SECONDS: Final = 90.0
 _FOLLOW_SECONDS: Final = 60.0
@@ -46,6 +70,8 @@ _NOWHERE: Final = "127.0.0.1:1"
 _REPOINTED: Final = JournalPosition("result", StepName.REPOINT, "")
 WRITER: Final = "writer"
 FOLLOWER: Final = "follower"
+_CONTROL: Final = "put in by a control"
+_CONTROL_SECONDS: Final = 15.0
 
 
 class DrillAborted(Failed):
@@ -69,24 +95,19 @@ class BubbleStage(ClientStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        orders, payments, ledger = (self._topic(what) for what in ("orders", "payments", "ledger"))
+        topic, group = partial(drill_topic, self.plan.id), partial(drill_group, self.plan.id)
+        orders, payments, ledger = map(topic, ("orders", "payments", "ledger"))
         self.topics = orders, payments, ledger
-        self.live_group, self.live_topic = self._group("reader"), orders
+        self.live_group, self.live_topic = group("reader"), orders
         self.members: dict[str, dict[str, str]] = {
             self.live_group: {},
-            self._group("static"): {"group_instance_id": "static-1"},
-            self._group("kip848"): _CONSUMER_PROTOCOL,
+            group("static"): {"group_instance_id": "static-1"},
+            group("kip848"): _CONSUMER_PROTOCOL,
         }
         """Groups at work, and the properties of their one member."""
-        self.idle_groups = {self._group("start"): (orders, 0), self._group("middle"): (payments, 5)}
+        self.idle_groups = {group("start"): (orders, 0), group("middle"): (payments, 5)}
         """Groups without members: a topic and the offset of the next record."""
         self.groups = (*self.members, *self.idle_groups)
-
-    def _topic(self, what: str) -> str:
-        return drill_topic(self.plan.id, what)
-
-    def _group(self, what: str) -> str:
-        return drill_group(self.plan.id, what)
 
     def __enter__(self) -> Self:
         self.parent.__enter__()
@@ -119,9 +140,12 @@ class BubbleStage(ClientStage):
 
         :raises DrkitError: a cluster does not answer
         """
+        sides = map(self.cluster, (PRIMARY, STANDBY))
         is_known = all(
-            ask_once(self.cluster(side), self.WHERE, _knows_kip848, what="ask for protocols")
-            for side in (PRIMARY, STANDBY)
+            ask_once(
+                each, self.WHERE, lambda raw: Groups(raw).knows_consumer_groups(), what="ask for protocols"
+            )
+            for each in sides
         )
         # A member of it that was killed keeps its group for 45 s.
         if not is_known or self.plan.cut == "lost":
@@ -195,7 +219,27 @@ class BubbleStage(ClientStage):
         EndpointFile(self.endpoint_file).tell(
             endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=cluster.cluster_id)
         )
-        create_seeded(cluster, self.topics, self.application(PRIMARY), self.recorder)
+        *plain, ledger = self.topics
+        plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": _DAY_MS}) for topic in plain]
+        # Retention by time would delete the old records at once.
+        plans.append(TopicPlan(ledger, PARTITIONS, configs={"cleanup.policy": "compact"}))
+        for failure in create_topics(cluster, plans).values():
+            raise failure
+        for number, codec in enumerate(_CODECS):
+            self._seed(codec, "x" * _LARGE if number == 0 else "")
+
+    def _seed(self, codec: str, filler: str) -> None:
+        """Write records that are hard on purpose: old, large, without a key, of each codec."""
+        old, orders, ledger = wall_ms() - _THREE_YEARS_MS, self.topics[0], self.topics[-1]
+        records: list[dict[str, Any]] = [
+            {"topic": ledger, "partition": n % PARTITIONS, "timestamp": old + n, "key": name, "value": name}
+            for n, name in enumerate(f"seed {codec} {n}" for n in range(5))
+        ]
+        records.append({"topic": orders, "partition": 0, "value": f"seed {codec} {filler}"})
+        properties = {**self.application(PRIMARY), "compression.type": codec}
+        for message in _write(properties, records, "drill_records_refused", self.cluster(PRIMARY).alias):
+            place = message.topic() or "", message.partition() or 0, message.offset() or 0
+            self.recorder.record(Acked(PRIMARY, *place, (message.value() or b"").decode()))
 
     def start(self) -> None:
         """Start the replicator and the clients, and commit the positions of the groups without members."""
@@ -287,5 +331,70 @@ class BubbleStage(ClientStage):
         self.wait_for(have_followed, "the first good operation of each client on the target", _FOLLOW_SECONDS)
 
 
-async def _knows_kip848(raw: RawCluster) -> bool:
-    return await Groups(raw).knows_consumer_groups()
+def live_controls(stage: ClientStage) -> dict[str, bool]:
+    """Try each defect after the history was checked; return by its name whether it is refused or found.
+
+    :raises DrkitError: the target does not answer
+    """
+    return {
+        "an append in an older epoch": are_older_epochs_refused(stage),
+        "a foreign record in the copy": is_foreign_record_named(stage),
+    }
+
+
+def are_older_epochs_refused(stage: ClientStage) -> bool:
+    """Append in the epoch before that of each fenced producer; return whether all are refused.
+
+    False also when no producer has an older epoch: then nothing was tried.
+
+    :raises DrkitError: the target does not answer
+    """
+
+    async def ask(raw: RawCluster) -> bool:
+        leaders: dict[int, list[TopicPartition]] = {}
+        for topic, found in (await metadata(raw, stage.topics)).items():
+            for number, leader in found.leaders.items():
+                leaders.setdefault(leader.node, []).append(TopicPartition(topic, number))
+        writers: dict[TopicPartition, tuple[Writer, ...]] = {}
+        for node, partitions in leaders.items():
+            for tp, (_, producers) in (await describe_producers(raw, node, partitions)).items():
+                fenced = tuple(Writer(i, state.epoch) for i, state in producers.items() if state.epoch)
+                writers |= {tp: fenced} if fenced else {}
+        progress = await fence(raw, writers, monotonic() + _CONTROL_SECONDS, effects=False)
+        return bool(progress.proven) and not progress.waiting
+
+    return ask_once(stage.cluster(STANDBY), stage.WHERE, ask, what="append in an older epoch")
+
+
+def is_foreign_record_named(stage: ClientStage) -> bool:
+    """Write a record that no client of the drill wrote; return whether the check of the copy names it.
+
+    :raises DrkitError: the target refuses the record, or does not answer
+    """
+    tp = TopicPartition(stage.topics[0], 0)
+    record = {"topic": tp.topic, "partition": tp.partition, "key": _CONTROL, "value": _CONTROL}
+    [message] = _write(stage.application(STANDBY), [record], "drill_control_refused", str(tp))
+    offset = message.offset() or 0
+    with closing(RangeReader(stage.cluster(STANDBY))) as reader:
+        reads = [
+            Read(STANDBY, *tp, found.offset, (found.value or b"").decode(errors="replace"))
+            for found in reader.read(tp, offset, offset + 1)
+        ]
+    history = ScenarioHistory((*stage.history().events, *reads))
+    checks = [each for each in judge(history, []).checked if each.name == IN_ORDER]
+    return any(_CONTROL in offence for each in checks for offence in each.offences)
+
+
+def _write(
+    properties: Mapping[str, Any], records: Sequence[dict[str, Any]], code: str, where: str
+) -> list[Message]:
+    """Write records and return them as acknowledged; raise the error of the code if one is not."""
+    answers: list[tuple[KafkaError | None, Message]] = []
+    producer = Producer({**properties, "log_level": 0})
+    for record in records:
+        producer.produce(**record, on_delivery=lambda *answer: answers.append(answer))
+    producer.flush(_SEND_SECONDS)
+    errors = [error for error, _ in answers if error is not None]
+    if errors or len(answers) < len(records):
+        raise Failed(code, where=where, evidence=str(errors[0] if errors else "no answer"))
+    return [message for _, message in answers]
