@@ -18,7 +18,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Committed, Groups
-from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import ask_once
 from drkit.model import TopicPartition
 from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector

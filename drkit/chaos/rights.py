@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 from drkit.config import ClusterSettings
 from drkit.errors import NotAuthorized
 from drkit.kafka.access.acls import list_acls
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 
 DRKIT, APPLICATION = "drkit", "app"
 """Users of the local clusters."""

@@ -68,7 +68,7 @@ class Probes:
         """Start with the bootstrap servers and the remembered brokers."""
         with self._lock:
             for name, cluster in self._listeners.items():
-                for server in cluster.bootstrap_servers.split(","):
+                for server in cluster.servers:
                     self._add(Address(name, server))
         self._care.start()
 

@@ -16,8 +16,7 @@ from drkit.errors import DrkitError
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import broker_config, describe_topics, topic_configs, topic_names
 from drkit.kafka.transactions.open_transactions import transactional_ids
 

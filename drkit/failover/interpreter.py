@@ -22,8 +22,8 @@ from drkit.failover.core.step import Announced, Step, StepResult
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
 from drkit.failover.unexpected import UNEXPECTED, interrupted, unexpected
-from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawError
+from drkit.kafka.transport import permitted_by
 
 _AGAIN_SECONDS: Final = 10.0
 """Time for retries after the first silence in a step, until another broker is leader and coordinator."""

@@ -21,7 +21,7 @@ from drkit.failover.journal.file import JournalFile, folder_of
 from drkit.failover.journal.shape import RUN_ID
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
-from drkit.kafka.permit import permitted_by
+from drkit.kafka.transport import permitted_by
 from drkit.next_command import REASON
 
 

@@ -12,8 +12,7 @@ from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, OffsetMapRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared, create_own_topic
-from drkit.kafka.topics import Topic, describe_topics
+from drkit.kafka.topics import Topic, appeared, create_own_topic, describe_topics
 
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
 _STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20), "max.message.bytes": str(16 << 20)}

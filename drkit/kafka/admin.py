@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.kafka.connect import CONNECT_SECONDS, Broker, connect
-from drkit.kafka.permit import may_send
+from drkit.kafka.transport import may_send
 
 T = TypeVar("T")
 CALL_SECONDS: Final = 30.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 import re
 import threading
 from typing import Any, Final, NamedTuple
@@ -15,10 +15,8 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.config.tables.client_properties import nearest
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
-from drkit.kafka.client_config import confluent_config, refuse_unusable
-from drkit.kafka.probe import ABSENT, HINTS, SETTLED, ProbeFinding, ProbeKind, probe
-from drkit.kafka.quiet import QUIET
-from drkit.kafka.security.settings import read_security
+from drkit.kafka.clients import QUIET, confluent_config, refuse_unusable
+from drkit.kafka.probe import ABSENT, HINTS, SETTLED, ProbeFinding, ProbeKind, probe_servers
 from drkit.time_limit import begun
 
 CONNECT_SECONDS: Final = 10.0
@@ -33,6 +31,16 @@ _NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
 _NOT_AUTHENTICATED: Final = frozenset(
     {ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS, ProbeKind.NEEDS_SASL, ProbeKind.OTHER_MECHANISM}
 )
+
+REACH_SECONDS: Final = 1.0
+"""For each step: connecting, the first answer."""
+_MOST: Final = 8
+"""Servers that are asked; one that answers is enough."""
+_REFUSES_US: Final = frozenset({
+    ProbeKind.NEEDS_TLS, ProbeKind.NO_TLS, ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS,
+    ProbeKind.NEEDS_SASL, ProbeKind.NO_SASL, ProbeKind.OTHER_MECHANISM,
+})  # fmt: skip
+"""A server answers, but the configured settings do not fit it."""
 
 
 class Broker(NamedTuple):
@@ -138,7 +146,7 @@ class _Attempt:
 
     def _hopeless(self) -> bool:
         """Look at every server; True when waiting longer would change nothing."""
-        self.findings = _look(self.settings)
+        self.findings = probe_servers(self.settings)
         self.absences += all(f.kind in ABSENT for f in self.findings)
         return all(f.kind in SETTLED for f in self.findings) or self.absences == _LOOKS
 
@@ -162,7 +170,7 @@ class _Attempt:
             return None
 
     def _error(self) -> DrkitError:
-        findings = self.findings or _look(self.settings)
+        findings = self.findings or probe_servers(self.settings)
         said = self.events.get("_AUTHENTICATION")
         if said is None or all(f.kind in SETTLED for f in findings):
             return _explained(self.settings, findings, self.events.values(), self.timeout_seconds)
@@ -175,7 +183,7 @@ def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
     :param timeout_seconds: how long it was tried, for the message
     :raises ConfigError: the configured certificate files do not load
     """
-    return _explained(settings, _look(settings), [], timeout_seconds)
+    return _explained(settings, probe_servers(settings), [], timeout_seconds)
 
 
 def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticated:
@@ -186,13 +194,6 @@ def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticate
         evidence=_plain(said),
         alias=settings.alias,
     )
-
-
-def _look(settings: ClusterSettings) -> list[ProbeFinding]:
-    where = f"clusters.{settings.alias}.client"
-    servers, security = settings.bootstrap_servers.split(","), read_security(settings)
-    with ThreadPoolExecutor(len(servers)) as pool:
-        return list(pool.map(lambda server: probe(server, security, where), servers))
 
 
 def _explained(
@@ -216,7 +217,7 @@ def _explained(
     )
 
 
-def _seen(finding: ProbeFinding, known: ProbeKind) -> str:
+def _seen(finding: ProbeFinding, known: ProbeKind | None = None) -> str:
     """Return what a server answered; without the kind that the sentence of the error names already."""
     if finding.kind is known and finding.evidence:
         return finding.evidence
@@ -240,3 +241,29 @@ def _address(event: str) -> str:
 
 def _plain(event: str) -> str:
     return re.sub(r"\s*\(after \d+ms in state \w+.*\)$", "", event)
+
+
+class Reached(NamedTuple):
+    """How a cluster can be reached now."""
+
+    settings: ClusterSettings
+    """With only the servers that answer, so that no client waits for another one."""
+    silence: str
+    """Why no server answers; empty when one does."""
+    blind: bool = False
+    """No server was seen to be gone: something refuses the connection, or no name resolves."""
+
+
+def reach(settings: ClusterSettings, seconds: float = REACH_SECONDS) -> Reached:
+    """Ask every server once.
+
+    :raises ConfigError: certificate files that do not load
+    """
+    found = probe_servers(settings, seconds, _MOST)
+    if answering := [f.server for f in found if f.kind is ProbeKind.KAFKA]:
+        return Reached(settings.model_copy(update={"bootstrap_servers": ",".join(answering)}), "")
+    told = (f"{f.server}: {_seen(f)}" for f in found)
+    kinds = {f.kind for f in found}
+    return Reached(
+        settings, "; ".join(told), blind=bool(kinds & _REFUSES_US) or kinds == {ProbeKind.UNRESOLVED}
+    )

@@ -6,7 +6,8 @@ offer (DescribeProducers, WriteTxnMarkers, raw InitProducerId).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 import logging
 import selectors
 import time
@@ -20,14 +21,15 @@ from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
 from drkit.control_key import Signatures
-from drkit.kafka.client_config import raw_config
+from drkit.errors import ClusterUnreachable
+from drkit.kafka.clients import raw_config
 from drkit.kafka.connect import refused_credentials, why_not
-from drkit.kafka.permit import may_send
-from drkit.kafka.transport import SendGate, WideManager
+from drkit.kafka.transport import SendGate, WideManager, may_send
 
 T = TypeVar("T")
 _PAUSE_SECONDS = 0.001
 _LAST_WORD_MS = 2000
+_IMPATIENT_MS = 10_000
 _SERVER_SECONDS = 1.0
 """Seconds to wait for the first server; for each further one twice as long, as a link may be slow."""
 RawError = KafkaError
@@ -208,3 +210,59 @@ class RawCluster:
     def close(self) -> None:
         """Close all connections."""
         self._manager.close()
+
+
+class Impatient(RawCluster):
+    """Connections to a cluster that may be dying: no answer is waited for longer than some seconds."""
+
+    async def send(self, request: Any, node_id: int | None = None, *, timeout_ms: int = 30_000) -> Any:
+        """See :class:`RawCluster`."""
+        return await super().send(request, node_id, timeout_ms=min(timeout_ms, _IMPATIENT_MS))
+
+
+@contextmanager
+def connections(purpose: str, *settings: ClusterSettings) -> Iterator[list[RawCluster]]:
+    """Clusters on one loop of their own, not yet connected; closed with all in-flight requests.
+
+    :param purpose: part of the client id, so that a broker's request log shows what drkit does
+    """
+    loop = EventLoop()
+    clusters = [RawCluster(loop, each, purpose) for each in settings]
+    try:
+        yield clusters
+    finally:
+        for cluster in clusters:
+            cluster.close()
+        loop.close()
+
+
+def ask_once(
+    settings: ClusterSettings,
+    purpose: str,
+    question: Callable[[RawCluster], Awaitable[T]],
+    *,
+    what: str,
+) -> T:
+    """Connect, ask one question, close.
+
+    :param what: what is not possible while the cluster does not answer
+    :raises ClusterUnreachable: no answer
+    :raises NotAuthenticated: wrong credentials
+    """
+    with connections(purpose, settings) as (cluster,):
+
+        async def ask() -> T:
+            await cluster.connected()
+            return await question(cluster)
+
+        try:
+            answer: T = cluster.loop.run(ask)
+        except RawError as error:
+            raise ClusterUnreachable(
+                "cluster_request_failed",
+                where=settings.alias,
+                evidence=repr(error),
+                hint="check the cluster with: drkit config check --connect",
+                what=what,
+            ) from error
+    return answer

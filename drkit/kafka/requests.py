@@ -1,13 +1,14 @@
-"""The Kafka requests of the data plane, one coroutine each, on a :class:`RawCluster`."""
+"""Requests to the brokers of a cluster, one coroutine each, on a :class:`RawCluster`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from kafka.protocol.admin import DeleteRecordsRequest, DeleteTopicsRequest
 from kafka.protocol.admin.cluster import DescribeClusterRequest as DescribeClusterRequest
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest as DescribeLogDirsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest
@@ -17,7 +18,8 @@ from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.clock import monotonic
-from drkit.kafka.raw import KafkaTimeoutError, RawCluster
+from drkit.kafka import codes
+from drkit.kafka.raw import KafkaTimeoutError, RawCluster, RawError
 from drkit.model import TopicPartition
 
 EARLIEST = -2
@@ -34,6 +36,10 @@ _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
 _NO_TOPIC = UUID(int=0)
+NO_LEADER: Final = -1
+_DELETE_MS: Final = 20_000
+_ANSWER_MS: Final = 5_000
+"""How much longer an answer may take than the brokers may."""
 
 
 class PartitionLeader(NamedTuple):
@@ -298,3 +304,114 @@ async def produced(
         for topic in answer.responses
         for r in topic.partition_responses
     }
+
+
+async def listed(
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    partitions: Iterable[TopicPartition],
+    which: int,
+) -> dict[TopicPartition, int]:
+    """Start or last stable offsets, one request per broker; what has no answer is left out."""
+    by_node: dict[int, dict[TopicPartition, int]] = {}
+    for at in partitions:
+        by_node.setdefault(leader_of(topics, at), {})[at] = which
+    asked = [(node, wanted) for node, wanted in by_node.items() if node >= 0]
+    out: dict[TopicPartition, int] = {}
+    for answers in await cluster.loop.together(lambda each: _list_at(cluster, *each), asked):
+        out |= answers
+    return out
+
+
+async def _list_at(
+    cluster: RawCluster, node: int, wanted: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    try:
+        answers = await list_offsets(cluster, node, wanted, committed=True)
+    except RawError:  # this broker alone does not answer
+        return {}
+    return {at: a.offset for at, a in answers.items() if not a.error}
+
+
+def leader_of(topics: Mapping[str, TopicMetadata], at: TopicPartition) -> int:
+    """The id of a partition's leader, −1 without one."""
+    leader = topics[at.topic].leaders.get(at.partition)
+    return leader.node if leader is not None else NO_LEADER
+
+
+class Deleted(NamedTuple):
+    """The answer for one partition."""
+
+    error: int
+    """Kafka's error code. With one the leader may have deleted the records all the same."""
+    start: int
+    """First offset that every live replica has left; −1 with an error."""
+
+
+async def delete_records(
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    wanted: Mapping[TopicPartition, int],
+    *,
+    timeout_ms: int = _DELETE_MS,
+) -> dict[TopicPartition, Deleted]:
+    """Delete all records before an offset of each partition. Repeated, it deletes nothing more.
+
+    An answer without error means that every replica on a live broker has done so. It is not durable: brokers
+    write the new beginning down every ``log.flush.start.offset.checkpoint.interval.ms``, a minute by default.
+
+    :param topics: metadata of the topics; a partition without a leader gets LEADER_NOT_AVAILABLE
+    :param timeout_ms: how long a leader waits for the other replicas
+    """
+    by_node: dict[int, dict[TopicPartition, int]] = {}
+    for at, offset in wanted.items():
+        by_node.setdefault(leader_of(topics, at), {})[at] = offset
+    out = {at: Deleted(codes.LEADER_NOT_AVAILABLE, NO_LEADER) for at in by_node.pop(NO_LEADER, {})}
+
+    async def ask(each: tuple[int, Mapping[TopicPartition, int]]) -> dict[TopicPartition, Deleted]:
+        try:
+            return await _delete_at(cluster, *each, timeout_ms)
+        except RawError:  # this broker alone does not answer
+            return {at: Deleted(codes.REQUEST_TIMED_OUT, NO_LEADER) for at in each[1]}
+
+    for answers in await cluster.loop.together(ask, list(by_node.items())):
+        out |= answers
+    return out
+
+
+async def _delete_at(
+    cluster: RawCluster, node: int, wanted: Mapping[TopicPartition, int], timeout_ms: int
+) -> dict[TopicPartition, Deleted]:
+    topic_of = DeleteRecordsRequest.DeleteRecordsTopic
+    by_topic: dict[str, list[DeleteRecordsRequest.DeleteRecordsTopic.DeleteRecordsPartition]] = {}
+    for (topic, partition), offset in wanted.items():
+        by_topic.setdefault(topic, []).append(
+            topic_of.DeleteRecordsPartition(partition_index=partition, offset=offset)
+        )
+    request = DeleteRecordsRequest(
+        topics=[topic_of(name=t, partitions=p) for t, p in sorted(by_topic.items())], timeout_ms=timeout_ms
+    )
+    answer = await cluster.send(request, node, timeout_ms=timeout_ms + _ANSWER_MS)
+    return {
+        TopicPartition(t.name, p.partition_index): Deleted(p.error_code, p.low_watermark)
+        for t in answer.topics
+        for p in t.partitions
+    }
+
+
+async def delete_topics_by_id(cluster: RawCluster, ids: Iterable[UUID]) -> dict[UUID, int]:
+    """Delete topics by their ids (KIP-516), so that a later topic of the same name stays.
+
+    :returns: Kafka's error codes, 0 also for a topic that was gone before
+    :raises RawError: no answer
+    """
+    wanted = list(ids)
+    if not wanted:
+        return {}
+    topic = DeleteTopicsRequest.DeleteTopicState
+    request = DeleteTopicsRequest(
+        topics=[topic(name=None, topic_id=each) for each in wanted], timeout_ms=_DELETE_MS, min_version=6
+    )
+    answer = await cluster.send(request, timeout_ms=_DELETE_MS + _ANSWER_MS)
+    found = {UUID(str(each.topic_id)): int(each.error_code) for each in answer.responses}
+    return {each: 0 if found[each] == codes.UNKNOWN_TOPIC_ID else found[each] for each in wanted}

@@ -5,9 +5,9 @@ Calls that change several topics return the failures by topic, so that one refus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 from confluent_kafka import (
@@ -28,19 +28,51 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.kafka.admin import CALL_SECONDS, Cluster
-from drkit.kafka.bounded import in_requests
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, ask_once
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 
+MOST_RECORDS: Final = 5_000
+"""Records of a controller's metadata log that one request may need.
+
+A KRaft controller carries out a request as one batch of at most 10,000 of them
+(``QuorumController.MAX_RECORDS_PER_USER_OP``), some of which it writes besides those that are asked for, and
+refuses a larger one as a whole, as a violation of policy: 300 topics of 32 partitions with settings are more.
+"""
+_REPLICAS: Final = 3
+_APPEAR_SECONDS: Final = 20.0
 BROKER_DEFAULT: Final = -1
 """As replication factor or number of partitions: what the brokers are configured for (KIP-464)."""
+T = TypeVar("T")
+
+
+def in_requests(items: Iterable[T], records: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield items together, as many as make a request that a controller takes; an item is not divided.
+
+    :param records: about how many records of the metadata log an item takes
+    """
+    return in_parts(items, records, MOST_RECORDS)
+
+
+def in_parts(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Yield items in their order, as many together as weigh at most so much; an item is not divided."""
+    some: list[T] = []
+    size = 0
+    for item in items:
+        more = weight(item)
+        if some and size + more > most:
+            yield some
+            some, size = [], 0
+        some.append(item)
+        size += more
+    if some:
+        yield some
+
 
 _UNKNOWN: Final = KafkaError.UNKNOWN_TOPIC_OR_PART
 _SETTLE_SECONDS: Final = 5.0
@@ -297,3 +329,53 @@ def _failures(
         except DrkitError as error:
             failed[name] = error
     return failed
+
+
+def one_by_one(
+    ask: Callable[[Cluster, Iterable[str]], dict[str, T]], cluster: Cluster, names: Iterable[str]
+) -> tuple[dict[str, T], dict[str, DrkitError]]:
+    """Answers and refusals: all topics are asked for at once, and alone when one is forbidden."""
+    names = list(names)
+    try:
+        return ask(cluster, names), {}
+    except NotAuthorized:
+        found: dict[str, T] = {}
+        refused: dict[str, DrkitError] = {}
+        for name in names:
+            try:
+                found |= ask(cluster, [name])
+            except NotAuthorized as error:
+                refused[name] = error
+        return found, refused
+
+
+def create_own_topic(cluster: Cluster, name: str, configs: Mapping[str, str], partitions: int = 1) -> None:
+    """Create a topic where it is missing: three replicas, or one for each of fewer brokers.
+
+    With three of them a record counts when two have it.
+
+    :raises DrkitError: it cannot be created
+    """
+    replicas = min(_REPLICAS, len(cluster.brokers))
+    in_sync = {"min.insync.replicas": "2" if replicas == _REPLICAS else "1"}
+    plan = TopicPlan(name, partitions, replicas or BROKER_DEFAULT, {**in_sync, **configs})
+    for error in create_topics(cluster, [plan]).values():
+        raise error
+
+
+def appeared(cluster: Cluster, name: str) -> Topic:
+    """A topic that was just created, as soon as the cluster lists it.
+
+    :raises Failed: it does not within 20 s
+    """
+    patient = Retrying(
+        retry=retry_if_result(lambda t: t is None),
+        stop=stop_after_delay(_APPEAR_SECONDS),
+        wait=wait_fixed(_PAUSE_SECONDS),
+    )
+    try:
+        found = patient(lambda: describe_topics(cluster, [name]).get(name))
+    except RetryError as error:
+        raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}") from error
+    assert found is not None  # noqa: S101  retried until it is not
+    return found

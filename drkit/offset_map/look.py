@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from drkit.clock import boottime
 from drkit.kafka import codes
-from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
     EARLIEST,
@@ -23,7 +22,9 @@ from drkit.kafka.requests import (
     TopicMetadata,
     describe_producers,
     fetch_one,
+    leader_of,
     list_offsets,
+    listed,
 )
 from drkit.model import TopicPartition
 from drkit.offsets import History, PartitionMap

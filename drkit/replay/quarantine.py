@@ -11,9 +11,10 @@ from uuid import UUID
 
 from drkit.errors import Refused
 from drkit.flow_state.names import quarantine_topic
-from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.topics import (
     Topic,
+    appeared,
+    create_own_topic,
     create_partitions,
     describe_topics,
     list_offsets,

@@ -9,8 +9,7 @@ from typing import Any
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import RawError, connections
 from drkit.model import TopicPartition
 from drkit.replay.log import ReplayLog
 from drkit.replay.producers import fenced

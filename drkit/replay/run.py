@@ -11,8 +11,7 @@ from uuid import UUID
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.flow_state.state import FlowState
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import RawError, connections
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.destination import Destination, copied_topics, destination_of, promoted_topics

@@ -18,7 +18,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import own_principal
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource, missing
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config, topic_names
 from drkit.next_command import quoted

@@ -10,8 +10,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.readiness import Disk, Parity, TargetFacts
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.kafka.requests import DescribeClusterRequest, DescribeLogDirsRequest
 from drkit.kafka.topics import Topic, describe_topics, topic_configs
 from drkit.status.facts import error_line

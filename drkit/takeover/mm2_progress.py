@@ -12,7 +12,7 @@ from drkit.counted import counted
 from drkit.errors import Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import Message
-from drkit.kafka.groups.members import group_members
+from drkit.kafka.groups.requests import group_members
 from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition

@@ -21,7 +21,7 @@ from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_shot import ask_once, connections
+from drkit.kafka.raw import ask_once, connections
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions

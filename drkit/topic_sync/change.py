@@ -13,8 +13,7 @@ from drkit.flow_state.events import TopicEvents
 from drkit.flow_state.records import ConfigsRecord, GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_by_one import one_by_one
-from drkit.kafka.topics import BROKER_DEFAULT, topic_configs
+from drkit.kafka.topics import BROKER_DEFAULT, one_by_one, topic_configs
 from drkit.topic_sync.apply import TopicApply
 from drkit.topic_sync.delay import ConfigDelay, Delayed
 from drkit.topic_sync.rules import (

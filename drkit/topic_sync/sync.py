@@ -18,8 +18,7 @@ from drkit.flow_state.records import GenerationRecord, RoleRecord
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_by_one import one_by_one
-from drkit.kafka.topics import Topic, describe_topics, topic_configs, topic_names
+from drkit.kafka.topics import Topic, describe_topics, one_by_one, topic_configs, topic_names
 from drkit.topic_sync.change import TopicChanges
 from drkit.topic_sync.earlier_records import EarlierRecords, Unexplained
 from drkit.topic_sync.gone import GONE_ROUNDS, SourceGone

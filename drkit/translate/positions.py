@@ -16,10 +16,9 @@ from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.connect import reach
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reach import reach
+from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.mm2_topics.checkpoint_topic import read_checkpoints
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader

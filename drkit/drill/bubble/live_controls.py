@@ -13,8 +13,7 @@ from drkit.clock import monotonic
 from drkit.errors import Failed
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.kafka.clients import KafkaError, Message, Producer
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.requests import describe_producers, metadata
 from drkit.model import TopicPartition
 from drkit.verify.reading import RangeReader

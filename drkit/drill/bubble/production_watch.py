@@ -11,8 +11,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.drill.watch_thread import WatchThreads
 from drkit.errors import DrkitError
 from drkit.failover.journal.topic import JournalTopic
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, connections
 
 _LOOK_SECONDS: Final = 1.0
 _SILENT_SECONDS: Final = 10.0

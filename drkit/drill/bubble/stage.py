@@ -29,10 +29,9 @@ from drkit.flow_state.names import (
     watch_topic,
 )
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.groups.requests import Groups
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.model import TopicPartition
 from drkit.repoint.endpoints import endpoint_of
 from drkit.repoint.file import EndpointFile

@@ -17,10 +17,9 @@ from drkit.errors import DrkitError, Refused
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import error_name
-from drkit.kafka.delete_topics import delete_topics_by_id
 from drkit.kafka.groups.requests import Groups
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.requests import delete_topics_by_id
 from drkit.kafka.topics import describe_topics
 from drkit.topology.acls import ResourceKind
 

@@ -15,9 +15,7 @@ from drkit.errors import Failed, Refused
 from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import drill_transactional_id, drills_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaException, Producer
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import describe_topics
 from drkit.wire import Record

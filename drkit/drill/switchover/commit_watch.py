@@ -13,8 +13,7 @@ from drkit.drill.switchover_evidence import GroupCommit
 from drkit.drill.watch_thread import WatchThreads
 from drkit.errors import DrkitError
 from drkit.kafka.groups.requests import Committed, Groups, failure
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
 

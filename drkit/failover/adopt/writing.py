@@ -13,9 +13,7 @@ from drkit.failover.adopt.records import TopicKind, TopicRecords
 from drkit.failover.adopt.refusals import refuse_change
 from drkit.flow_state.names import adopting_transactional_id
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
 
 _SECONDS: Final = 120.0
 Written = tuple[int, bytes | None, bytes | None]

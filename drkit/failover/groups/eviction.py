@@ -9,7 +9,7 @@ from drkit.errors import Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import FAILOVER, StepName
 from drkit.failover.groups.look import on_target
-from drkit.kafka.groups.eviction import leave_groups
+from drkit.kafka.groups.requests import leave_groups
 from drkit.kafka.raw import RawCluster
 
 _SHOWN: Final = 5

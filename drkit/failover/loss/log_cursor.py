@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from drkit.errors import Failed
 from drkit.kafka.codes import error_name
-from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, fetch_request
+from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, fetch_request, leader_of
 from drkit.model import TopicPartition
 from drkit.wire import Piece, Transformed, pieces_in, split, visible
 

@@ -21,8 +21,7 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect
 from drkit.failover.groups.eviction import evict_members
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
-from drkit.kafka.groups.requests import DEAD, EMPTY, Groups, failure
-from drkit.kafka.groups.share import SHARE, describe_share_groups
+from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, describe_share_groups, failure
 from drkit.kafka.raw import RawCluster
 
 _IDLE: Final = frozenset({"", EMPTY, DEAD})

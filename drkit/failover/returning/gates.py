@@ -23,9 +23,8 @@ from drkit.failover.returning.keep_gates import refuse_keep
 from drkit.failover.returning.scope import pairs
 from drkit.failover.returning.tails import Unsound
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.requests import EARLIEST, listed, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.translation import Exact, PartitionPosition

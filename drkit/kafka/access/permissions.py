@@ -7,23 +7,23 @@ that does not exist, or an unused producer id. Without an authorizer everything 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest
 from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from drkit.config import ClusterSettings
-from drkit.kafka.access.group_permissions import may_commit, may_delete, may_describe
+from drkit.kafka import codes
 from drkit.kafka.codes import NOT_AUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 
 _BY_NAME: Final = 12
 """The last version of Produce that names topics; later ones have ids, which a missing topic has not."""
@@ -261,3 +261,69 @@ _QUESTIONS: Final[dict[OperationCode, Callable[[list[str]], Question]]] = {
     OperationCode.DESCRIBE_CONFIGS: _ask_describe_configs,
     OperationCode.ALTER_CONFIGS: _ask_alter_configs,
 }
+
+
+_AT_ONCE: Final = 500
+_LANES: Final = 10
+_NOWHERE: Final = ("drkit-nowhere", -1)
+"""No topic has a partition of this number: a commit for it stores nothing."""
+_OUTSIDE: Final = -1
+_COMMIT_BY_NAME: Final = 9
+"""The last version of OffsetCommit that names topics."""
+
+
+async def may_describe(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
+    """Those of the groups that drkit may DESCRIBE: see their members and offsets."""
+    names = list(groups)
+    found = []
+    for at in range(0, len(names), _AT_ONCE):
+        some = names[at : at + _AT_ONCE]
+        answer = await cluster.send(DescribeGroupsRequest(groups=some, include_authorized_operations=False))
+        found += [g.group_id for g in answer.groups if g.error_code != codes.GROUP_AUTHORIZATION_FAILED]
+    return found
+
+
+async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
+    """Those of the groups that drkit may READ: commit offsets for them."""
+
+    async def ask(group: str) -> bool:
+        topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
+        partition = topic_of.OffsetCommitRequestPartition(
+            partition_index=_NOWHERE[1], committed_offset=0, committed_metadata=""
+        )
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=_OUTSIDE,
+            member_id="",
+            topics=[topic_of(name=_NOWHERE[0], partitions=[partition])],
+            max_version=_COMMIT_BY_NAME,
+        )
+        answer = await cluster.send(request)
+        return all(
+            p.error_code != codes.GROUP_AUTHORIZATION_FAILED for t in answer.topics for p in t.partitions
+        )
+
+    return await _each(cluster, groups, ask)
+
+
+async def may_delete(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
+    """Those of the groups that drkit may DELETE."""
+
+    async def ask(group: str) -> bool:
+        answer = await cluster.send(OffsetDeleteRequest(group_id=group, topics=[]))
+        return bool(answer.error_code != codes.GROUP_AUTHORIZATION_FAILED)
+
+    return await _each(cluster, groups, ask)
+
+
+async def _each(
+    cluster: RawCluster, groups: Iterable[str], ask: Callable[[str], Awaitable[bool]]
+) -> list[str]:
+    """Those for which the answer is yes; some are asked at once."""
+    names = list(groups)
+
+    async def lane(mine: list[str]) -> list[str]:
+        return [group for group in mine if await ask(group)]
+
+    lanes = [names[n::_LANES] for n in range(min(_LANES, len(names)))]
+    return [group for found in await cluster.loop.together(lane, lanes) for group in found]

@@ -13,14 +13,23 @@ from typing import Any, Final, NamedTuple
 
 from kafka.errors import IncompatibleBrokerVersion, for_code
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer import (
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 
 from drkit.clock import boottime
+from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable, Failed, NotAuthorized
 from drkit.kafka.codes import (
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
+    NONE,
     TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_MEMBER_ID,
 )
 from drkit.kafka.groups.asking import (
     CALL_MS,
@@ -31,10 +40,28 @@ from drkit.kafka.groups.asking import (
     Coordinators,
     list_everywhere,
 )
-from drkit.kafka.groups.member import Member, classic_member, consumer_member
-from drkit.kafka.groups.messages import ConsumerGroupDescribeRequest
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.groups.member import Member, classic_member, consumer_member, share_member
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.model import TopicPartition
+
+_PACKAGE: Final = "drkit.kafka.schemas"
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Asks for groups of the consumer protocol (KIP-848)."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Contains their members."""
+
+
+class ShareGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Asks for share groups (KIP-932)."""
+
+
+class ShareGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Contains their members."""
+
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -297,3 +324,93 @@ def _common(codes: Iterable[int]) -> int:
     if passing := distinct & PASSES:
         return passing.pop()
     return distinct.pop() if len(distinct) == 1 else 0
+
+
+SHARE: Final = "share"
+"""Their protocol type in a list of groups."""
+
+
+async def describe_share_groups(
+    cluster: RawCluster, groups: Iterable[str]
+) -> dict[str, Answered[GroupDescription]]:
+    """State and members; empty where the brokers do not know the request."""
+
+    async def ask(node: int, names: list[str]) -> dict[str, Answered[GroupDescription]]:
+        request = ShareGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
+        answer = await cluster.send(request, node, timeout_ms=CALL_MS)
+        return {g.group_id: described(g, SHARE, share_member) for g in answer.groups}
+
+    try:
+        return await Coordinators(cluster).ask(groups, ask, per_request=DESCRIBED)
+    except IncompatibleBrokerVersion:
+        return {}
+
+
+_REASON: Final = "removed by drkit: the group is moved to another cluster"
+_MIN_VERSION: Final = 3
+"""From here on a request names several members, static ones by their instance ids."""
+
+
+async def leave_groups(cluster: RawCluster, groups: Iterable[str]) -> dict[str, str]:
+    """Remove every member; a group without members is left alone.
+
+    :returns: groups of which some member stayed, and why
+    """
+    names = list(groups)
+    described = await Groups(cluster).describe(names)
+    unknown = {g: f"Kafka error code {a.error}" for g, a in described.items() if a.value is None}
+    full = {g: a.value for g, a in described.items() if a.value is not None and a.value.members}
+
+    async def leave(node: int, some: list[str]) -> dict[str, Answered[None]]:
+        answer = await cluster.send(_leave_request(some[0], full[some[0]]), node, timeout_ms=CALL_MS)
+        codes = [answer.error_code, *(m.error_code for m in answer.members)]
+        return {some[0]: Answered(next((c for c in codes if c not in {NONE, UNKNOWN_MEMBER_ID}), 0))}
+
+    answers = await Coordinators(cluster).ask(full, leave, per_request=1)
+    refused = {g: f"{for_code(a.error).__name__} ({a.error})" for g, a in answers.items() if a.error}
+    return unknown | refused
+
+
+def _leave_request(group: str, found: GroupDescription) -> LeaveGroupRequest:
+    return LeaveGroupRequest(
+        group_id=group,
+        members=[
+            LeaveGroupRequest.MemberIdentity(
+                # A static member is named by its instance alone: its member id changes when it restarts.
+                member_id="" if m.instance is not None else m.id,
+                group_instance_id=m.instance,
+                reason=_REASON,
+            )
+            for m in found.members
+        ],
+        min_version=_MIN_VERSION,
+    )
+
+
+_PURPOSE: Final = "groups"
+
+
+def group_members(settings: ClusterSettings, groups: Iterable[str]) -> dict[str, tuple[Member, ...]]:
+    """The members of some groups; a group that does not exist has none.
+
+    :raises NotAuthorized: drkit's principal may not describe one of them
+    :raises ClusterUnreachable: no answer
+    """
+    wanted = list(groups)
+    answers = ask_once(
+        settings, _PURPOSE, lambda c: Groups(c).describe(wanted), what="ask for the members of a group"
+    )
+    found = {}
+    for group, answer in answers.items():
+        if answer.value is None:
+            raise failure(answer.error, "ask for the members of a group", f"{settings.alias}: {group}")
+        found[group] = answer.value.members
+    return found
+
+
+def listed_groups(settings: ClusterSettings) -> dict[str, ListedGroup]:
+    """The groups that drkit's principal may see.
+
+    :raises ClusterUnreachable: a broker does not answer, so groups may be missing
+    """
+    return ask_once(settings, _PURPOSE, lambda c: Groups(c).listed(), what="list groups")

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

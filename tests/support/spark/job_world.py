@@ -15,7 +15,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.names import map_transactional_id, state_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
