@@ -78,7 +78,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the export cannot be written to this place",
         hint="name a folder, or a URL that pyarrow knows: s3://, gs://, abfs://, hdfs://",
     ),
-    "no_cluster_id": failed("a cluster did not return its cluster id"),
     "run_id_no_folder_name": wrong(
         "the run's id cannot be used as a folder name", hint="name the run with letters, digits and dashes"
     ),

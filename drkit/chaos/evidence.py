@@ -139,7 +139,7 @@ def _send(stage: ClientStage, cluster: str, topic: str) -> str:
 
 def _partitions(cluster: Cluster, *topics: str) -> list[TopicPartition]:
     described = describe_topics(cluster, topics)
-    return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.partitions]
+    return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.leaders]
 
 
 def _read_logs(stage: ClientStage, _active: str) -> None:

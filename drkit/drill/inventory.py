@@ -152,7 +152,7 @@ def _read_topics(settings: ClusterSettings) -> Items:
     return {
         name: {
             "id": str(topic.topic_id),
-            "partitions": len(topic.partitions),
+            "partitions": len(topic.leaders),
             "configs": {k: c.value for k, c in configs.get(name, {}).items() if c.is_set_on_topic},
         }
         for name, topic in topics.items()

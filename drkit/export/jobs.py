@@ -21,7 +21,6 @@ from drkit.export.manifest import (
 from drkit.export.parts import PART_BYTES
 from drkit.export.places import local_path, parent, storage_at
 from drkit.export.ranges import PER_SLOT, CopiedBack, cut, shares
-from drkit.export.reading import TailReader
 from drkit.export.request import Exported, ExportRequest, Progress
 from drkit.export.task import (
     WrittenRange,
@@ -31,6 +30,8 @@ from drkit.export.task import (
     write_share,
     written,
 )
+from drkit.kafka.raw import ask_once
+from drkit.kafka.requests import describe_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
 from drkit.spark.master import batch_tasks, choose_master
@@ -57,8 +58,9 @@ def export_by_spark(
     source = settings.task_sides(flow)[0]
     with new_folder(run):
         partitions, peak = _written(run, settings, flow, request, tails, skip)
+        cluster_id = ask_once(source, "export", describe_cluster, what="ask for its cluster id").cluster_id
         manifest = Manifest(
-            version=1, cluster_id=_cluster_id(source), flow=flow.name, run=request.run_id,
+            version=1, cluster_id=cluster_id, flow=flow.name, run=request.run_id,
             term=max((p.term for p in partitions if p.term is not None), default=0),
             format=run.format, written_at_ms=wall_ms(), partitions=partitions,
         )  # fmt: skip
@@ -94,14 +96,6 @@ def _refuse_elsewhere(place: str, master: str | None) -> None:
         where=place,
         evidence=f"the executors of {master} would each use a folder of their own machine",
     )
-
-
-def _cluster_id(source: ClusterSettings) -> str:
-    reader = TailReader(source)
-    try:
-        return reader.cluster_id()
-    finally:
-        reader.close()
 
 
 def _written(

@@ -47,18 +47,6 @@ class TailReader:
         self._patience, self._clock = patience, clock
         self._topics: dict[str, TopicMetadata] = {}
 
-    def cluster_id(self) -> str:
-        """The id of the cluster.
-
-        :raises ClusterUnreachable: no broker answers
-        """
-        self._loop.run(self._cluster.connected)
-        try:
-            self._loop.run(metadata, self._cluster, [])
-        except RawError as error:
-            raise Failed("no_cluster_id", where=self._cluster.alias) from error
-        return self._cluster.cluster_id or ""
-
     def read(self, wanted: TailRange, skip: frozenset[int]) -> Iterator[Item]:
         """The records and holes of a range, in the order of their offsets.
 

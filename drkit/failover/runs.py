@@ -31,10 +31,10 @@ from drkit.failover.report import keep, report_of
 from drkit.failover.returning.table import return_steps
 from drkit.failover.steps.table import all_steps
 from drkit.failover.under_way import refuse_held
-from drkit.failover.unexpected import silent_target
+from drkit.failover.unexpected import told
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
 
 _NOTHING: Final = Scope({}, (), whole_flow=False)
@@ -84,21 +84,19 @@ class Runs:
         self._state: StateTopic | None = None
         self._context: Context | None = None
         try:
-            loop.run(target.connect, _CONNECT_MS)
-            name = state_topic(flow.source)
-            if loop.run(metadata, target, [name])[name].error:
-                raise Refused(
-                    "never_copied",
-                    where=f"flow {flow.name}",
-                    evidence=f"there is no {name} on {flow.target}",
-                    flow=flow.name,
-                )
-            self._state = StateTopic(target_settings, flow.source)
-            self._state.load()
-            self._read_journal()
-        except RawError as error:
-            self.close()
-            raise silent_target(flow, error) from error
+            with told(flow):
+                loop.run(target.connect, _CONNECT_MS)
+                name = state_topic(flow.source)
+                if loop.run(metadata, target, [name])[name].error:
+                    raise Refused(
+                        "never_copied",
+                        where=f"flow {flow.name}",
+                        evidence=f"there is no {name} on {flow.target}",
+                        flow=flow.name,
+                    )
+                self._state = StateTopic(target_settings, flow.source)
+                self._state.load()
+                self._read_journal()
         except DrkitError:
             self.close()
             raise
@@ -167,10 +165,8 @@ class Runs:
 
         :raises DrkitError: it cannot be read
         """
-        try:
+        with told(self._flow):
             self._read_journal()
-        except RawError as error:
-            raise silent_target(self._flow, error) from error
 
     @property
     def flow(self) -> FlowSettings:

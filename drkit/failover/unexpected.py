@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 import struct
 from traceback import extract_tb
 from typing import Final
 
 from drkit.config import FlowSettings
-from drkit.errors import ClusterUnreachable, Failed
+from drkit.errors import Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow
 from drkit.failover.journal.entries import RunLog
 from drkit.kafka.clients import KafkaException
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import unanswered_as
 
 UNEXPECTED: Final = (
     LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, struct.error,
@@ -59,18 +58,9 @@ def _module(path: str) -> str:
     return "/".join(path.replace("\\", "/").split("/")[-2:])
 
 
-def silent_target(flow: FlowSettings, error: BaseException) -> ClusterUnreachable:
-    """Return the error that a flow's target does not answer."""
-    return ClusterUnreachable("target_unreachable_in_step", where=flow.target, evidence=repr(error))
-
-
-@contextmanager
-def told(flow: FlowSettings) -> Iterator[None]:
+def told(flow: FlowSettings) -> AbstractContextManager[None]:
     """With this, a request outside a run that a flow's target leaves unanswered is an error for a person.
 
     :raises ClusterUnreachable: there is one
     """
-    try:
-        yield
-    except RawError as error:
-        raise silent_target(flow, error) from error
+    return unanswered_as("target_unreachable_in_step", flow.target)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import logging
 import selectors
 import time
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from kafka.errors import IncompatibleBrokerVersion as IncompatibleBrokerVersion
 from kafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailedError, UnknownBrokerIdError
@@ -32,7 +32,7 @@ _LAST_WORD_MS = 2000
 _IMPATIENT_MS = 10_000
 _SERVER_SECONDS = 1.0
 """Seconds to wait for the first server; for each further one twice as long, as a link may be slow."""
-RawError = KafkaError
+RawError: TypeAlias = KafkaError
 """What a request raises when the connection or the broker fails it."""
 
 
@@ -207,6 +207,24 @@ class RawCluster:
         """Ids of the brokers known now."""
         return sorted(b.node_id for b in self._manager.cluster.brokers())
 
+    async def ask_each(
+        self, nodes: Iterable[int], ask: Callable[[int], Awaitable[T]]
+    ) -> tuple[dict[int, T], dict[int, RawError]]:
+        """Ask some brokers at the same time; return the answers, and the errors of those that are silent.
+
+        :raises Exception: what `ask` raises besides RawError
+        """
+
+        async def one(node: int) -> tuple[int, T | None, RawError | None]:
+            try:
+                return node, await ask(node), None
+            except RawError as error:
+                return node, None, error
+
+        found = await self.loop.together(one, sorted(nodes))
+        silent = {node: error for node, _, error in found if error is not None}
+        return {node: cast("T", answer) for node, answer, _ in found if node not in silent}, silent
+
     def close(self) -> None:
         """Close all connections."""
         self._manager.close()
@@ -236,6 +254,19 @@ def connections(purpose: str, *settings: ClusterSettings) -> Iterator[list[RawCl
         loop.close()
 
 
+@contextmanager
+def unanswered_as(code: str, where: str, hint: object = None, **values: object) -> Iterator[None]:
+    """Raise a request that gets no answer as an error of drkit's, with the library's as its evidence.
+
+    :param code: of the error; ``hint`` and ``values`` as for :class:`DrkitError`
+    :raises ClusterUnreachable: there was such a request
+    """
+    try:
+        yield
+    except RawError as error:
+        raise ClusterUnreachable(code, where=where, evidence=repr(error), hint=hint, **values) from error
+
+
 def ask_once(
     settings: ClusterSettings,
     purpose: str,
@@ -255,14 +286,7 @@ def ask_once(
             await cluster.connected()
             return await question(cluster)
 
-        try:
+        hint = "check the cluster with: drkit config check --connect"
+        with unanswered_as("cluster_request_failed", settings.alias, hint, what=what):
             answer: T = cluster.loop.run(ask)
-        except RawError as error:
-            raise ClusterUnreachable(
-                "cluster_request_failed",
-                where=settings.alias,
-                evidence=repr(error),
-                hint="check the cluster with: drkit config check --connect",
-                what=what,
-            ) from error
     return answer

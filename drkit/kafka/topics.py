@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, Literal, NamedTuple, TypeVar
-from uuid import UUID
 
 from confluent_kafka import (
     IsolationLevel,
@@ -89,27 +88,6 @@ _PATIENCE_MS: Final = 10_000
 """Then another broker is asked: this one may be frozen."""
 
 
-class Partition(NamedTuple):
-    """Where a partition lives; broker ids."""
-
-    leader: int | None
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-class Topic(NamedTuple):
-    """A topic as the cluster knows it; its id differs from that of a later one of the same name (KIP-516)."""
-
-    name: str
-    topic_id: UUID
-    partitions: dict[int, Partition]
-
-    @property
-    def replication_factor(self) -> int:
-        """Replicas of the first partition."""
-        return len(self.partitions[0].replicas)
-
-
 class ConfigValue(NamedTuple):
     """A setting of a topic or broker and where its value comes from."""
 
@@ -138,7 +116,7 @@ def topic_names(cluster: Cluster) -> list[str]:
     return sorted(found.topics)
 
 
-def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
+def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicMetadata]:
     """Ids, partitions and replicas. Topics that do not exist are left out.
 
     Not by the admin client, which never frees the id of a topic (docs/internal/upstream.md).
@@ -161,18 +139,7 @@ def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
     for name, topic in told.items():
         if topic.error not in {KafkaError.NO_ERROR, _UNKNOWN}:
             raise cluster.error(KafkaError(topic.error), "describe a topic", name)
-    return {
-        name: Topic(
-            name,
-            topic.topic_id,
-            {
-                number: Partition(p.node if p.node >= 0 else None, p.replicas, p.in_sync)
-                for number, p in sorted(topic.leaders.items())
-            },
-        )
-        for name, topic in told.items()
-        if not topic.error
-    }
+    return {name: topic for name, topic in told.items() if not topic.error}
 
 
 def topic_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
@@ -189,26 +156,15 @@ def broker_config(cluster: Cluster, broker: int | None = None) -> dict[str, Conf
 
 def create_topics(cluster: Cluster, plans: Iterable[TopicPlan]) -> dict[str, DrkitError]:
     """Create topics; one that exists already is no failure. Returns failures by topic."""
-    found: dict[str, DrkitError] = {}
-    for some in in_requests(plans, lambda p: 1 + len(p.configs) + p.partitions):
-        new = [NewTopic(p.name, p.partitions, p.replication_factor, config=dict(p.configs)) for p in some]
-        futures = cluster.call(
-            "create topics", cluster.admin.create_topics, new, request_timeout=CALL_SECONDS
-        )
-        found |= _failures(cluster, futures, "create a topic", fine=KafkaError.TOPIC_ALREADY_EXISTS)
-    return found
+    weights = {_new(p): 1 + len(p.configs) + p.partitions for p in plans}
+    fine = KafkaError.TOPIC_ALREADY_EXISTS
+    return _change(cluster, cluster.admin.create_topics, "create a topic", weights, fine)
 
 
 def create_partitions(cluster: Cluster, totals: Mapping[str, int]) -> dict[str, DrkitError]:
     """Give topics more partitions: topic → their new number. Returns failures by topic."""
-    found: dict[str, DrkitError] = {}
-    for some in in_requests(totals.items(), lambda t: t[1]):
-        new = [NewPartitions(name, total) for name, total in some]
-        futures = cluster.call(
-            "add partitions", cluster.admin.create_partitions, new, request_timeout=CALL_SECONDS
-        )
-        found |= _failures(cluster, futures, "add partitions to a topic")
-    return found
+    weights = {NewPartitions(name, total): total for name, total in totals.items()}
+    return _change(cluster, cluster.admin.create_partitions, "add partitions to a topic", weights)
 
 
 def alter_topic_configs(
@@ -218,32 +174,20 @@ def alter_topic_configs(
 
     What is not named stays as it is. Returns failures by topic.
     """
-    resources = [
+    weights = {
         ConfigResource(
-            ResourceType.TOPIC, name, incremental_configs=[_change(k, v) for k, v in settings.items()]
-        )
+            ResourceType.TOPIC, name, incremental_configs=[_entry(k, v) for k, v in settings.items()]
+        ): len(settings)
         for name, settings in changes.items()
         if settings
-    ]
-    found: dict[str, DrkitError] = {}
-    for some in in_requests(resources, lambda r: len(changes[r.name])):
-        futures = cluster.call(
-            "alter topic configs", cluster.admin.incremental_alter_configs, some, request_timeout=CALL_SECONDS
-        )
-        by_name = {r.name: f for r, f in futures.items()}
-        found |= _failures(cluster, by_name, "alter the configuration of a topic")
-    return found
+    }
+    what = "alter the configuration of a topic"
+    return _change(cluster, cluster.admin.incremental_alter_configs, what, weights)
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, DrkitError]:
     """Delete topics; one that does not exist is no failure. Returns failures by topic."""
-    found: dict[str, DrkitError] = {}
-    for some in in_requests(names, lambda _: 1):
-        futures = cluster.call(
-            "delete topics", cluster.admin.delete_topics, some, request_timeout=CALL_SECONDS
-        )
-        found |= _failures(cluster, futures, "delete a topic", fine=_UNKNOWN)
-    return found
+    return _change(cluster, cluster.admin.delete_topics, "delete a topic", dict.fromkeys(names, 1), _UNKNOWN)
 
 
 def list_offsets(
@@ -313,9 +257,32 @@ def _configs(cluster: Cluster, resources: list[ConfigResource]) -> dict[str, dic
     }
 
 
-def _change(name: str, value: str | None) -> ConfigEntry:
+def _new(plan: TopicPlan) -> NewTopic:
+    return NewTopic(plan.name, plan.partitions, plan.replication_factor, config=dict(plan.configs))
+
+
+def _entry(name: str, value: str | None) -> ConfigEntry:
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     return ConfigEntry(name, value, incremental_operation=operation)
+
+
+def _change(
+    cluster: Cluster,
+    function: Callable[..., Mapping[Any, Future[Any]]],
+    what: str,
+    weights: Mapping[Any, int],
+    fine: int | None = None,
+) -> dict[str, DrkitError]:
+    """Change topics, as many in one request as a controller takes; return failures by topic.
+
+    :param weights: what to change → about how many records of the metadata log it takes
+    :param fine: an error of Kafka's that is no failure
+    """
+    failed: dict[str, DrkitError] = {}
+    for some in in_requests(weights, weights.__getitem__):
+        futures = cluster.call(what, function, some, request_timeout=CALL_SECONDS)
+        failed |= _failures(cluster, {getattr(i, "name", i): f for i, f in futures.items()}, what, fine)
+    return failed
 
 
 def _failures(
@@ -363,7 +330,7 @@ def create_own_topic(cluster: Cluster, name: str, configs: Mapping[str, str], pa
         raise error
 
 
-def appeared(cluster: Cluster, name: str) -> Topic:
+def appeared(cluster: Cluster, name: str) -> TopicMetadata:
     """A topic that was just created, as soon as the cluster lists it.
 
     :raises Failed: it does not within 20 s

@@ -17,7 +17,8 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
 from drkit.model import TopicPartition
 from drkit.replay.tail import Export, Tail
 from drkit.status.pair.delta import DELETE_RETENTION_MS, RETENTION_MS, may_lack_tombstones
@@ -57,7 +58,7 @@ class Destination(NamedTuple):
 class Promoted(NamedTuple):
     """The topic on the new primary that a tail's topic is on the old one."""
 
-    topic: Topic
+    topic: TopicMetadata
     role: RoleRecord
     configs: Configs
     held: HeldSettingsRecord | None = None
@@ -162,7 +163,7 @@ def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[st
     found = {}
     for source, name in names.items():
         limit = setting(configs.get(name, {}), MAX_MESSAGE_BYTES, str(_DEFAULT_BYTES))
-        number = len(topics[name].partitions) if name in topics else 0
+        number = len(topics[name].leaders) if name in topics else 0
         found[source] = TopicCopy(name, number, max(int(limit), _DEFAULT_BYTES))
     return found
 
@@ -193,7 +194,9 @@ def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -
         )
 
 
-def _same(cluster: Cluster, topics: Mapping[str, Topic], generation: GenerationRecord) -> Topic:
+def _same(
+    cluster: Cluster, topics: Mapping[str, TopicMetadata], generation: GenerationRecord
+) -> TopicMetadata:
     found = topics.get(generation.target)
     if found is None or found.topic_id != generation.target_id:
         raise Refused(
@@ -210,11 +213,11 @@ def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms)
     :raises Refused: no such partition there, or the comparison would be wrong
     """
     at = TopicPartition(to.topic.name, tail.source.partition)
-    if at.partition not in to.topic.partitions:
+    if at.partition not in to.topic.leaders:
         raise Refused(
             "replay_fewer_partitions",
             where=f"{at} on {alias}",
-            evidence=f"{len(to.topic.partitions)} partitions, records are of partition {at.partition}",
+            evidence=f"{len(to.topic.leaders)} partitions, records are of partition {at.partition}",
         )
     # A partition that is younger than the failover has nothing but what clients wrote since.
     cut = (to.role.ends or {at.partition: None}).get(at.partition, 0)

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from drkit.errors import Refused
 from drkit.flow_state.names import quarantine_topic
+from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import (
-    Topic,
     appeared,
     create_own_topic,
     create_partitions,
@@ -62,7 +62,7 @@ class Quarantine:
                 )
         return found
 
-    def look(self, book: ReplayBook) -> dict[str, Topic]:
+    def look(self, book: ReplayBook) -> dict[str, TopicMetadata]:
         """The topics in quarantine that are drkit's and may get these records, by name.
 
         Another run's is taken, too: of a tail that the old primary lost in parts, each part may be in another
@@ -96,17 +96,17 @@ class Quarantine:
                     "quarantine_name_clash", where=f"{name} on {self._alias}", evidence=f"{other} is there"
                 )
 
-    def _is_own(self, known: QuarantineRecord, topic: Topic) -> bool:
+    def _is_own(self, known: QuarantineRecord, topic: TopicMetadata) -> bool:
         """Whether a topic is the one on record; one that was about to be created is still empty."""
         if known.topic_id is not None:
             return known.topic_id == topic.topic_id
-        partitions = [TopicPartition(topic.name, number) for number in topic.partitions]
+        partitions = [TopicPartition(topic.name, number) for number in topic.leaders]
         return not any(list_offsets(self._log.cluster, partitions, "latest").values())
 
     def create(
         self, name: str, source: str, known: QuarantineRecord | None,
         put: Callable[[QuarantineRecord], None],
-    ) -> Topic:  # fmt: skip
+    ) -> TopicMetadata:  # fmt: skip
         """Create a topic in quarantine where it is missing, as after its owner has deleted it.
 
         :param source: the export's topic
@@ -126,14 +126,14 @@ class Quarantine:
         configs = {**_SETTINGS, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
         create_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
         topic = appeared(self._log.cluster, name)
-        if len(topic.partitions) < most:  # an earlier export was of fewer
+        if len(topic.leaders) < most:  # an earlier export was of fewer
             for error in create_partitions(self._log.cluster, {name: most}).values():
                 raise error
         if known is not None and known.topic_id is None:
             put(QuarantineRecord(known.run_id, name, topic.topic_id))
         return topic
 
-    def destinations(self, there: Mapping[str, Topic]) -> dict[TopicPartition, Destination]:
+    def destinations(self, there: Mapping[str, TopicMetadata]) -> dict[TopicPartition, Destination]:
         """Partition of the old primary → where its records go; a topic that is missing has the id 0.
 
         :param there: the topics that this run has created, by name

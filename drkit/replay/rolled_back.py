@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ClusterUnreachable
-from drkit.kafka.raw import RawError, connections
+from drkit.kafka.raw import connections, unanswered_as
 from drkit.model import TopicPartition
 from drkit.replay.log import ReplayLog
 from drkit.replay.producers import fenced
@@ -50,14 +48,7 @@ def roll_back_kept(
                 await mine[progress.at].appends.begin_epoch()
             return found
 
-        try:
-            answer: Any = cluster.loop.run(note)
-        except RawError as error:
-            raise ClusterUnreachable(
-                "new_primary_stopped_answering",
-                where=target.alias,
-                evidence=repr(error),
-                hint="check the cluster with: drkit config check --connect; then run the command again",
-            ) from error
-    rolled_back: list[ReplayProgress] = answer
+        hint = "check the cluster with: drkit config check --connect; then run the command again"
+        with unanswered_as("new_primary_stopped_answering", target.alias, hint):
+            rolled_back: list[ReplayProgress] = cluster.loop.run(note)
     return rolled_back

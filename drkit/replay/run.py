@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ClusterUnreachable, Refused
+from drkit.errors import Refused
 from drkit.flow_state.state import FlowState
-from drkit.kafka.raw import RawError, connections
+from drkit.kafka.raw import connections, unanswered_as
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.destination import Destination, copied_topics, destination_of, promoted_topics
@@ -241,15 +241,9 @@ class Replayer:
             await self._side.cluster.connected()
             return await question(*given)
 
-        try:
+        hint = f"check the cluster with: drkit config check --connect; then {AGAIN}"
+        with unanswered_as("new_primary_stopped_answering", self._target.alias, hint):
             return self._side.cluster.loop.run(ask)
-        except RawError as error:
-            raise ClusterUnreachable(
-                "new_primary_stopped_answering",
-                where=self._target.alias,
-                evidence=repr(error),
-                hint=f"check the cluster with: drkit config check --connect; then {AGAIN}",
-            ) from error
 
 
 class _Work(NamedTuple):

@@ -62,7 +62,7 @@ def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, 
         if found[1] not in newest or newest[found[1]][0] <= when:
             newest[found[1]] = (when, found[2])
 
-    starts = {TopicPartition(name, p): 0 for p in topic.partitions}
+    starts = {TopicPartition(name, p): 0 for p in topic.leaders}
     read_partitions(target.settings, starts, take)
     return {at: offset for at, (_, offset) in newest.items() if offset is not None}
 

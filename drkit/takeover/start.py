@@ -223,7 +223,7 @@ def _places(topic: CopiedTopic) -> list[_Place]:
     name = topic.source.name
     return [
         _Place(topic, TopicPartition(name, p), TopicPartition(topic.target_name, p))
-        for p in sorted(topic.source.partitions)
+        for p in sorted(topic.source.leaders)
     ]
 
 

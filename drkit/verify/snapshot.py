@@ -15,7 +15,8 @@ from drkit.config import FlowSettings
 from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs, topic_names
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import describe_topics, list_offsets, topic_configs, topic_names
 from drkit.model import TopicPartition
 from drkit.offsets import MapKey
 from drkit.offsets.resolution import Resolution
@@ -48,8 +49,8 @@ class Snapshot:
 class _Pair(NamedTuple):
     """A topic and its copy."""
 
-    source: Topic
-    target: Topic
+    source: TopicMetadata
+    target: TopicMetadata
 
 
 class _Side(NamedTuple):
@@ -78,7 +79,7 @@ def take(
     for name, topic in on_source.items():
         copy = on_target.get(flow.naming_policy.downstream(name))
         if copy is None:
-            out.absent[name] = _held(source, name, topic.partitions)
+            out.absent[name] = _held(source, name, topic.leaders)
         else:
             pairs.append(_Pair(topic, copy))
             out.ids[name] = (topic.topic_id, copy.topic_id)
@@ -113,7 +114,7 @@ class _Look:
     def run(self, *, only_new: bool) -> None:
         """Fill the snapshot."""
         for pair in self._pairs:
-            for number in sorted(pair.source.partitions):
+            for number in sorted(pair.source.leaders):
                 at, to = TopicPartition(pair.source.name, number), TopicPartition(pair.target.name, number)
                 try:
                     view = self._view(pair, at, to)
@@ -129,7 +130,7 @@ class _Look:
 
     def _view(self, pair: _Pair, at: TopicPartition, to: TopicPartition) -> PartitionView:
         if to not in self._target.ends:
-            raise Unknown(f"the target topic has only {counted(len(pair.target.partitions), 'partition')}")
+            raise Unknown(f"the target topic has only {counted(len(pair.target.leaders), 'partition')}")
         end, emptied = self._target.ends[to], self._map.emptied(at)
         start = max(self._target.starts[to], emptied)
         if self._target.starts[to] < emptied:
@@ -185,8 +186,8 @@ class _Look:
         return tuple(out)
 
 
-def _side(cluster: Cluster, topics: list[Topic]) -> _Side:
-    where = [TopicPartition(t.name, n) for t in topics for n in t.partitions]
+def _side(cluster: Cluster, topics: list[TopicMetadata]) -> _Side:
+    where = [TopicPartition(t.name, n) for t in topics for n in t.leaders]
     configs = topic_configs(cluster, [t.name for t in topics])
     compacted = [n for n, c in configs.items() if is_compacted(c)]
     return _Side(

@@ -14,7 +14,7 @@ from drkit.errors import Failed
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.kafka.clients import KafkaError, Message, Producer
 from drkit.kafka.raw import RawCluster, ask_once
-from drkit.kafka.requests import describe_producers, metadata
+from drkit.kafka.requests import by_leader, describe_producers, metadata, partitions_of
 from drkit.model import TopicPartition
 from drkit.verify.reading import RangeReader
 
@@ -42,12 +42,9 @@ def are_older_epochs_refused(stage: ClientStage) -> bool:
     """
 
     async def ask(raw: RawCluster) -> bool:
-        leaders: dict[int, list[TopicPartition]] = {}
-        for topic, found in (await metadata(raw, stage.topics)).items():
-            for number, leader in found.leaders.items():
-                leaders.setdefault(leader.node, []).append(TopicPartition(topic, number))
+        topics = await metadata(raw, stage.topics)
         writers: dict[TopicPartition, tuple[Writer, ...]] = {}
-        for node, partitions in leaders.items():
+        for node, partitions in by_leader(topics, partitions_of(topics)).items():
             for tp, (_, producers) in (await describe_producers(raw, node, partitions)).items():
                 fenced = tuple(Writer(i, state.epoch) for i, state in producers.items() if state.epoch)
                 writers |= {tp: fenced} if fenced else {}

@@ -178,7 +178,7 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     if described is None:
         return {}
-    at = [TopicPartition(topic.name, p) for p in described.partitions]
+    at = [TopicPartition(topic.name, p) for p in described.leaders]
     return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
 
 

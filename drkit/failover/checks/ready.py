@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from drkit.failover.core.context import Context
-from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
 from drkit.status.model import PartitionStatus
 from drkit.topology.topic_configs import MIN_INSYNC_REPLICAS
 
@@ -29,7 +30,7 @@ def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> l
 
 def _reasons(
     names: set[str],
-    topics: Mapping[str, Topic],
+    topics: Mapping[str, TopicMetadata],
     configs: Mapping[str, Mapping[str, ConfigValue]],
     partitions: Iterable[PartitionStatus],
 ) -> Iterator[str]:
@@ -38,12 +39,12 @@ def _reasons(
     for name, topic in sorted(topics.items()):
         setting = configs.get(name, {}).get(MIN_INSYNC_REPLICAS)
         needed = int(setting.value) if setting is not None and setting.value else 1
-        for number, p in sorted(topic.partitions.items()):
-            if p.leader is None or p.leader < 0:
+        for number, p in sorted(topic.leaders.items()):
+            if p.node < 0:
                 yield f"{name}-{number} has no leader on the target"
             elif len(p.in_sync) < min(needed, len(p.replicas)):
                 yield f"{name}-{number} has {len(p.in_sync)} replicas in sync on the target, needs {needed}"
     for seen in partitions:
         copy = topics.get(seen.target_topic)
-        if copy is not None and seen.partition not in copy.partitions:
+        if copy is not None and seen.partition not in copy.leaders:
             yield f"{seen.target_topic} has no partition {seen.partition} on the target, the source has"

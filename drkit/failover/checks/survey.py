@@ -10,7 +10,6 @@ from drkit.detect.noticeboard import read_notes
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
 from drkit.detect.speakers import Speakers
-from drkit.errors import ClusterUnreachable
 from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
 from drkit.failover.checks.outside import Outside, look_outside
 from drkit.failover.checks.reach import Reach, look_reach
@@ -38,8 +37,8 @@ from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import MetadataRequest, metadata
+from drkit.kafka.raw import RawCluster, unanswered_as
+from drkit.kafka.requests import describe_cluster, metadata
 from drkit.kafka.transactions.open_transactions import hanging
 from drkit.model import TopicPartition
 from drkit.status.facts import noted_ends, status_of
@@ -131,13 +130,9 @@ def survey(context: Context) -> Survey:
     :raises DrkitError: the target does not answer, or its state cannot be read
     """
     context.state.load()
-    try:
+    with unanswered_as("target_unreachable", context.flow.target):
         # If the source goes away meanwhile, the survey is repeated with the target alone.
         return asked(context, lambda source: _look(context, source))
-    except RawError as error:
-        raise ClusterUnreachable(
-            "target_unreachable", where=context.flow.target, evidence=repr(error)
-        ) from error
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:
@@ -214,19 +209,12 @@ def _replicator(context: Context, source: RawCluster | None, now: int) -> LeaseH
 
 def _identities(context: Context, source: RawCluster | None) -> tuple[ClusterIdentity, ClusterIdentity]:
     flow, ids = context.flow, context.state.get(ClustersRecord)
-    source_id = context.run(cluster_id, source) if source is not None else None
-    target_id = context.run(cluster_id, context.target)
+    source_id = context.run(describe_cluster, source).cluster_id if source is not None else None
+    target_id = context.run(describe_cluster, context.target).cluster_id
     return (
         ClusterIdentity(flow.source, source_id, ids.source if ids is not None else None),
         ClusterIdentity(flow.target, target_id, ids.target if ids is not None else None),
     )
-
-
-async def cluster_id(cluster: RawCluster) -> str:
-    """Return the cluster id that the brokers show."""
-    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-    answer = await cluster.send(request, timeout_ms=10_000)
-    return str(answer.cluster_id)
 
 
 # -- the copy ----------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from drkit.failover.fencing.acls import fence_acls, refusing_own
 from drkit.failover.fencing.methods import recorded_acls
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.kafka.access.acls import create_acls, delete_acls, is_open, list_acls, own_principals
-from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource, missing
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
 from drkit.kafka.admin import Cluster
-from drkit.topology.acls import Acl, to_json
+from drkit.topology.acls import Acl, AclOperation, to_json
 
 GUARD: Final = "guard"
 
@@ -44,7 +44,7 @@ def refuse_unguarded(context: Context, back: Reverse, topics: Collection[str]) -
     change = _change(context, back, topics)
     if change is None or not (change.created or change.deleted):
         return
-    alter = Need(Resource.CLUSTER, CLUSTER_NAME, OperationCode.ALTER, "make the fence its guard")
+    alter = Need(Resource.CLUSTER, CLUSTER_NAME, AclOperation.ALTER, "make the fence its guard")
     if missing(context.source_settings, [alter]):
         raise _no_right(context, alter.operation)
 
@@ -90,7 +90,7 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
     try:
         existing = list_acls(settings).acls
     except NotAuthorized as error:
-        raise _no_right(context, OperationCode.DESCRIBE) from error
+        raise _no_right(context, AclOperation.DESCRIBE) from error
     own = own_principals(settings, writer)
     known = back.state.get(GuardAclsRecord)
     guard = known.acls if known is not None else frozenset()
@@ -111,7 +111,7 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
     return _Change(fence, guard, wanted, wanted - existing, fence - wanted)
 
 
-def _no_right(context: Context, operation: OperationCode) -> Refused:
+def _no_right(context: Context, operation: AclOperation) -> Refused:
     return Refused(
         "guard_not_authorized",
         where=context.flow.source,

@@ -21,7 +21,7 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect
 from drkit.failover.groups.eviction import evict_members
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
-from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, describe_share_groups, failure
+from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, failure
 from drkit.kafka.raw import RawCluster
 
 _IDLE: Final = frozenset({"", EMPTY, DEAD})
@@ -139,7 +139,7 @@ async def _readers(context: Context, source: RawCluster, topics: Collection[str]
     asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
     living = {g: x for g, x in sorted((await asked.listed()).items()) if x.state not in {EMPTY, DEAD}}
     described = await asked.describe([g for g, x in living.items() if is_consumer(x)])
-    described |= await describe_share_groups(source, [g for g, x in living.items() if x.protocol == SHARE])
+    described |= await asked.describe_share([g for g, x in living.items() if x.protocol == SHARE])
     with_offsets = [g for g, x in living.items() if is_consumer(x) or x.protocol == _STREAMS]
     committed = await asked.committed(with_offsets)
     members, unsettled, hidden = dict[str, str](), set[str](), list[str]()

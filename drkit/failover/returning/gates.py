@@ -151,7 +151,7 @@ def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     lagging = [
         f"{name}-{number}: {len(p.in_sync)} of {len(p.replicas)}"
         for name, topic in sorted(describe_topics(context.target_admin(), names).items() if names else ())
-        for number, p in sorted(topic.partitions.items())
+        for number, p in sorted(topic.leaders.items())
         if len(p.in_sync) < len(p.replicas)
     ]
     if lagging:

@@ -6,10 +6,10 @@ from typing import Any
 
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed, Refused
-from drkit.failover.checks.survey import cluster_id
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.kafka.requests import describe_cluster
 from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_all
 
 
@@ -75,7 +75,7 @@ def _endpoint(context: Context) -> Endpoint:
     return endpoint_of(
         context.settings.cluster(context.flow.target),
         term=context.term,
-        cluster_id=context.run(cluster_id, context.target),
+        cluster_id=context.run(describe_cluster, context.target).cluster_id,
         topics={**known, **context.scope.topics},
     )
 

@@ -36,7 +36,7 @@ _BY_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _RESOURCES: Final = {2: ResourceKind.TOPIC, 3: ResourceKind.GROUP, 5: ResourceKind.TRANSACTIONAL_ID}
 _PATTERNS: Final = {3: PatternKind.LITERAL, 4: PatternKind.PREFIXED}
 _PERMISSIONS: Final = {2: Permission.DENY, 3: Permission.ALLOW}
-_OPERATIONS: Final = {
+OPERATIONS: Final = {
     2: AclOperation.ALL,
     3: AclOperation.READ,
     4: AclOperation.WRITE,
@@ -50,7 +50,7 @@ _OPERATIONS: Final = {
 }
 _NUMBERS: Final[dict[str, int]] = {
     kind: number
-    for table in (_RESOURCES, _PATTERNS, _PERMISSIONS, _OPERATIONS)
+    for table in (_RESOURCES, _PATTERNS, _PERMISSIONS, OPERATIONS)
     for number, kind in table.items()
 }
 
@@ -157,7 +157,7 @@ async def _list(cluster: RawCluster, alias: str) -> ListedAcls:
                 try:
                     kinds = (
                         _PATTERNS[at.pattern_type],
-                        _OPERATIONS[acl.operation],
+                        OPERATIONS[acl.operation],
                         _PERMISSIONS[acl.permission_type],
                     )
                 except KeyError:

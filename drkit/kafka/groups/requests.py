@@ -7,6 +7,7 @@ call. Classic groups and those of KIP-848; a group's error stays its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 import math
 from typing import Any, Final, NamedTuple
@@ -30,6 +31,7 @@ from drkit.kafka.codes import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
+    UNSUPPORTED_VERSION,
 )
 from drkit.kafka.groups.asking import (
     CALL_MS,
@@ -42,6 +44,7 @@ from drkit.kafka.groups.asking import (
 )
 from drkit.kafka.groups.member import Member, classic_member, consumer_member, share_member
 from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.requests import grouped
 from drkit.model import TopicPartition
 
 _PACKAGE: Final = "drkit.kafka.schemas"
@@ -65,7 +68,13 @@ class ShareGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignor
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
-"""Types of groups: the classic protocol, or that of KIP-848."""
+SHARE: Final = "share"
+"""Types of groups: the classic protocol, that of KIP-848, or share groups (KIP-932), without offsets."""
+_DESCRIBING: Final[dict[str, tuple[Callable[[list[str]], Any], Callable[[Any], Member]]]] = {
+    CLASSIC: (partial(DescribeGroupsRequest, include_authorized_operations=False), classic_member),
+    CONSUMER: (partial(ConsumerGroupDescribeRequest, include_authorized_operations=False), consumer_member),
+    SHARE: (partial(ShareGroupDescribeRequest, include_authorized_operations=False), share_member),
+}
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 """States of groups; a group that does not exist is dead."""
@@ -147,31 +156,37 @@ class Groups:
     async def describe(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
         """State and members; a group that does not exist is dead and has none."""
         names = list(groups)
-        out = await self._coordinators.ask(names, self._describe_classic, per_request=DESCRIBED)
+        out = await self._describe(names, CLASSIC)
         others = [g for g, a in out.items() if a.value is not None and a.value.state == DEAD]
-        try:
-            out |= await self._coordinators.ask(others, self._describe_consumer, per_request=DESCRIBED)
-        except IncompatibleBrokerVersion:
-            return out  # a cluster without KIP-848
+        with suppress(IncompatibleBrokerVersion):  # a cluster without KIP-848
+            out |= await self._describe(others, CONSUMER)
         return out
+
+    async def describe_share(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
+        """State and members of share groups (KIP-932); empty where the brokers do not know the request."""
+        with suppress(IncompatibleBrokerVersion):
+            return await self._describe(groups, SHARE)
+        return {}
 
     async def knows_consumer_groups(self) -> bool:
         """Return whether the cluster has the consumer group protocol (KIP-848)."""
-        try:
-            await self._coordinators.ask(["drkit"], self._describe_consumer, per_request=1)
-        except IncompatibleBrokerVersion:
-            return False
-        return True
+        with suppress(IncompatibleBrokerVersion):
+            await self._describe(["drkit"], CONSUMER)
+            return True
+        return False
 
-    async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
-        request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
-        answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
-        return {g.group_id: described(g, CLASSIC, classic_member) for g in answer.groups}
+    async def _describe(self, groups: Iterable[str], kind: str) -> dict[str, Answered[GroupDescription]]:
+        """Raises IncompatibleBrokerVersion where the brokers have no groups of this kind."""
+        request, member = _DESCRIBING[kind]
 
-    async def _describe_consumer(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
-        request = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
-        answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
-        return {g.group_id: described(g, CONSUMER, consumer_member) for g in answer.groups}
+        async def ask(node: int, names: list[str]) -> dict[str, Answered[GroupDescription]]:
+            answer = await self._cluster.send(request(names), node, timeout_ms=CALL_MS)
+            # Brokers of 3.x list the request of KIP-848 and refuse it where the protocol is switched off.
+            if any(g.error_code == UNSUPPORTED_VERSION for g in answer.groups):
+                raise IncompatibleBrokerVersion(f"{self._cluster.alias} has no groups of type {kind}")
+            return {g.group_id: _described(g, kind, member) for g in answer.groups}
+
+        return await self._coordinators.ask(groups, ask, per_request=DESCRIBED)
 
     async def committed(self, groups: Iterable[str], *, stable: bool = False) -> dict[str, Answered[Offsets]]:
         """All committed offsets of some groups; a group that does not exist has none.
@@ -257,12 +272,11 @@ class Groups:
     ) -> Answered[dict[TopicPartition, int]]:
         """Delete some committed offsets of a group (KIP-496); error codes per partition."""
         topic_of = OffsetDeleteRequest.OffsetDeleteRequestTopic
-        by_topic: dict[str, list[Any]] = {}
-        for topic, number in partitions:
-            by_topic.setdefault(topic, []).append(
-                topic_of.OffsetDeleteRequestPartition(partition_index=number)
-            )
-        topics = [topic_of(name=t, partitions=p) for t, p in by_topic.items()]
+        part_of = topic_of.OffsetDeleteRequestPartition
+        topics = [
+            topic_of(name=t, partitions=[part_of(partition_index=n) for n in numbers])
+            for t, numbers in grouped(partitions)
+        ]
 
         async def ask(node: int, names: list[str]) -> dict[str, Answered[dict[TopicPartition, int]]]:
             request = OffsetDeleteRequest(group_id=names[0], topics=topics)
@@ -290,7 +304,7 @@ def failure(code: int, what: str, where: str) -> Failed:
     )
 
 
-def described(group: Any, kind: str, member: Callable[[Any], Member]) -> Answered[GroupDescription]:
+def _described(group: Any, kind: str, member: Callable[[Any], Member]) -> Answered[GroupDescription]:
     """A group as a broker describes it."""
     if group.error_code == NOT_FOUND or (not group.error_code and group.group_state == DEAD):
         return Answered(0, GroupDescription(DEAD, "", ()))
@@ -324,26 +338,6 @@ def _common(codes: Iterable[int]) -> int:
     if passing := distinct & PASSES:
         return passing.pop()
     return distinct.pop() if len(distinct) == 1 else 0
-
-
-SHARE: Final = "share"
-"""Their protocol type in a list of groups."""
-
-
-async def describe_share_groups(
-    cluster: RawCluster, groups: Iterable[str]
-) -> dict[str, Answered[GroupDescription]]:
-    """State and members; empty where the brokers do not know the request."""
-
-    async def ask(node: int, names: list[str]) -> dict[str, Answered[GroupDescription]]:
-        request = ShareGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
-        answer = await cluster.send(request, node, timeout_ms=CALL_MS)
-        return {g.group_id: described(g, SHARE, share_member) for g in answer.groups}
-
-    try:
-        return await Coordinators(cluster).ask(groups, ask, per_request=DESCRIBED)
-    except IncompatibleBrokerVersion:
-        return {}
 
 
 _REASON: Final = "removed by drkit: the group is moved to another cluster"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
@@ -12,7 +12,7 @@ from kafka.protocol.producer.transaction import InitProducerIdRequest
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import ProducerState, describe_producers, metadata
+from drkit.kafka.requests import ProducerState, describe_producers, leader_of, metadata, partitions_of
 from drkit.model import TopicPartition
 
 _TRANSACTION: Final = 1
@@ -80,12 +80,9 @@ async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicParti
 
     :raises RawError: no answer
     """
-    by_node: dict[int, list[TopicPartition]] = {}
-    for name, topic in (await metadata(cluster, sorted(topics))).items():
-        for number, leader in topic.leaders.items():
-            if leader.node >= 0:
-                by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
-    return await _open_of(cluster, by_node)
+    found = await metadata(cluster, sorted(topics))
+    leaders = {at: leader_of(found, at) for at in partitions_of(found)}
+    return await open_in(cluster, {at: node for at, node in leaders.items() if node >= 0})
 
 
 async def open_in(
@@ -96,18 +93,10 @@ async def open_in(
     :param leaders: the partitions, each with the broker that leads it
     :raises RawError: no answer
     """
-    by_node: dict[int, list[TopicPartition]] = {}
-    for at, node in leaders.items():
-        by_node.setdefault(node, []).append(at)
-    return await _open_of(cluster, by_node)
-
-
-async def _open_of(
-    cluster: RawCluster, by_node: Mapping[int, list[TopicPartition]]
-) -> dict[TopicPartition, list[OpenProducer]]:
     found: dict[TopicPartition, list[OpenProducer]] = {}
-    for node, partitions in by_node.items():
-        for at, (error, producers) in (await describe_producers(cluster, node, partitions)).items():
+    for node in dict.fromkeys(leaders.values()):
+        some = [at for at, leader in leaders.items() if leader == node]
+        for at, (error, producers) in (await describe_producers(cluster, node, some)).items():
             opened = [OpenProducer(node, i, s) for i, s in sorted(producers.items()) if s.open_since >= 0]
             if opened and not error:
                 found[at] = opened
@@ -116,7 +105,7 @@ async def _open_of(
 
 async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Owner]:
     """What coordinators know of producers, asked of every broker known; other ids are left out."""
-    return (await _answers(cluster, cluster.nodes(), producers))[0]
+    return (await _owners(cluster, cluster.nodes(), producers))[0]
 
 
 async def all_owners(cluster: RawCluster, producers: Iterable[int]) -> Owners:
@@ -127,29 +116,12 @@ async def all_owners(cluster: RawCluster, producers: Iterable[int]) -> Owners:
     leaders = (await metadata(cluster, [_LOG]))[_LOG].leaders
     coordinators = {leader.node for leader in leaders.values() if leader.node >= 0}
     # A broker that has just come back is not among those known.
-    found, silent = await _answers(cluster, {*cluster.nodes(), *coordinators}, producers)
+    found, silent = await _owners(cluster, {*cluster.nodes(), *coordinators}, producers)
     missing = [f"{_LOG}-{p} has no leader" for p, leader in sorted(leaders.items()) if leader.node < 0]
     missing += [
         f"broker {node}: {why}" for node, why in sorted(silent.items()) if node in coordinators or not leaders
     ]
     return Owners(found, "; ".join(missing))
-
-
-async def _answers(
-    cluster: RawCluster, nodes: Iterable[int], producers: Iterable[int]
-) -> tuple[dict[int, Owner], dict[int, str]]:
-    """What brokers know of producers; and the brokers without a whole answer, each with the reason."""
-    wanted, found, silent = sorted(set(producers)), dict[int, Owner](), dict[int, str]()
-    for node in sorted(nodes):
-        try:
-            some, error = await _owners_at(cluster, node, wanted)
-        except RawError as raised:
-            silent[node] = str(raised)
-            continue
-        found |= some
-        if error:
-            silent[node] = error_name(error)
-    return found, silent
 
 
 async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Ongoing]:
@@ -158,25 +130,12 @@ async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, On
     A producer without a coordinator, or whose transactional id drkit may not DESCRIBE, is left out;
     before Kafka 3.0 no broker answers this.
     """
-    wanted = sorted(set(producers))
-    found: dict[int, Ongoing] = {}
-    for node in cluster.nodes():
-        try:
-            some, _ = await _owners_at(cluster, node, wanted)
-            listed = {o.transactional_id: o for o in some.values()}
-            if not listed:
-                continue
-            request = DescribeTransactionsRequest(transactional_ids=sorted(listed))
-            answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
-        except RawError:
-            continue  # a broker that is down coordinates nothing now
-        for t in answer.transaction_states:
-            if not t.error_code:
-                partitions = frozenset(TopicPartition(x.topic, p) for x in t.topics for p in x.partitions)
-                owner = Owner(t.transactional_id, t.transaction_state)
-                found[t.producer_id] = Ongoing(
-                    owner, t.transaction_timeout_ms, t.transaction_start_time_ms, partitions
-                )
+    found = {}
+    for t in (await _described(cluster, producers=producers)).values():
+        partitions = frozenset(TopicPartition(x.topic, p) for x in t.topics for p in x.partitions)
+        owner = Owner(t.transactional_id, t.transaction_state)
+        timeout, started = t.transaction_timeout_ms, t.transaction_start_time_ms
+        found[t.producer_id] = Ongoing(owner, timeout, started, partitions)
     return found
 
 
@@ -189,31 +148,12 @@ async def hanging(cluster: RawCluster, topics: Iterable[str], now_ms: int) -> di
     :param now_ms: of the cluster's clocks; a marker that is a few seconds old may still be on its way
     :raises RawError: no broker answers
     """
-    names, found = set(topics), {}
-    for node in cluster.nodes():
-        try:
-            request = ListTransactionsRequest(state_filters=[_COMMITS, *sorted(_ABORTS)], max_version=1)
-            listed = (await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)).transaction_states
-            ids = sorted(t.transactional_id for t in listed)
-            if not ids:
-                continue
-            asked = DescribeTransactionsRequest(transactional_ids=ids)
-            answer = await cluster.send(asked, node, timeout_ms=_TIMEOUT_MS)
-        except RawError:
-            continue  # a broker that is down coordinates nothing now
-        for t in answer.transaction_states:
-            waits = not t.error_code and any(x.topic in names for x in t.topics)
-            if waits and t.transaction_start_time_ms < now_ms - _ON_ITS_WAY_MS:
-                found[t.transactional_id] = node
-    return found
-
-
-async def _owners_at(cluster: RawCluster, node: int, wanted: list[int]) -> tuple[dict[int, Owner], int]:
-    """Which of the producers one broker coordinates; and Kafka's error code, if it still loads its log."""
-    request = ListTransactionsRequest(state_filters=[], producer_id_filters=wanted, max_version=1)
-    answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
-    states = answer.transaction_states
-    return {t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in states}, answer.error_code
+    names = set(topics)
+    return {
+        t.transactional_id: node
+        for (node, _), t in (await _described(cluster, states=[_COMMITS, *sorted(_ABORTS)])).items()
+        if t.transaction_start_time_ms < now_ms - _ON_ITS_WAY_MS and any(x.topic in names for x in t.topics)
+    }
 
 
 async def transactional_ids(cluster: RawCluster) -> frozenset[str]:
@@ -223,12 +163,51 @@ async def transactional_ids(cluster: RawCluster) -> frozenset[str]:
     """
     found: set[str] = set()
     for node in cluster.nodes():
-        request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], max_version=1)
-        answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
+        answer = await _listed(cluster, node)
         if answer.error_code:
             raise RawError(f"{error_name(answer.error_code)} from broker {node}")
         found |= {t.transactional_id for t in answer.transaction_states}
     return frozenset(found)
+
+
+async def _listed(
+    cluster: RawCluster, node: int, producers: Iterable[int] = (), states: Iterable[str] = ()
+) -> Any:
+    """One broker's answer to ListTransactions: of all it coordinates, or of some producers or states."""
+    request = ListTransactionsRequest(
+        state_filters=list(states), producer_id_filters=sorted(set(producers)), max_version=1
+    )
+    return await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
+
+
+async def _owners(
+    cluster: RawCluster, nodes: Iterable[int], producers: Iterable[int]
+) -> tuple[dict[int, Owner], dict[int, str]]:
+    """What brokers know of producers; and the brokers without a whole answer, each with the reason."""
+    wanted = list(producers)
+    answers, silent = await cluster.ask_each(nodes, lambda node: _listed(cluster, node, wanted))
+    why = {node: str(error) for node, error in silent.items()}
+    why |= {node: error_name(a.error_code) for node, a in answers.items() if a.error_code}
+    states = (t for a in answers.values() for t in a.transaction_states)
+    return {t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in states}, why
+
+
+async def _described(
+    cluster: RawCluster, producers: Iterable[int] = (), states: Iterable[str] = ()
+) -> dict[tuple[int, str], Any]:
+    """The transactions that coordinators list and describe, by broker and transactional id."""
+    wanted = list(producers)
+
+    async def ask(node: int) -> list[Any]:
+        listed = (await _listed(cluster, node, wanted, states)).transaction_states
+        if not listed:
+            return []
+        request = DescribeTransactionsRequest(transactional_ids=sorted(t.transactional_id for t in listed))
+        return list((await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)).transaction_states)
+
+    # A broker that is down coordinates nothing now.
+    answers, _ = await cluster.ask_each(cluster.nodes(), ask)
+    return {(node, t.transactional_id): t for node, some in answers.items() for t in some if not t.error_code}
 
 
 async def abort(cluster: RawCluster, transactional_id: str) -> int:

@@ -1,8 +1,7 @@
 """A transactional producer spoken by hand: the caller times and orders each request.
 
-AddPartitionsToTxn and EndTxn are pinned to version 3: from version 5 on a commit bumps the epoch
-(KIP-890), which the caller would have to follow. The pinned protocol is the one every broker since
-2.5 speaks.
+AddPartitionsToTxn and EndTxn have at most version 3: from version 5 on a commit bumps the epoch (KIP-890),
+which the caller would have to follow.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from drkit.kafka.codes import (
     bare_name,
 )
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import grouped
 from drkit.model import TopicPartition
 
 _VERSION = 3
@@ -102,17 +102,15 @@ class Transactions:
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Tell the coordinator which partitions the transaction writes to."""
         topic_of = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            by_topic.setdefault(topic, []).append(partition)
+        topics = [topic_of(name=t, partitions=numbers) for t, numbers in grouped(partitions)]
 
         def request() -> Any:
             return AddPartitionsToTxnRequest(
-                version=_VERSION,
+                max_version=_VERSION,
                 v3_and_below_transactional_id=self.transactional_id,
                 v3_and_below_producer_id=self.identity.id,
                 v3_and_below_producer_epoch=self.identity.epoch,
-                v3_and_below_topics=[topic_of(name=t, partitions=p) for t, p in by_topic.items()],
+                v3_and_below_topics=topics,
             )
 
         refused = set[str]()
@@ -138,7 +136,7 @@ class Transactions:
         """Commit or abort; markers are written after the answer."""
         await self._ask(
             lambda: EndTxnRequest(
-                version=_VERSION,
+                max_version=_VERSION,
                 transactional_id=self.transactional_id,
                 producer_id=self.identity.id,
                 producer_epoch=self.identity.epoch,
@@ -234,12 +232,8 @@ async def write_markers(
     marker_of = WriteTxnMarkersRequest.WritableTxnMarker
     wanted = []
     for m in markers:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in m.partitions:
-            by_topic.setdefault(topic, []).append(partition)
-        topics = [
-            marker_of.WritableTxnMarkerTopic(name=t, partition_indexes=p) for t, p in sorted(by_topic.items())
-        ]
+        topic_of = marker_of.WritableTxnMarkerTopic
+        topics = [topic_of(name=t, partition_indexes=numbers) for t, numbers in grouped(m.partitions)]
         wanted.append(
             marker_of(
                 producer_id=m.producer_id,

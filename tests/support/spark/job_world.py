@@ -93,7 +93,7 @@ class World:
     def lengths(self, side: int, topic: str) -> list[int]:
         """End offsets of a topic's partitions: 0 of the source, 1 of the target."""
         cluster = (self.source, self.target)[side]
-        partitions = describe_topics(cluster, [topic])[topic].partitions
+        partitions = describe_topics(cluster, [topic])[topic].leaders
         ends = list_offsets(cluster, [TopicPartition(topic, p) for p in sorted(partitions)], "latest")
         return [end for _, end in sorted(ends.items())]
 
